@@ -1,0 +1,83 @@
+"""The command line: one module per command, imported only when its command is called.
+
+A command module has two functions and imports nothing heavy at its top:
+
+- `add_arguments(parser)` declares the flags,
+- `run(args)` does the work and returns the exit code.
+
+A mistake of the user's is a `mirrorax.errors.UserError`: it is printed as one line on standard
+error and the exit code is 2.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from mirrorax._version import __version__
+from mirrorax.errors import UserError, unknown
+
+#: command -> (module, one line for `mirrorax --help`)
+COMMANDS = {
+    "solve": ("mirrorax.cli.solve", "exact Policy Mirror Descent on a finite MDP"),
+}
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose complaints are one line and whose exit code is 2."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise the complaint as a `UserError`, so that there is one way to report one."""
+        raise UserError(f"{message} (see '{self.prog} --help')")
+
+
+def _overview() -> str:
+    width = max(map(len, COMMANDS))
+    rows = "\n".join(f"  {name:<{width}}  {line}" for name, (_, line) in COMMANDS.items())
+    return (
+        "usage: mirrorax COMMAND [options]\n\n"
+        "Policy Mirror Descent with any pair of regularisers.\n\n"
+        f"commands:\n{rows}\n\n"
+        "  mirrorax COMMAND --help   the options of one command, with examples\n"
+        "  mirrorax --version        the version\n"
+    )
+
+
+def _dispatch(argv: Sequence[str]) -> int:
+    if not argv or argv[0] in ("-h", "--help", "help"):
+        print(_overview(), end="")
+        return 0 if argv else 2
+    if argv[0] in ("-V", "--version"):
+        print(f"mirrorax {__version__}")
+        return 0
+    if argv[0] not in COMMANDS:
+        raise unknown("command", argv[0], COMMANDS)
+    module_name, summary = COMMANDS[argv[0]]
+    command = importlib.import_module(module_name)
+    parser = Parser(
+        prog=f"mirrorax {argv[0]}",
+        description=summary[0].upper() + summary[1:] + ".",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    command.add_arguments(parser)
+    return int(command.run(parser.parse_args(argv[1:])))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; return its exit code."""
+    try:
+        return _dispatch(sys.argv[1:] if argv is None else argv)
+    except UserError as error:
+        print(f"mirrorax: error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("mirrorax: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # The reader of our output went away (`mirrorax ... | head`): not an error of ours.
+        sys.stderr.close()
+        return 141
