@@ -1,0 +1,1 @@
+"""The environments: `suite` names them (without jax), `adapter` steps them."""

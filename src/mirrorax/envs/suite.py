@@ -1,0 +1,145 @@
+"""The environments by name: their sizes and the returns between which a score is normalised.
+
+Nothing here imports jax or gymnax, so that a study can be planned, stored and analysed without
+them. `mirrorax.envs.adapter.make` turns a name into something that can be stepped.
+
+Names, one spelling for each environment everywhere:
+
+- `CartPole`, `Acrobot`, `Catch` (10 rows, 5 columns) or `Catch(20x10)`, `DeepSea` (8) or
+  `DeepSea(16)`; gymnax's own names (`CartPole-v1`, `Catch-bsuite`, ...) mean the same.
+- a few further gymnax environments with discrete actions, under gymnax's name;
+- `package.module:attribute`, a user's own: an `Environment` or a function without arguments that
+  returns one. It is imported only when its bounds or its dynamics are asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from mirrorax.errors import UserError, unknown
+
+#: gymnax's name -> ours
+ALIASES = {
+    "CartPole-v1": "CartPole",
+    "Acrobot-v1": "Acrobot",
+    "Catch-bsuite": "Catch",
+    "DeepSea-bsuite": "DeepSea",
+}
+
+#: The four of the paper's suite, in its order.
+SUITE = ("CartPole", "Acrobot", "Catch", "DeepSea")
+
+# (low, high) of the paper's normalisation (its appendix on experiment details). Acrobot's upper
+# bound is the level at which the paper calls it solved, not the largest possible return.
+_BOUNDS = {
+    "CartPole": (0.0, 500.0),
+    "Acrobot": (-500.0, -75.0),
+    "Catch": (-1.0, 1.0),
+    "DeepSea": (0.0, 1.0),
+}
+
+# Other gymnax environments with discrete actions whose returns have evident bounds.
+_GYMNAX_BOUNDS = {
+    "MountainCar-v0": (-200.0, -110.0),
+    "FrozenLake-misc": (0.0, 1.0),
+    "MemoryChain-bsuite": (-1.0, 1.0),
+    "DiscountingChain-bsuite": (0.0, 1.1),
+    "FourRooms-misc": (0.0, 1.0),
+}
+
+_DEFAULT_SIZE: dict[str, tuple[int, ...]] = {
+    "CartPole": (),
+    "Acrobot": (),
+    "Catch": (10, 5),
+    "DeepSea": (8,),
+}
+_LARGEST_SIDE = 256
+
+_PATTERN = re.compile(r"(?P<family>[A-Za-z0-9-]+)\s*(?:\(\s*(?P<size>[^()]*?)\s*\))?")
+_IMPORT_PATH = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+
+
+@dataclass(frozen=True)
+class EnvironmentSpec:
+    """What is known of an environment by its name alone."""
+
+    name: str
+    family: str
+    size: tuple[int, ...] = ()
+    bounds: tuple[float, float] | None = None
+
+    def return_bounds(self, reward_scale: float = 1.0) -> tuple[float, float]:
+        """Return (low, high), the returns that count as 0 and 1, for rewards times the scale."""
+        low, high = self.bounds if self.bounds is not None else load(self.name).return_bounds
+        return low * reward_scale, high * reward_scale
+
+    @property
+    def max_return(self) -> float:
+        """The return that counts as 1, for unscaled rewards."""
+        return self.return_bounds()[1]
+
+    @property
+    def min_return(self) -> float:
+        """The return that counts as 0, for unscaled rewards."""
+        return self.return_bounds()[0]
+
+    def normalize(self, value: Any, reward_scale: Any = 1.0) -> Any:
+        """Rescale returns linearly so that the bounds become 0 and 1; nothing is clipped."""
+        low, high = self.return_bounds()
+        return (value / reward_scale - low) / (high - low)
+
+
+def load(path: str) -> Any:
+    """Import a user's own environment from `package.module:attribute`."""
+    module_name, _, attribute = path.partition(":")
+    try:
+        found = getattr(importlib.import_module(module_name), attribute)
+    except (ImportError, AttributeError) as error:
+        raise UserError(f"environment: cannot import {path!r}: {error}") from None
+    made = found if hasattr(found, "return_bounds") and hasattr(found, "step") else found()
+    low, high = made.return_bounds
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise UserError(f"environment: {path!r} has return bounds ({low}, {high}); need low < high")
+    return made
+
+
+def _size(family: str, text: str, name: str) -> tuple[int, ...]:
+    sides = len(_DEFAULT_SIZE[family])
+    form = {1: "one whole number, e.g. DeepSea(16)", 2: "rows x columns, e.g. Catch(20x10)"}
+    if sides == 0:
+        raise UserError(f"environment: {name!r}: {family} has no size")
+    parts = re.split(r"\s*[x,]\s*", text)
+    if len(parts) != sides or not all(part.isascii() and part.isdigit() for part in parts):
+        raise UserError(f"environment: {name!r}: the size is {form[sides]}")
+    size = tuple(int(part) for part in parts)
+    if not all(2 <= side <= _LARGEST_SIDE for side in size):
+        raise UserError(f"environment: {name!r}: each side is between 2 and {_LARGEST_SIDE}")
+    return size
+
+
+def names() -> tuple[str, ...]:
+    """Return the names a user can choose from (sizes and own environments apart)."""
+    return (*SUITE, *_GYMNAX_BOUNDS)
+
+
+def environment(name: str) -> EnvironmentSpec:
+    """Look an environment up by any of its spellings; raise `UserError` if there is none."""
+    if not isinstance(name, str):
+        raise UserError(f"environment: expected a name, got {name!r}")
+    text = name.strip()
+    if _IMPORT_PATH.fullmatch(text):
+        return EnvironmentSpec(name=text, family="own")
+    if text in _GYMNAX_BOUNDS:
+        return EnvironmentSpec(name=text, family="gymnax", bounds=_GYMNAX_BOUNDS[text])
+    match = _PATTERN.fullmatch(text)
+    family = ALIASES.get(match["family"], match["family"]) if match else ""
+    if match is None or family not in _BOUNDS:
+        raise unknown("environment", name, (*names(), *ALIASES))
+    default = _DEFAULT_SIZE[family]
+    size = default if match["size"] is None else _size(family, match["size"], name)
+    canonical = family if size == default else f"{family}({'x'.join(map(str, size))})"
+    return EnvironmentSpec(name=canonical, family=family, size=size, bounds=_BOUNDS[family])

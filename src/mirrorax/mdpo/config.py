@@ -1,0 +1,234 @@
+"""What a run is: its settings (static) and its values (traced). Imports no jax.
+
+A *static* field shapes the compiled program: changing it compiles anew. A *traced* value is data:
+temperatures, seed, learning rates, discount and reward scale may differ from lane to lane of one
+compiled program. `FIELDS` says which is which.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from mirrorax.envs import suite
+from mirrorax.errors import UserError, unknown
+
+ALPHA_SCHEDULES = ("constant", "linear", "learned", "learned_linear")
+LAM_SCHEDULES = ("constant", "linear")
+#: Schedules under which alpha is found during training, from the weight `w` of a target.
+LEARNED = ("learned", "learned_linear")
+
+_IMPORT_PATH = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+
+Count = Annotated[int, Field(ge=1)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Unit = Annotated[float, Field(ge=0, le=1)]
+
+
+def _one_line(error: ValidationError) -> UserError:
+    first = error.errors(include_url=False)[0]
+    where = ".".join(map(str, first["loc"]))
+    if first["type"] == "extra_forbidden":
+        return UserError(f"{where}: no such field")
+    reason = first["msg"].removeprefix("Value error, ")
+    if first["type"] == "value_error" and reason.startswith(where):
+        return UserError(reason)
+    return UserError(f"{where}: {reason} (got {first['input']!r})")
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise _one_line(error) from None
+
+
+class Settings(_Model):
+    """Everything static about a run of MDPO(h, D). The defaults are the preset `default`."""
+
+    environment: str
+    potential: str = "entropy"
+    drift: str = "kl"
+    steps: Count = 1_000_000
+    num_envs: Count = 16
+    env_steps_per_update: Count = 256
+    steps_counted: Literal["total", "per_env"] = "total"
+    batch_size: Count = 512
+    buffer_size: Count = 100_000
+    actor_epochs: Count = 2
+    critic_epochs: Count = 1
+    hidden: tuple[Count, ...] = (64, 64)
+    activation: Literal["tanh", "relu"] = "tanh"
+    initialization: Literal["orthogonal", "uniform"] = "orthogonal"
+    adam_eps: Positive = 1e-5
+    anneal_learning_rate: bool = False
+    twin_critics: bool = True
+    critic_target: Literal["sac", "paper", "printed"] = "sac"
+    clipping: Literal["per_network", "joint"] = "per_network"
+    max_grad_norm: Positive = 1.0
+    bootstrap_truncation: bool = True
+    actor_q: Literal["regularized", "unregularized"] = "regularized"
+    tau: Unit = 0.95
+    alpha_schedule: str = "constant"
+    lam_schedule: str = "constant"
+    target_reference: Literal["range", "bound"] = "range"
+    eval_episodes: Count = 10
+    eval_every: Annotated[int, Field(ge=0)] = 0
+
+    @field_validator("environment")
+    @classmethod
+    def _environment(cls, value: str) -> str:
+        return suite.environment(value).name
+
+    @field_validator("potential")
+    @classmethod
+    def _potential(cls, value: str) -> str:
+        from mirrorax.regularizers.names import parse_potential
+
+        return str(parse_potential(value))
+
+    @field_validator("drift")
+    @classmethod
+    def _drift(cls, value: str) -> str:
+        from mirrorax.regularizers.names import parse_drift
+
+        return str(parse_drift(value))
+
+    @field_validator("alpha_schedule")
+    @classmethod
+    def _alpha_schedule(cls, value: str) -> str:
+        return _schedule("alpha_schedule", value, ALPHA_SCHEDULES)
+
+    @field_validator("lam_schedule")
+    @classmethod
+    def _lam_schedule(cls, value: str) -> str:
+        return _schedule("lam_schedule", value, LAM_SCHEDULES)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Settings:
+        if self.steps_counted == "total" and self.env_steps_per_update % self.num_envs:
+            raise ValueError(
+                f"env_steps_per_update: {self.env_steps_per_update} counted in all is not a "
+                f"multiple of num_envs = {self.num_envs}"
+            )
+        if self.batch_size > self.buffer_size:
+            raise ValueError(
+                f"batch_size: {self.batch_size} is larger than buffer_size = {self.buffer_size}"
+            )
+        if self.steps_per_update > self.replay_slots * self.num_envs:
+            raise ValueError(
+                f"buffer_size: {self.buffer_size} holds less than the {self.steps_per_update} "
+                "transitions of one update"
+            )
+        if self.updates < 1:
+            raise ValueError(
+                f"steps: {self.steps} is less than one update of {self.steps_per_update} steps"
+            )
+        return self
+
+    @property
+    def rollout_length(self) -> int:
+        """Steps of each environment between two updates."""
+        if self.steps_counted == "per_env":
+            return self.env_steps_per_update
+        return self.env_steps_per_update // self.num_envs
+
+    @property
+    def steps_per_update(self) -> int:
+        """Steps of all environments together between two updates."""
+        return self.rollout_length * self.num_envs
+
+    @property
+    def updates(self) -> int:
+        """K, the number of updates of a run; a last incomplete rollout is not started."""
+        return self.steps // self.steps_per_update
+
+    @property
+    def replay_slots(self) -> int:
+        """Transitions the replay buffer keeps of each environment."""
+        return self.buffer_size // self.num_envs
+
+    @property
+    def learned_alpha(self) -> bool:
+        """Whether alpha is found during training (then `w` is given in its place)."""
+        return self.alpha_schedule in LEARNED
+
+
+def _schedule(field: str, value: str, allowed: tuple[str, ...]) -> str:
+    if value in allowed or _IMPORT_PATH.fullmatch(value):
+        return value
+    raise unknown(field, value, (*allowed, "package.module:object"))
+
+
+class RunValues(_Model):
+    """The traced values of one run: data, not program."""
+
+    alpha: NonNegative | None = 0.01
+    lam: NonNegative = 0.1
+    w: Unit | None = None
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    actor_lr: Positive = 0.0025
+    critic_lr: Positive = 0.0025
+    gamma: Annotated[float, Field(ge=0, lt=1)] = 0.99
+    reward_scale: Positive = 1.0
+
+
+#: field -> "static" or "traced"
+FIELDS: dict[str, Literal["static", "traced"]] = {
+    **dict.fromkeys(Settings.model_fields, "static"),
+    **dict.fromkeys(RunValues.model_fields, "traced"),
+}
+STATIC = tuple(name for name, kind in FIELDS.items() if kind == "static")
+TRACED = tuple(name for name, kind in FIELDS.items() if kind == "traced")
+
+#: What each preset changes. `default` is what a practitioner wants; `paper` reads "256 steps per
+#: update" as 256 in each environment (244 updates in 10^6 steps).
+PRESETS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "paper": {"steps_counted": "per_env", "initialization": "uniform"},
+}
+
+
+def preset(name: str) -> dict[str, Any]:
+    """Return the fields a preset sets, as a new dictionary."""
+    if name not in PRESETS:
+        raise unknown("preset", name, PRESETS)
+    return dict(PRESETS[name])
+
+
+def make_settings(preset_name: str = "default", **fields: Any) -> Settings:
+    """Build settings from a preset and overriding fields; raise `UserError` on a mistake."""
+    return Settings(**{**preset(preset_name), **fields})
+
+
+def check_values(settings: Settings, values: Mapping[str, Any]) -> RunValues:
+    """Validate one run's traced values against its settings.
+
+    Under a learned schedule `w` is required and alpha must be absent or None; otherwise alpha is
+    required and `w` must be absent or None.
+    """
+    fields = dict(values)
+    if settings.learned_alpha:
+        if fields.get("alpha") is not None:
+            raise UserError(
+                f"alpha: {fields['alpha']!r} given, but alpha_schedule = "
+                f"{settings.alpha_schedule!r} finds alpha itself; give w in [0, 1]"
+            )
+        if fields.get("w") is None:
+            raise UserError(f"w: required by alpha_schedule = {settings.alpha_schedule!r}")
+        return RunValues(**{**fields, "alpha": None})
+    if fields.get("w") is not None and settings.alpha_schedule in ALPHA_SCHEDULES:
+        raise UserError(
+            f"w: {fields['w']!r} given, but alpha_schedule = {settings.alpha_schedule!r} "
+            f"has no target; w belongs to {' and '.join(LEARNED)}"
+        )
+    if "alpha" in fields and fields["alpha"] is None:
+        raise UserError(f"alpha: required by alpha_schedule = {settings.alpha_schedule!r}")
+    return RunValues(**fields)
