@@ -1,0 +1,48 @@
+"""Policy Mirror Descent with any pair of regularisers: exact, learned, over grids of temperatures.
+
+Importing this package imports nothing heavy; each name below is loaded when it is first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from mirrorax._version import __version__
+
+if TYPE_CHECKING:
+    from mirrorax.regularizers.checks import check_drift, check_potential
+    from mirrorax.regularizers.drifts import drift, register_drift
+    from mirrorax.regularizers.potentials import potential, register_potential
+
+#: public name -> the module it lives in
+_HOME = {
+    "check_drift": "mirrorax.regularizers.checks",
+    "check_potential": "mirrorax.regularizers.checks",
+    "drift": "mirrorax.regularizers.drifts",
+    "potential": "mirrorax.regularizers.potentials",
+    "register_drift": "mirrorax.regularizers.drifts",
+    "register_potential": "mirrorax.regularizers.potentials",
+}
+
+__all__ = [
+    "__version__",
+    "check_drift",
+    "check_potential",
+    "drift",
+    "potential",
+    "register_drift",
+    "register_potential",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(importlib.import_module(_HOME[name]), name)
+    if name in ("tabular", "regularizers"):
+        return importlib.import_module(f"mirrorax.{name}")
+    raise AttributeError(f"module 'mirrorax' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "regularizers", "tabular"])

@@ -1,0 +1,115 @@
+"""Smooth convex programs on the simplex, for functions of which nothing else is known.
+
+The built-in regularisers have structure, and `mirrorax.tabular.mirror_step` uses it. A user's
+function has none; it is minimised here by a barrier method: for a falling sequence of t, Newton's
+method on
+
+    minimise  f(p) - t sum_i log p_i   subject to  sum_i p_i = 1.
+
+For convex f the minimiser for t is within n t of the minimum. Derivatives come from jax, in
+float64; the small linear systems are solved by numpy, never by batched LAPACK calls in a compiled
+program (which can deadlock on a machine with few cores).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float64
+
+from mirrorax.errors import UserError
+
+#: the barrier's gap n t at the end, relative to the size of the objective
+_GAP = 1e-11
+_SHRINK = 0.1
+_NEWTON_STEPS = 60
+
+
+@lru_cache(maxsize=64)
+def _derivatives(function: Callable[..., jax.Array]) -> tuple[Any, Any]:
+    """Return jitted, batched (value) and (value, gradient, Hessian) of a function of (p, *rest)."""
+
+    def all_three(p: jax.Array, *rest: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        value, gradient = jax.value_and_grad(function)(p, *rest)
+        return value, gradient, jax.hessian(function)(p, *rest)
+
+    return jax.jit(jax.vmap(function)), jax.jit(jax.vmap(all_three))
+
+
+def minimize_on_simplex(
+    function: Callable[..., jax.Array],
+    parameters: tuple[Float64[np.ndarray, "rows *rest"], ...],
+    shape: tuple[int, int],
+) -> Float64[np.ndarray, "rows actions"]:
+    """Return, for each row, the p on the simplex that minimises `function(p, *parameters[row])`.
+
+    Args:
+        function: a jax function of one probability vector and one row of each parameter. It must
+            be hashable: its compiled derivatives are kept.
+        parameters: arrays whose first axis counts the rows.
+        shape: (rows, actions).
+
+    Raises:
+        UserError: if Newton's method does not converge, as for a function that is not convex.
+    """
+    actions = shape[1]
+    value, all_three = _derivatives(function)
+    with jax.enable_x64(True):
+        fixed = tuple(jnp.asarray(a, jnp.float64) for a in parameters)
+        p = np.full(shape, 1 / actions)
+        f, gradient, _ = map(np.asarray, all_three(p, *fixed))
+        scale = 1 + np.abs(f) + np.ptp(gradient, axis=-1)
+        t = 0.1 * scale
+        while True:
+            p, done = _newton(value, all_three, fixed, p, t, scale)
+            if not done.all():
+                raise UserError(
+                    "mirror step: no minimum was found; the potential and the drift must be "
+                    f"smooth and convex in p (row {int(np.argmin(done))} did not converge)"
+                )
+            if np.all(t * actions <= _GAP * scale):
+                return p
+            t = t * _SHRINK
+
+
+def _newton(
+    value: Any, all_three: Any, fixed: tuple[jax.Array, ...], p: Any, t: Any, scale: Any
+) -> tuple[Any, Any]:
+    """Centre: minimise f(p) - t sum log p. Returns p and which rows converged."""
+    done = np.zeros(len(p), bool)
+    for _ in range(_NEWTON_STEPS):
+        f, gradient, hessian = map(np.asarray, all_three(p, *fixed))
+        # In relative steps x = dp / p the barrier's Hessian is t times the identity.
+        matrix = np.zeros((*p.shape[:1], p.shape[1] + 1, p.shape[1] + 1))
+        matrix[:, :-1, :-1] = hessian * p[:, :, None] * p[:, None, :]
+        matrix[:, :-1, :-1] += t[:, None, None] * np.eye(p.shape[1])
+        matrix[:, :-1, -1] = matrix[:, -1, :-1] = p
+        slope = gradient * p - t[:, None]
+        right = np.concatenate([-slope, 1 - p.sum(-1, keepdims=True)], axis=-1)
+        relative = np.linalg.solve(matrix, right[..., None])[:, :-1, 0]
+        decrement = -(slope * relative).sum(-1)
+        done = decrement <= 1e-3 * t
+        if done.all():
+            break
+        # Stay inside, then halve until the barrier objective falls (Armijo).
+        step = np.minimum(1, 0.95 / np.maximum(-relative.min(-1), 1e-300))
+        before = f - t * np.log(p).sum(-1)
+        for _ in range(50):
+            trial = p * (1 + step[:, None] * relative)
+            after = np.asarray(value(trial, *fixed)) - t * np.log(trial).sum(-1)
+            # Rounding in f hides a decrease smaller than its last digits.
+            enough = after <= before - 1e-4 * step * decrement + 1e-15 * scale
+            if enough.all():
+                break
+            step = np.where(enough, step, step / 2)
+        p = np.where((enough & ~done)[:, None], trial, p)
+        p = p / p.sum(-1, keepdims=True)
+        if not enough.all():
+            done = done | (decrement <= 1e-13 * scale)
+            break
+    return p, done

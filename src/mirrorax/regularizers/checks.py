@@ -1,0 +1,131 @@
+"""Checks of a user's own regulariser: does it have the properties the theory asks for?
+
+Both draw random points of the simplex, some of them close to its boundary, compute in float64 and
+report the first property that fails, with the point where it does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from mirrorax.regularizers.drifts import Drift, drift
+from mirrorax.regularizers.potentials import Potential, potential
+
+_CONCENTRATIONS = (0.2, 1.0, 5.0)
+
+
+@dataclass(frozen=True)
+class Check:
+    """The outcome of a check: true if everything held; printed, it says what failed and where."""
+
+    subject: str
+    ok: bool
+    failed: str = ""
+    where: str = ""
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def __str__(self) -> str:
+        if self.ok:
+            return f"{self.subject}: every property holds at the points tried"
+        return f"{self.subject}: fails {self.failed} at {self.where}"
+
+
+def _points(generator: np.random.Generator, samples: int, num_actions: int) -> Any:
+    """Draw points of the simplex, from nearly deterministic to nearly uniform."""
+    each = -(-samples // len(_CONCENTRATIONS))
+    drawn = [generator.dirichlet(np.full(num_actions, c), each) for c in _CONCENTRATIONS]
+    p = np.concatenate(drawn)[:samples]
+    p = np.maximum(p, 1e-8)
+    return p / p.sum(-1, keepdims=True)
+
+
+def _first_failure(subject: object, checks: list[Check | None]) -> Check:
+    return next((check for check in checks if check is not None), Check(str(subject), True))
+
+
+def _first(bad: Any, subject: object, failed: str, **shown: Any) -> Check | None:
+    if not bad.any():
+        return None
+    row = int(np.argmax(bad))
+    with np.printoptions(precision=4, suppress=False):
+        where = ", ".join(f"{name} = {value[row]}" for name, value in shown.items())
+    return Check(str(subject), False, failed, where)
+
+
+def check_drift(
+    drift_or_name: Drift | str, *, num_actions: int = 4, samples: int = 300, seed: int = 0
+) -> Check:
+    """Test that D is a drift in the sense of mirror learning, on random points.
+
+    The three conditions: D(p, q) >= 0; D(q, q) = 0; the gradient in p is zero at p = q, along the
+    simplex. The last is tested by automatic differentiation and by shrinking steps away from q
+    (D must fall faster than the step), because a kink at p = q has no gradient to see.
+    """
+    d = drift(drift_or_name)
+    generator = np.random.default_rng(seed)
+    p, q = _points(generator, samples, num_actions), _points(generator, samples, num_actions)
+    apart, together = d.value(p, q), d.value(q, q)
+    scale = 1 + np.nanmax(np.where(np.isfinite(apart), np.abs(apart), 0))
+    tiny = 1e-9 * scale
+
+    with jax.enable_x64(True):
+        full = np.asarray(
+            jax.grad(lambda p, q: d.value(p, q).sum())(jnp.asarray(q), jnp.asarray(q))
+        )
+    slope = np.abs(full - full.mean(-1, keepdims=True)).max(-1)
+
+    # Directions that stay inside the simplex: towards another point of it.
+    step = 1e-3 * q.min(-1, keepdims=True)
+    rate = d.value(q + step * (p - q), q) / step[:, 0]
+    finer = d.value(q + step / 100 * (p - q), q) / (step[:, 0] / 100)
+    kink = finer > 0.5 * rate + 1e-7 * scale
+
+    return _first_failure(
+        d,
+        [
+            _first(np.isnan(apart) | np.isnan(together), d, "being a number", p=p, q=q),
+            _first(apart < -tiny, d, "D(p, q) >= 0", p=p, q=q, D=apart),
+            _first(np.abs(together) > tiny, d, "D(q, q) = 0", q=q, D=together),
+            _first(~(slope <= 1e-6 * scale), d, "zero gradient at p = q", q=q, gradient=full),
+            _first(
+                kink, d, "zero gradient at p = q (there is a kink)", q=q, towards=p, slope=finer
+            ),
+        ],
+    )
+
+
+def check_potential(
+    potential_or_name: Potential | str,
+    *,
+    num_actions: int = 4,
+    samples: int = 300,
+    seed: int = 0,
+) -> Check:
+    """Test that h is convex and that its gradient is one of it, on random points.
+
+    Convexity is tested at midpoints, h((p + q) / 2) <= (h(p) + h(q)) / 2, and the gradient by the
+    inequality that defines a subgradient, h(p) >= h(q) + <grad h(q), p - q>.
+    """
+    h = potential(potential_or_name)
+    generator = np.random.default_rng(seed)
+    p, q = _points(generator, samples, num_actions), _points(generator, samples, num_actions)
+    at_p, at_q, middle = h.value(p), h.value(q), h.value((p + q) / 2)
+    gradient = h.grad(q)
+    below = at_q + (gradient * (p - q)).sum(-1)
+    size = 1 + np.abs(at_p) + np.abs(at_q) + np.abs(below)
+    broken = ~np.isfinite(at_p) | ~np.isfinite(gradient).all(-1)
+    return _first_failure(
+        h,
+        [
+            _first(broken, h, "finite value and gradient", p=p, q=q, h=at_p, gradient=gradient),
+            _first(middle > (at_p + at_q) / 2 + 1e-9 * size, h, "convexity", p=p, q=q),
+            _first(below > at_p + 1e-9 * size, h, "the subgradient inequality", p=p, q=q),
+        ],
+    )

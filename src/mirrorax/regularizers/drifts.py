@@ -1,0 +1,237 @@
+"""The drifts D(p, q): what keeps the new policy p near the old policy q.
+
+A drift is non-negative, zero at p = q, and has zero gradient in p there (along the simplex): the
+conditions of mirror learning. Bregman divergences are the drifts that come from a potential.
+
+`value` works from probabilities and `value_from_logits` from logits, on the last axis. D(p, q) is
++inf where the mathematics says so (KL with p > 0 = q); from logits it is always finite.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, final
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Float
+
+from mirrorax.regularizers import names
+from mirrorax.regularizers.potentials import (
+    NegativeEntropy,
+    Potential,
+    in_own_precision,
+    lift,
+    registered,
+)
+from mirrorax.simplex import (
+    Array,
+    as_real,
+    exact_log,
+    floored_log,
+    log_softmax,
+    namespace,
+    probability_floor,
+)
+
+
+@dataclass(frozen=True)
+class Drift(abc.ABC):
+    """A drift functional D(p, q) of a new policy p and an old policy q."""
+
+    @final
+    def value(
+        self, p: Float[Array, "*batch actions"], q: Float[Array, "*#batch actions"]
+    ) -> Float[Array, "*batch"]:
+        """Return D(p, q)."""
+        p, q = as_real(namespace(p, q), p, q)
+        return self._value(p, q)
+
+    @final
+    def value_from_logits(
+        self, logits: Float[Array, "*batch actions"], old_logits: Float[Array, "*#batch actions"]
+    ) -> Float[Array, "*batch"]:
+        """Return D(softmax(logits), softmax(old_logits)), safe for logits of any size."""
+        logits, old_logits = as_real(namespace(logits, old_logits), logits, old_logits)
+        return self._value_from_log(log_softmax(logits), log_softmax(old_logits))
+
+    @abc.abstractmethod
+    def __str__(self) -> str:
+        """Return the name that gives this drift back."""
+
+    @abc.abstractmethod
+    def _value(self, p: Any, q: Any) -> Any: ...
+
+    @abc.abstractmethod
+    def _value_from_log(self, logp: Any, logq: Any) -> Any: ...
+
+
+def _bregman_value(potential: Potential, p: Any, q: Any) -> Any:
+    # custom_jvp would hand numpy arrays to jax, which may halve their precision.
+    compute = _differentiable_bregman if isinstance(p, jax.Array) else _bregman_extended
+    return compute(potential, p, q)
+
+
+def _bregman_extended(potential: Potential, p: Any, q: Any) -> Any:
+    xp = namespace(p, q)
+    value = potential._bregman(p, q, exact_log(p), exact_log(q))
+    if not potential.steep:
+        return value
+    return xp.where(((p > 0) & (q == 0)).any(-1), xp.inf, value)
+
+
+_differentiable_bregman = jax.custom_jvp(_bregman_extended, nondiff_argnums=(0,))
+
+
+@_differentiable_bregman.defjvp
+def _bregman_jvp(potential: Potential, primals: Any, tangents: Any) -> Any:
+    # dB = <grad h(p) - grad h(q), dp> - <Hess h(q) dq, p - q>
+    (p, q), (dp, dq) = primals, tangents
+    old_grad, old_change = jax.jvp(potential._grad, (q,), (dq,))
+    change = (potential._grad(p) - old_grad) * dp - old_change * (p - q)
+    return _differentiable_bregman(potential, p, q), change.sum(-1)
+
+
+@final
+@dataclass(frozen=True)
+class Bregman(Drift):
+    """B_h(p, q) = h(p) - h(q) - <grad h(q), p - q>, with h's documented subgradient."""
+
+    potential: Potential
+
+    def __str__(self) -> str:
+        return f"bregman({self.potential})"
+
+    def _value(self, p: Any, q: Any) -> Any:
+        return _bregman_value(self.potential, p, q)
+
+    def _value_from_log(self, logp: Any, logq: Any) -> Any:
+        xp = namespace(logp, logq)
+        return self.potential._bregman(xp.exp(logp), xp.exp(logq), logp, logq)
+
+
+@final
+@dataclass(frozen=True)
+class KL(Drift):
+    """The reverse KL divergence sum p log(p / q), of the new policy from the old one.
+
+    It is the Bregman divergence of the negative entropy, and is computed as that.
+    """
+
+    def __str__(self) -> str:
+        return "kl"
+
+    @property
+    def potential(self) -> Potential:
+        """The potential it is the Bregman divergence of."""
+        return NegativeEntropy()
+
+    def _value(self, p: Any, q: Any) -> Any:
+        return _bregman_value(self.potential, p, q)
+
+    def _value_from_log(self, logp: Any, logq: Any) -> Any:
+        xp = namespace(logp, logq)
+        return self.potential._bregman(xp.exp(logp), xp.exp(logq), logp, logq)
+
+
+@jax.custom_jvp
+def _forward_kl(p: Any, q: Any) -> Any:
+    return _bregman_extended(NegativeEntropy(), q, p)
+
+
+@_forward_kl.defjvp
+def _forward_kl_jvp(primals: Any, tangents: Any) -> Any:
+    (p, q), (dp, dq) = primals, tangents
+    ratio = q / jnp.maximum(p, probability_floor(p.dtype))
+    change = (1 - ratio) * dp + (floored_log(q) - floored_log(p)) * dq
+    return _forward_kl(p, q), change.sum(-1)
+
+
+@final
+@dataclass(frozen=True)
+class ForwardKL(Drift):
+    """The forward KL divergence sum q log(q / p), of the old policy from the new one."""
+
+    def __str__(self) -> str:
+        return "forward_kl"
+
+    def _value(self, p: Any, q: Any) -> Any:
+        if isinstance(p, jax.Array):
+            return _forward_kl(p, q)
+        return _bregman_extended(NegativeEntropy(), q, p)
+
+    def _value_from_log(self, logp: Any, logq: Any) -> Any:
+        return (namespace(logp, logq).exp(logq) * (logq - logp)).sum(-1)
+
+
+@final
+@dataclass(frozen=True)
+class SquaredTV(Drift):
+    """The squared total variation distance (sum |p - q| / 2)^2: a drift, not a Bregman one."""
+
+    def __str__(self) -> str:
+        return "squared_tv"
+
+    def _value(self, p: Any, q: Any) -> Any:
+        return (namespace(p, q).abs(p - q).sum(-1) / 2) ** 2
+
+    def _value_from_log(self, logp: Any, logq: Any) -> Any:
+        xp = namespace(logp, logq)
+        return self._value(xp.exp(logp), xp.exp(logq))
+
+
+@final
+@dataclass(frozen=True)
+class Zero(Drift):
+    """D = 0: no trust region."""
+
+    def __str__(self) -> str:
+        return "zero"
+
+    def _value(self, p: Any, q: Any) -> Any:
+        return namespace(p, q).zeros_like((p + q)[..., 0])
+
+    def _value_from_log(self, logp: Any, logq: Any) -> Any:
+        return namespace(logp, logq).zeros_like((logp + logq)[..., 0])
+
+
+@final
+@dataclass(frozen=True)
+class FunctionDrift(Drift):
+    """A user's function of two probability vectors; see `register_drift`."""
+
+    name: str
+    function: Callable[[jax.Array, jax.Array], jax.Array] = field(repr=False)
+
+    def __str__(self) -> str:
+        return self.name
+
+    def _value(self, p: Any, q: Any) -> Any:
+        batched = jnp.vectorize(self.function, signature="(n),(n)->()")
+        return in_own_precision(batched, lift(p), lift(q))
+
+    def _value_from_log(self, logp: Any, logq: Any) -> Any:
+        xp = namespace(logp, logq)
+        return self._value(xp.exp(logp), xp.exp(logq))
+
+
+def register_drift(
+    name: str, function: Callable[[jax.Array, jax.Array], jax.Array] | None = None
+) -> Any:
+    """Add a function D(p, q) of two probability vectors to the drifts, under a name.
+
+    p is the new policy, q the old one, both of shape [actions]; the result is a scalar, computed
+    with `jax.numpy`. Entries are never exactly zero. Use it as a call or as a decorator, like
+    `register_potential`; `check_drift` tests the conditions of mirror learning.
+    """
+    return registered("drift", name, function, FunctionDrift)
+
+
+def drift(name: str | Drift) -> Drift:
+    """Return the drift a name stands for; a drift is returned as it is."""
+    if isinstance(name, Drift):
+        return name
+    built: Drift = names.build(names.parse_drift(name))
+    return built

@@ -1,0 +1,208 @@
+"""One spelling for every regulariser: in Python, TOML, on the command line, in the store, on plots.
+
+    potential:  entropy | tsallis(m) | lp(p) | max | zero | a registered name
+    drift:      kl | forward_kl | bregman(<potential>) | squared_tv | zero | a registered name
+
+This module knows the spellings and the allowed parameters, and nothing of arrays: it never imports
+jax, so that a study can be read and checked anywhere. The classes are found by `build`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from mirrorax.errors import UserError, nearest
+
+Kind = Literal["potential", "drift"]
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """How one regulariser is written: `name`, or `name(parameter)`."""
+
+    name: str
+    target: str  # the class, as "module:attribute"
+    parameter: str | None = None  # what the argument is called; "potential" nests one
+    allowed: str = ""  # the range in words
+    accepts: Callable[[float], bool] = lambda value: True
+    example: float = 0.0  # a valid argument, for hints
+
+    @property
+    def form(self) -> str:
+        """The spelling with its parameter, as shown in messages."""
+        return f"{self.name}({self.parameter})" if self.parameter else self.name
+
+    @property
+    def help(self) -> str:
+        """The form with the range of its parameter."""
+        return f"{self.form} with {self.allowed}" if self.allowed else self.form
+
+
+_POTENTIALS = "mirrorax.regularizers.potentials"
+_DRIFTS = "mirrorax.regularizers.drifts"
+
+_BUILT_IN: dict[Kind, dict[str, Spelling]] = {
+    "potential": {
+        s.name: s
+        for s in (
+            Spelling("entropy", f"{_POTENTIALS}:NegativeEntropy"),
+            Spelling(
+                "tsallis",
+                f"{_POTENTIALS}:NegativeTsallis",
+                "m",
+                "m > 0",
+                lambda m: m > 0,
+                0.5,
+            ),
+            Spelling("lp", f"{_POTENTIALS}:LpNorm", "p", "p >= 1", lambda p: p >= 1, 1),
+            Spelling("max", f"{_POTENTIALS}:Max"),
+            Spelling("zero", f"{_POTENTIALS}:Zero"),
+        )
+    },
+    "drift": {
+        s.name: s
+        for s in (
+            Spelling("kl", f"{_DRIFTS}:KL"),
+            Spelling("forward_kl", f"{_DRIFTS}:ForwardKL"),
+            Spelling("bregman", f"{_DRIFTS}:Bregman", "potential"),
+            Spelling("squared_tv", f"{_DRIFTS}:SquaredTV"),
+            Spelling("zero", f"{_DRIFTS}:Zero"),
+        )
+    },
+}
+
+#: what users registered: kind -> name -> (the object, where it was defined)
+_REGISTERED: dict[Kind, dict[str, tuple[Any, str]]] = {"potential": {}, "drift": {}}
+
+_IDENTIFIER = re.compile(r"[a-z][a-z0-9_]*")
+
+
+@dataclass(frozen=True)
+class Name:
+    """A parsed, valid spelling. `str()` gives the canonical form back."""
+
+    kind: Kind
+    name: str
+    argument: float | Name | None = None
+
+    def __str__(self) -> str:
+        if self.argument is None:
+            return self.name
+        shown = self.argument if isinstance(self.argument, Name) else number(self.argument)
+        return f"{self.name}({shown})"
+
+
+def number(value: float) -> str:
+    """Write a parameter the one way it is written: the shortest digits, no trailing `.0`."""
+    return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(float(value))
+
+
+def names(kind: Kind) -> list[str]:
+    """List the forms that are understood now, the registered ones included."""
+    return [s.form for s in _BUILT_IN[kind].values()] + sorted(_REGISTERED[kind])
+
+
+def _choices(kind: Kind) -> str:
+    return ", ".join([s.help for s in _BUILT_IN[kind].values()] + sorted(_REGISTERED[kind]))
+
+
+def parse_potential(text: str, field: str = "potential") -> Name:
+    """Read a potential's name; a `UserError` that starts with `field` if it is not one."""
+    return _parse(text, "potential", field)
+
+
+def parse_drift(text: str, field: str = "drift") -> Name:
+    """Read a drift's name; a `UserError` that starts with `field` if it is not one."""
+    return _parse(text, "drift", field)
+
+
+def _parse(text: object, kind: Kind, field: str) -> Name:
+    if not isinstance(text, str):
+        raise UserError(f"{field}: {text!r} is not a name; allowed: {_choices(kind)}")
+    match = re.fullmatch(r"\s*([^()]*?)\s*(?:\((.*)\))?\s*", text, re.DOTALL)
+    word, inside = (match[1], match[2]) if match else (text, None)
+    if word in _REGISTERED[kind]:
+        if inside is not None:
+            raise UserError(f"{field}: {text!r}: {word} takes no parameter; write {word!r}")
+        return Name(kind, word)
+    spelling = _BUILT_IN[kind].get(word)
+    if spelling is None:
+        raise _unknown(text, word, kind, field)
+    if spelling.parameter is None:
+        if inside is not None:
+            raise UserError(f"{field}: {text!r}: {word} takes no parameter; write {word!r}")
+        return Name(kind, word)
+    if inside is None or not inside.strip():
+        example = "entropy" if spelling.parameter == "potential" else number(spelling.example)
+        raise UserError(
+            f"{field}: {text!r}: {word} needs its parameter: {spelling.help}; "
+            f"for example '{word}({example})'"
+        )
+    if spelling.parameter == "potential":
+        return Name(kind, word, _parse(inside, "potential", f"{field}: in {text!r}"))
+    return Name(kind, word, _argument(text, inside, spelling, field))
+
+
+def _argument(text: str, inside: str, spelling: Spelling, field: str) -> float:
+    try:
+        value = float(inside)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value) or not spelling.accepts(value):
+        raise UserError(
+            f"{field}: {text!r}: {spelling.parameter} = {inside.strip()} is not allowed: "
+            f"{spelling.allowed}, a finite number; "
+            f"nearest valid: '{spelling.name}({number(spelling.example)})'"
+        )
+    return value
+
+
+def _unknown(text: str, word: str, kind: Kind, field: str) -> UserError:
+    other: Kind = "drift" if kind == "potential" else "potential"
+    if word in (*_BUILT_IN[other], *_REGISTERED[other]):
+        advice = f"; as a drift write 'bregman({text.strip()})'" if kind == "drift" else ""
+        return UserError(
+            f"{field}: {text!r} is a {other}, not a {kind}{advice}; allowed: {_choices(kind)}"
+        )
+    words = [*_BUILT_IN[kind], *_REGISTERED[kind]]
+    guess = nearest(word, words)
+    if guess in _BUILT_IN[kind]:
+        spelling = _BUILT_IN[kind][guess]
+        guess = spelling.form
+    hint = f" (did you mean {guess!r}?)" if guess else ""
+    return UserError(f"{field}: unknown {kind} {text!r}{hint}; allowed: {_choices(kind)}")
+
+
+def build(name: Name) -> Any:
+    """Make the object a name stands for."""
+    if name.name in _REGISTERED[name.kind]:
+        return _REGISTERED[name.kind][name.name][0]
+    module, _, attribute = _BUILT_IN[name.kind][name.name].target.partition(":")
+    cls = getattr(importlib.import_module(module), attribute)
+    if name.argument is None:
+        return cls()
+    return cls(build(name.argument) if isinstance(name.argument, Name) else name.argument)
+
+
+def register(kind: Kind, name: str, obj: object, origin: str) -> None:
+    """Give a user's regulariser its name.
+
+    A name means one thing in one process: registering another function under it is an error;
+    the same definition again (a module that is reloaded, a notebook cell that is run again)
+    replaces it.
+    """
+    if not _IDENTIFIER.fullmatch(name):
+        raise UserError(
+            f"{kind} name: {name!r} is not allowed: lower-case letters, digits and underscores, "
+            "a letter first"
+        )
+    taken = _REGISTERED[kind].get(name)
+    if name in _BUILT_IN[kind] or (taken is not None and taken[1] != origin):
+        owner = "mirrorax itself" if taken is None else taken[1]
+        raise UserError(f"{kind} name: {name!r} is taken by {owner}; choose another")
+    _REGISTERED[kind][name] = (obj, origin)

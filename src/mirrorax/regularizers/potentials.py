@@ -1,0 +1,444 @@
+"""The convex potentials h: what the MDP is regularised with.
+
+A potential is `value` and `grad`; the Bregman divergence, the mirror step and the targets of a
+learned temperature are derived from them. All act on the last axis, on numpy and jax arrays.
+
+`value` differentiates to `grad` under jax: the conventions at p = 0 and at ties therefore hold in
+user code that differentiates through it. `value_from_logits` is computed from log-probabilities.
+"""
+
+from __future__ import annotations
+
+import abc
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from mirrorax.convex import minimize_on_simplex
+from mirrorax.regularizers import names
+from mirrorax.simplex import (
+    Array,
+    as_real,
+    exact_log,
+    floored_log,
+    log_softmax,
+    namespace,
+    probability_floor,
+)
+
+
+@dataclass(frozen=True)
+class Potential(abc.ABC):
+    """A convex function h on the probability simplex."""
+
+    @final
+    def value(self, p: Float[Array, "*batch actions"]) -> Float[Array, "*batch"]:
+        """Return h(p)."""
+        (p,) = as_real(namespace(p), p)
+        return _differentiable_value(self, p) if isinstance(p, jax.Array) else self._value(p)
+
+    @final
+    def grad(self, p: Float[Array, "*batch actions"]) -> Float[Array, "*batch actions"]:
+        """Return the gradient of h at p, or the documented subgradient where h has a kink."""
+        (p,) = as_real(namespace(p), p)
+        return self._grad(p)
+
+    @final
+    def value_from_logits(self, logits: Float[Array, "*batch actions"]) -> Float[Array, "*batch"]:
+        """Return h(softmax(logits)), safe for logits of any size."""
+        (logits,) = as_real(namespace(logits), logits)
+        return self._value_from_log(log_softmax(logits))
+
+    @abc.abstractmethod
+    def range(self, num_actions: int) -> tuple[float, float]:
+        """Return the smallest and the largest value of h on the simplex of `num_actions`."""
+
+    @abc.abstractmethod
+    def bound(self, num_actions: int) -> float:
+        """Return the bound on |h| of the paper's Appendix A (else the largest |h|)."""
+
+    @abc.abstractmethod
+    def __str__(self) -> str:
+        """Return the name that gives this potential back."""
+
+    @property
+    @final
+    def steep(self) -> bool:
+        """Whether the slope of h is infinite at p = 0, so that B_h(p, q) is where p > 0 = q."""
+        return any(exponent <= 0 for _, exponent in self.powers or ())
+
+    @property
+    @abc.abstractmethod
+    def powers(self) -> tuple[tuple[float, float], ...] | None:
+        """Say how a separable h = sum phi(p_i) is built, for the exact mirror step.
+
+        Pairs (b, e) with phi'(p) = constant + sum of b * ln_e(p), where ln_e(p) = (p^e - 1) / e is
+        the deformed logarithm and ln_0 = log. None where h is not of this family.
+        """
+
+    @abc.abstractmethod
+    def _value(self, p: Any) -> Any: ...
+
+    @abc.abstractmethod
+    def _grad(self, p: Any) -> Any: ...
+
+    @abc.abstractmethod
+    def _value_from_log(self, logp: Any) -> Any: ...
+
+    @abc.abstractmethod
+    def _bregman(self, p: Any, q: Any, logp: Any, logq: Any) -> Any:
+        """Return B_h(p, q) in the form that is most accurate for this potential."""
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _differentiable_value(potential: Potential, p: jax.Array) -> jax.Array:
+    return jnp.asarray(potential._value(p))
+
+
+@_differentiable_value.defjvp
+def _value_jvp(
+    potential: Potential, primals: tuple[jax.Array], tangents: tuple[jax.Array]
+) -> tuple[jax.Array, jax.Array]:
+    (p,), (dp,) = primals, tangents
+    return _differentiable_value(potential, p), jnp.sum(potential._grad(p) * dp, axis=-1)
+
+
+@final
+@dataclass(frozen=True)
+class NegativeEntropy(Potential):
+    """h(p) = sum p log p, the negative Shannon entropy. Bregman divergence: KL."""
+
+    powers = ((1.0, 0.0),)
+
+    def range(self, num_actions: int) -> tuple[float, float]:
+        """Return (-log n, 0)."""
+        return -math.log(num_actions), 0.0
+
+    def bound(self, num_actions: int) -> float:
+        """Return log n."""
+        return math.log(num_actions)
+
+    def __str__(self) -> str:
+        return "entropy"
+
+    def _value(self, p: Any) -> Any:
+        return (p * exact_log(p)).sum(-1)
+
+    def _grad(self, p: Any) -> Any:
+        return floored_log(p) + 1
+
+    def _value_from_log(self, logp: Any) -> Any:
+        return (namespace(logp).exp(logp) * logp).sum(-1)
+
+    def _bregman(self, p: Any, q: Any, logp: Any, logq: Any) -> Any:
+        # KL, with the terms that cancel on the simplex, so that each entry is non-negative.
+        return (p * (logp - logq) - (p - q)).sum(-1)
+
+
+def power_minus_one_over(exponent: float, logp: Any) -> Any:
+    """Return the deformed logarithm (p^e - 1) / e; at e = 0, and continuously near it, log p."""
+    if exponent == 0:
+        return logp
+    return namespace(logp).expm1(exponent * logp) / exponent
+
+
+def _tsallis_terms(m: float, p: Any, logp: Any) -> Any:
+    """Return (p^m - p) / (m - 1) entry by entry, accurate for every m > 0.
+
+    p * expm1((m - 1) log p) / (m - 1) has no cancellation near m = 1, but its second factor
+    overflows for m < 1 and small p; there the two powers differ and can be subtracted.
+    """
+    xp = namespace(logp)
+    if m == 1:
+        return p * logp
+    x = (m - 1) * logp
+    small = xp.abs(x) < 1
+    near = p * xp.expm1(xp.where(small, x, 0)) / (m - 1)
+    far = (xp.exp(m * logp) - p) / (m - 1)
+    return xp.where(small, near, far)
+
+
+def tsallis_bregman(m: float, p: Any, q: Any, logp: Any, logq: Any) -> Any:
+    """Return the entries of B for the Tsallis potential, accurate for every m > 0.
+
+    The paper's (p^m - m p q^(m-1) - (1 - m) q^m) / (m - 1) is rearranged to
+    p (ln_{m-1}(p) - ln_{m-1}(q)) - q^(m-1) (p - q), which has no cancellation as m goes to 1.
+    """
+    xp = namespace(logp, logq)
+    if m < 1:
+        # q^(m-1) has no bound as q goes to 0: both arguments count as the floor below it.
+        floor = probability_floor(logp.dtype)
+        p, q = xp.maximum(p, floor), xp.maximum(q, floor)
+        logp, logq = xp.maximum(logp, math.log(floor)), xp.maximum(logq, math.log(floor))
+    slope = xp.exp((m - 1) * logq)
+    x = (m - 1) * (logp - logq)
+    small = xp.abs(x) < 1
+    ratio = xp.expm1(xp.where(small, x, 0)) / (m - 1) if m != 1 else logp - logq
+    near = slope * p * ratio
+    far = (xp.exp(m * logp) - p * slope) / (m - 1) if m != 1 else near
+    return xp.where(small, near, far) - slope * (p - q)
+
+
+@final
+@dataclass(frozen=True)
+class NegativeTsallis(Potential):
+    """h(p) = sum (p^m - p) / (m - 1), the negative Tsallis entropy, for every m > 0.
+
+    m = 1 is the negative Shannon entropy, and the passage to it is continuous; m = 2 is
+    ||p||^2 - 1.
+    """
+
+    m: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "m", float(self.m))
+        names.parse_potential(str(self))
+
+    @property
+    def powers(self) -> tuple[tuple[float, float], ...]:
+        """phi'(p) = 1 + m ln_{m-1}(p)."""
+        return ((self.m, self.m - 1),)
+
+    def range(self, num_actions: int) -> tuple[float, float]:
+        """Return ((n^(1-m) - 1) / (m - 1), 0)."""
+        return float(power_minus_one_over(self.m - 1, -math.log(num_actions))), 0.0
+
+    def bound(self, num_actions: int) -> float:
+        """Return 1 / (m - 1) for m > 1, n max |y - y^m| / (1 - m) for m < 1, log n for m = 1."""
+        m = self.m
+        if m == 1:
+            return math.log(num_actions)
+        if m > 1:
+            return 1 / (m - 1)
+        # y^m - y is largest where m y^(m-1) = 1, that is log y = log(m) / (1 - m).
+        log_y = math.log(m) / (1 - m)
+        return num_actions * abs(float(_tsallis_terms(m, np.exp(log_y), np.float64(log_y))))
+
+    def __str__(self) -> str:
+        return f"tsallis({names.number(self.m)})"
+
+    def _value(self, p: Any) -> Any:
+        return _tsallis_terms(self.m, p, exact_log(p)).sum(-1)
+
+    def _grad(self, p: Any) -> Any:
+        return 1 + self.m * power_minus_one_over(self.m - 1, floored_log(p))
+
+    def _value_from_log(self, logp: Any) -> Any:
+        return _tsallis_terms(self.m, namespace(logp).exp(logp), logp).sum(-1)
+
+    def _bregman(self, p: Any, q: Any, logp: Any, logq: Any) -> Any:
+        return tsallis_bregman(self.m, p, q, logp, logq).sum(-1)
+
+
+@final
+@dataclass(frozen=True)
+class LpNorm(Potential):
+    """h(q) = sum q^p, the p-th power of the p-norm, for p >= 1 (at p = 1 a constant)."""
+
+    p: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "p", float(self.p))
+        names.parse_potential(str(self))
+
+    @property
+    def powers(self) -> tuple[tuple[float, float], ...]:
+        """phi'(q) = p q^(p-1) = p + p (p - 1) ln_{p-1}(q)."""
+        return ((self.p * (self.p - 1), self.p - 1),) if self.p > 1 else ()
+
+    def range(self, num_actions: int) -> tuple[float, float]:
+        """Return (n^(1-p), 1)."""
+        return num_actions ** (1 - self.p), 1.0
+
+    def bound(self, num_actions: int) -> float:
+        """Return 1: the paper states no bound, this is the largest value."""
+        return 1.0
+
+    def __str__(self) -> str:
+        return f"lp({names.number(self.p)})"
+
+    def _value(self, p: Any) -> Any:
+        return (p**self.p).sum(-1)
+
+    def _grad(self, p: Any) -> Any:
+        return self.p * p ** (self.p - 1)
+
+    def _value_from_log(self, logp: Any) -> Any:
+        return namespace(logp).exp(self.p * logp).sum(-1)
+
+    def _bregman(self, p: Any, q: Any, logp: Any, logq: Any) -> Any:
+        if self.p == 2:
+            return ((p - q) ** 2).sum(-1)
+        # On positive vectors sum q^p is (p - 1) times the Tsallis potential and a linear term.
+        if self.p > 1:
+            return (self.p - 1) * tsallis_bregman(self.p, p, q, logp, logq).sum(-1)
+        return namespace(p, q).zeros_like((p + q)[..., 0])
+
+
+@final
+@dataclass(frozen=True)
+class Max(Potential):
+    """h(p) = max p. Not smooth: the canonical subgradient is e_j, j the first argmax."""
+
+    powers = None
+
+    def range(self, num_actions: int) -> tuple[float, float]:
+        """Return (1 / n, 1)."""
+        return 1 / num_actions, 1.0
+
+    def bound(self, num_actions: int) -> float:
+        """Return 1: the paper states no bound, this is the largest value."""
+        return 1.0
+
+    def __str__(self) -> str:
+        return "max"
+
+    def _value(self, p: Any) -> Any:
+        return p.max(-1)
+
+    def _grad(self, p: Any) -> Any:
+        xp = namespace(p)
+        first = xp.argmax(p, axis=-1)[..., None]
+        return (xp.arange(p.shape[-1]) == first).astype(p.dtype)
+
+    def _value_from_log(self, logp: Any) -> Any:
+        # Through the one chosen entry, not through `max`, whose gradient jax splits over ties.
+        xp = namespace(logp)
+        first = xp.argmax(logp, axis=-1)[..., None]
+        return xp.exp(xp.take_along_axis(logp, first, axis=-1)[..., 0])
+
+    def _bregman(self, p: Any, q: Any, logp: Any, logq: Any) -> Any:
+        # max(p) - p_j, j the first argmax of q: zero wherever p has its largest entry there too.
+        return ((self._grad(p) - self._grad(q)) * p).sum(-1)
+
+
+@final
+@dataclass(frozen=True)
+class Zero(Potential):
+    """h = 0: the MDP as it is."""
+
+    powers = ()
+
+    def range(self, num_actions: int) -> tuple[float, float]:
+        """Return (0, 0)."""
+        return 0.0, 0.0
+
+    def bound(self, num_actions: int) -> float:
+        """Return 0."""
+        return 0.0
+
+    def __str__(self) -> str:
+        return "zero"
+
+    def _value(self, p: Any) -> Any:
+        return namespace(p).zeros_like(p[..., 0])
+
+    def _grad(self, p: Any) -> Any:
+        return namespace(p).zeros_like(p)
+
+    def _value_from_log(self, logp: Any) -> Any:
+        return namespace(logp).zeros_like(logp[..., 0])
+
+    def _bregman(self, p: Any, q: Any, logp: Any, logq: Any) -> Any:
+        return namespace(p, q).zeros_like((p + q)[..., 0])
+
+
+@final
+@dataclass(frozen=True)
+class FunctionPotential(Potential):
+    """A user's convex function of one probability vector; see `register_potential`."""
+
+    name: str
+    function: Callable[[jax.Array], jax.Array] = field(repr=False)
+
+    powers = None
+
+    def range(self, num_actions: int) -> tuple[float, float]:
+        """Search the smallest value; the largest of a convex function is at a vertex."""
+        vertices = self.value(np.eye(num_actions))
+        inside = self.value(minimize_on_simplex(self.function, (), (1, num_actions)))
+        return float(min(inside[0], vertices.min())), float(vertices.max())
+
+    def bound(self, num_actions: int) -> float:
+        """Return the largest |h|."""
+        return max(map(abs, self.range(num_actions)))
+
+    def __str__(self) -> str:
+        return self.name
+
+    def _value(self, p: Any) -> Any:
+        return in_own_precision(jnp.vectorize(self.function, signature="(n)->()"), lift(p))
+
+    def _grad(self, p: Any) -> Any:
+        return in_own_precision(
+            jnp.vectorize(jax.grad(self.function), signature="(n)->(n)"), lift(p)
+        )
+
+    def _value_from_log(self, logp: Any) -> Any:
+        return self.value(namespace(logp).exp(logp))
+
+    def _bregman(self, p: Any, q: Any, logp: Any, logq: Any) -> Any:
+        return self.value(p) - self.value(q) - (self._grad(q) * (p - q)).sum(-1)
+
+
+def lift(p: Any) -> Any:
+    """Lift zero entries to the floor, so that a user's `log(p)` needs no guard of its own."""
+    return namespace(p).maximum(p, probability_floor(p.dtype))
+
+
+def in_own_precision(function: Callable[..., Any], *arrays: Any) -> Any:
+    """Call a jax function on numpy or jax arrays; float64 stays float64 for numpy ones."""
+    if any(isinstance(a, jax.Array) for a in arrays):
+        return function(*arrays)
+    with jax.enable_x64(any(a.dtype == np.float64 for a in arrays)):
+        return np.asarray(function(*map(jnp.asarray, arrays)))
+
+
+def register_potential(name: str, function: Callable[[jax.Array], jax.Array] | None = None) -> Any:
+    """Add a convex function of a probability vector to the potentials, under a name.
+
+    The function takes one vector of probabilities, shape [actions], and returns a scalar, computed
+    with `jax.numpy`. The gradient comes by automatic differentiation, the range over the simplex
+    is searched, leading axes are added. Entries of the vector are never exactly zero.
+
+    Use it as a call, `register_potential("burg", lambda p: -jnp.log(p).sum())`, which returns the
+    potential, or as a decorator, `@register_potential("burg")`, which returns the function. Then
+    `mirrorax.potential("burg")`, `bregman(burg)` and every place that takes a name know it.
+    `check_potential` tests that it is convex.
+    """
+    return registered("potential", name, function, FunctionPotential)
+
+
+def registered(
+    kind: names.Kind,
+    name: str,
+    function: Callable[..., jax.Array] | None,
+    wrap: Callable[[str, Callable[..., jax.Array]], Any],
+) -> Any:
+    """Register a user's function, now or, where there is none yet, as a decorator."""
+    if function is None:
+
+        def decorate(decorated: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
+            registered(kind, name, decorated, wrap)
+            return decorated
+
+        return decorate
+    regulariser = wrap(name, function)
+    qualified = getattr(function, "__qualname__", type(function).__name__)
+    names.register(kind, name, regulariser, f"{function.__module__}.{qualified}")
+    return regulariser
+
+
+def potential(name: str | Potential) -> Potential:
+    """Return the potential a name stands for; a potential is returned as it is."""
+    if isinstance(name, Potential):
+        return name
+    built: Potential = names.build(names.parse_potential(name))
+    return built

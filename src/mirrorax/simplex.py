@@ -1,0 +1,108 @@
+"""Numerics on the probability simplex, for numpy and jax arrays alike.
+
+Every function acts on the last axis. A numpy array is computed by numpy, in its own precision; a
+jax array by jax: so float64 input never silently becomes float32 where jax's x64 mode is off.
+
+Two conventions are used throughout mirrorax and stated here once.
+
+- **Zero probabilities.** `p = 0` is a legal entry. Where a formula has a limit there (`p log p`),
+  the limit is what is computed. Where it has none (the gradient of the entropy), the entry counts
+  as `probability_floor(dtype)`: 1e-30 in float32 and below, 1e-300 in float64. Gradients at the
+  boundary are thus large and finite.
+- **Log-probabilities.** From logits everything is computed from `log_softmax`, which stays exact
+  where probabilities underflow.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+#: a real array of either library; scalars and lists are accepted where numpy would
+Array: TypeAlias = jax.Array | np.ndarray
+
+#: the finite stand-in for log(0): exp of any sensible multiple of it is 0, and 0 times it is 0
+LOG_ZERO = -1e30
+
+
+def namespace(*arrays: object) -> ModuleType:
+    """Return the library that computes with these: jax.numpy if any is a jax array, else numpy."""
+    return jnp if any(isinstance(a, jax.Array) for a in arrays) else np
+
+
+def as_real(xp: ModuleType, *arrays: object) -> tuple[Any, ...]:
+    """Convert to floating arrays of one common precision (integers become the default float)."""
+    converted = [xp.asarray(a) for a in arrays]
+    dtype = xp.result_type(*converted)
+    if not xp.issubdtype(dtype, xp.floating):
+        dtype = xp.zeros((), float).dtype
+    return tuple(a.astype(dtype) for a in converted)
+
+
+def probability_floor(dtype: Any) -> float:
+    """Return the probability a zero entry counts as where a formula has no finite limit at 0."""
+    return 1e-300 if np.dtype(dtype) == np.float64 else 1e-30
+
+
+def floored_log(p: Float[Array, "*batch actions"]) -> Float[Array, "*batch actions"]:
+    """Return log(p), with entries below the floor counted as the floor."""
+    xp = namespace(p)
+    return xp.log(xp.maximum(p, probability_floor(p.dtype)))
+
+
+def exact_log(p: Float[Array, "*batch actions"]) -> Float[Array, "*batch actions"]:
+    """Return log(p), with the finite `LOG_ZERO` at p = 0, so that 0 * log 0 is 0."""
+    xp = namespace(p)
+    positive = p > 0
+    return xp.where(positive, xp.log(xp.where(positive, p, 1)), LOG_ZERO)
+
+
+def log_softmax(logits: Float[Array, "*batch actions"]) -> Float[Array, "*batch actions"]:
+    """Return the log-probabilities of these logits."""
+    if isinstance(logits, jax.Array):
+        return jax.nn.log_softmax(logits, axis=-1)
+    shifted = logits - np.max(logits, axis=-1, keepdims=True)
+    return shifted - np.log(np.sum(np.exp(shifted), axis=-1, keepdims=True))
+
+
+def softmax(logits: Float[Array, "*batch actions"]) -> Float[Array, "*batch actions"]:
+    """Return the probabilities of these logits."""
+    xp = namespace(logits)
+    return xp.exp(log_softmax(logits))
+
+
+def project(x: Float[Array, "*batch actions"]) -> Float[Array, "*batch actions"]:
+    """Return the Euclidean projection onto the simplex, argmin over p of ||p - x||^2.
+
+    The minimiser is max(x - mu, 0), where mu makes it sum to one. Sorted in descending order, the
+    k largest entries are positive for the largest k with x_k > (x_1 + ... + x_k - 1) / k.
+    """
+    xp = namespace(x)
+    descending = -xp.sort(-x, axis=-1)
+    count = xp.arange(1, x.shape[-1] + 1)
+    mean_excess = (xp.cumsum(descending, axis=-1) - 1) / count
+    support = xp.sum(descending > mean_excess, axis=-1, keepdims=True)
+    mu = xp.take_along_axis(mean_excess, support - 1, axis=-1)
+    return xp.maximum(x - mu, 0)
+
+
+def water_level(
+    x: Float[Array, "*batch actions"], amount: Float[Array, "*batch"]
+) -> Float[Array, "*batch 1"]:
+    """Return the level nu at which cutting off the peaks removes `amount`: sum (x - nu)_+ = amount.
+
+    This is the whole effect of adding `amount * max(p)` to a symmetric separable objective: the
+    linear term x becomes min(x, nu).
+    """
+    xp = namespace(x, amount)
+    descending = -xp.sort(-x, axis=-1)
+    count = xp.arange(1, x.shape[-1] + 1)
+    level = (xp.cumsum(descending, axis=-1) - xp.asarray(amount)[..., None]) / count
+    # The k highest peaks are cut for the largest k whose level lies below the k-th peak.
+    cut = xp.maximum(xp.sum(descending > level, axis=-1, keepdims=True), 1)
+    return xp.take_along_axis(level, cut - 1, axis=-1)
