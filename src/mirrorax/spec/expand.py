@@ -1,0 +1,128 @@
+"""From blocks of axes to runs, as columns: half a million runs are a dozen arrays, not objects.
+
+The order is part of the contract. Blocks in the order of the file; within a block, from the
+slowest to the fastest axis:
+
+    environment, reward scale, pair, schedules, alpha (or w), lam, seed
+
+each in the order in which the file lists its values. A run that several blocks declare stands where
+it stood first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int, UInt32
+
+from mirrorax.mdpo.config import LEARNED, TRACED, RunValues, Settings
+from mirrorax.spec import identity
+from mirrorax.spec.study import Block, Study
+
+
+@dataclass(frozen=True, eq=False)
+class Runs:
+    """Runs as columns. `configuration[i]` says which of `configurations` run i uses."""
+
+    configurations: tuple[Settings, ...]
+    configuration: Int[np.ndarray, " runs"]
+    values: dict[str, np.ndarray]  # every traced field; NaN where it does not apply
+    ids: np.ndarray  # 32-byte strings
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @cached_property
+    def _plain_settings(self) -> list[dict[str, Any]]:
+        return [settings.model_dump() for settings in self.configurations]
+
+    def select(self, which: np.ndarray) -> Runs:
+        """Return the runs at these positions, or where a mask is true."""
+        return Runs(
+            self.configurations,
+            self.configuration[which],
+            {name: column[which] for name, column in self.values.items()},
+            self.ids[which],
+        )
+
+    def keys(self) -> UInt32[np.ndarray, "runs 2"]:
+        """Return the random key of every run."""
+        return identity.run_keys(self._plain_settings, self.configuration, self.values)
+
+    def specification(self, index: int) -> dict[str, Any]:
+        """Return the specification of one run, whose hash is its id."""
+        values: dict[str, Any] = {}
+        for name, column in self.values.items():
+            value = column[index].item()
+            values[name] = None if isinstance(value, float) and np.isnan(value) else value
+        settings = self.configurations[int(self.configuration[index])]
+        return identity.specification(settings, RunValues(**values))
+
+
+def expand(study: Study) -> Runs:
+    """Return all runs of a study, each once, in the documented order."""
+    configurations: dict[Settings, int] = {}
+    pieces = [piece for block in study.blocks for piece in _pieces(block, configurations)]
+    values = {name: np.concatenate([piece[name] for _, piece in pieces]) for name in TRACED}
+    configuration = np.concatenate(
+        [np.full(len(piece["seed"]), which, dtype=np.int32) for which, piece in pieces]
+    )
+    plain = [settings.model_dump() for settings in configurations]
+    ids = identity.run_ids(plain, configuration, values)
+    runs = Runs(tuple(configurations), configuration, values, ids)
+    _, first = np.unique(ids, return_index=True)
+    return runs if len(first) == len(ids) else runs.select(np.sort(first))
+
+
+def _pieces(
+    block: Block, configurations: dict[Settings, int]
+) -> Iterable[tuple[int, dict[str, np.ndarray]]]:
+    """Yield (configuration, traced columns) for each static combination of a block."""
+    fixed = dict(block.fixed)
+    traced = {name: fixed.pop(name) for name in TRACED if name in fixed}
+    defaults = RunValues(**traced)
+    for name, scales in block.environments:
+        for scale in scales:
+            for potential, drift in block.pairs:
+                for alpha_schedule, lam_schedule in block.schedules:
+                    settings = Settings(
+                        environment=name,
+                        potential=potential,
+                        drift=drift,
+                        alpha_schedule=alpha_schedule,
+                        lam_schedule=lam_schedule,
+                        **fixed,
+                    )
+                    which = configurations.setdefault(settings, len(configurations))
+                    learned = alpha_schedule in LEARNED
+                    yield which, _columns(block, learned, scale, defaults)
+
+
+def _columns(
+    block: Block, learned: bool, scale: float, defaults: RunValues
+) -> dict[str, np.ndarray]:
+    temperature, lam, seed = (
+        grid.reshape(-1)
+        for grid in np.meshgrid(
+            np.array(block.w if learned else block.alpha, dtype=np.float64),
+            np.array(block.lam, dtype=np.float64),
+            np.array(block.seeds, dtype=np.int64),
+            indexing="ij",
+        )
+    )
+    absent = np.full(len(seed), np.nan)
+    columns = {
+        "alpha": absent if learned else temperature,
+        "lam": lam,
+        "w": temperature if learned else absent,
+        "seed": seed,
+        "reward_scale": np.full(len(seed), scale, dtype=np.float64),
+    }
+    for name in TRACED:
+        if name not in columns:
+            columns[name] = np.full(len(seed), getattr(defaults, name), dtype=np.float64)
+    return columns

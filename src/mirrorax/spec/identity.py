@@ -1,0 +1,147 @@
+"""A run's identity: the content hash of everything that decides its result.
+
+The *specification* of a run is one flat mapping: every setting, every traced value and the
+`algorithm_version`. Its canonical JSON has sorted keys, no spaces, ASCII only; floats are written
+in the shortest form that reads back to the same number, and are floats (`1.0`, never `1`) wherever
+the field is one; -0.0 is 0.0; a value that does not apply is null.
+
+- `run_id`: the first 32 hexadecimal digits of the SHA-256 of that text.
+- `run_key`: the first 8 bytes, as two big-endian uint32, of the SHA-256 of the text *without*
+  `algorithm_version`: two versions of the algorithm see the same random numbers.
+
+Device, lane width and library versions are provenance, not identity.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int, UInt32
+
+from mirrorax._version import ALGORITHM_VERSION
+from mirrorax.mdpo.config import FIELDS, STATIC, TRACED, RunValues, Settings
+
+ID_DIGITS = 32
+VERSION_FIELD = "algorithm_version"
+
+#: Traced fields that count: whole numbers. All the others are floats (NaN in a column is null).
+_WHOLE = ("seed",)
+
+
+def canonical(spec: Mapping[str, Any]) -> str:
+    """Write a specification as canonical JSON."""
+    return json.dumps(
+        {name: _plain(value) for name, value in spec.items()},
+        sort_keys=True,
+        separators=(",", ":"),
+        allow_nan=False,
+    )
+
+
+def run_id(spec: Mapping[str, Any]) -> str:
+    """Return the identity of the run that `spec` describes."""
+    return hashlib.sha256(canonical(spec).encode()).hexdigest()[:ID_DIGITS]
+
+
+def run_key(spec: Mapping[str, Any]) -> tuple[int, int]:
+    """Return the run's random key: two uint32."""
+    rest = {name: value for name, value in spec.items() if name != VERSION_FIELD}
+    digest = hashlib.sha256(canonical(rest).encode()).digest()
+    return int.from_bytes(digest[:4], "big"), int.from_bytes(digest[4:8], "big")
+
+
+def specification(settings: Settings, values: RunValues) -> dict[str, Any]:
+    """Return the flat specification of one run."""
+    return {
+        **settings.model_dump(),
+        **values.model_dump(),
+        VERSION_FIELD: ALGORITHM_VERSION,
+    }
+
+
+def run_ids(
+    configurations: Sequence[Mapping[str, Any]],
+    configuration: Int[np.ndarray, " runs"],
+    columns: Mapping[str, np.ndarray],
+) -> np.ndarray:
+    """Return `run_id` of every run given as columns, as an array of 32-byte strings."""
+    sha256 = hashlib.sha256
+    texts = _texts(configurations, configuration, columns, {VERSION_FIELD: ALGORITHM_VERSION})
+    found = [sha256(text.encode()).hexdigest()[:ID_DIGITS] for text in texts]
+    return np.array(found, dtype=f"S{ID_DIGITS}")
+
+
+def run_keys(
+    configurations: Sequence[Mapping[str, Any]],
+    configuration: Int[np.ndarray, " runs"],
+    columns: Mapping[str, np.ndarray],
+) -> UInt32[np.ndarray, "runs 2"]:
+    """Return `run_key` of every run given as columns."""
+    sha256 = hashlib.sha256
+    texts = _texts(configurations, configuration, columns, {})
+    digests = b"".join(sha256(text.encode()).digest()[:8] for text in texts)
+    return np.frombuffer(digests, dtype=">u4").astype(np.uint32).reshape(-1, 2)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError(f"a specification holds finite numbers only, not {value!r}")
+        return value + 0.0  # -0.0 and 0.0 are one value
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _texts(
+    configurations: Sequence[Mapping[str, Any]],
+    configuration: Int[np.ndarray, " runs"],
+    columns: Mapping[str, np.ndarray],
+    extra: Mapping[str, Any],
+) -> Iterator[str]:
+    """Yield each run's canonical JSON.
+
+    Half a million dictionaries would take minutes. The static part of the text is the same for
+    all runs of a configuration, so it is a template, and a traced column has few distinct values,
+    so each is written once.
+    """
+    if set(columns) != set(TRACED):
+        raise ValueError(f"columns are {sorted(columns)}, expected {sorted(TRACED)}")
+    names = sorted((*FIELDS, *extra))
+    written = [_column_texts(name, columns[name]) for name in names if name in columns]
+    templates = []
+    for settings in configurations:
+        if set(settings) != set(STATIC):
+            raise ValueError(f"settings are {sorted(settings)}, expected {sorted(STATIC)}")
+        fixed = {**settings, **extra}
+        parts = (
+            json.dumps(name) + ":" + ("%s" if name in columns else _escaped(fixed[name]))
+            for name in names
+        )
+        templates.append("{" + ",".join(parts) + "}")
+    values = zip(*written, strict=True)
+    for which, row in zip(configuration.tolist(), values, strict=True):
+        yield templates[which] % row
+
+
+def _escaped(value: Any) -> str:
+    text = json.dumps(_plain(value), separators=(",", ":"), allow_nan=False)
+    return text.replace("%", "%%")
+
+
+def _column_texts(name: str, column: np.ndarray) -> list[str]:
+    if name in _WHOLE:
+        distinct, inverse = np.unique(column, return_inverse=True)
+        texts = [str(int(value)) for value in distinct]
+    else:
+        distinct, inverse = np.unique(column, return_inverse=True)
+        texts = [
+            "null" if math.isnan(value) else json.dumps(_plain(float(value)), allow_nan=False)
+            for value in distinct
+        ]
+    return np.array(texts, dtype=object)[inverse].tolist()

@@ -1,0 +1,281 @@
+"""A study: a TOML file read into frozen, validated objects.
+
+    environments = ["CartPole", { name = "Catch(20x10)", reward_scale = [0.5, 2.0] }]
+    pairs = [["entropy", "kl"], ["max", "bregman(max)"]]
+    alpha = [0.0, 0.01, 0.1]                 # or { log = [1e-3, 10.0], points = 9, plus = [0.0] }
+    lam = [0.0, 0.1, 10.0]
+    seeds = 5
+    steps = 1_000_000                        # any setting of the trainer
+
+`[[blocks]]` tables make a study of several grids: each inherits what stands above them and changes
+what it names. `form` declares the keys, this module reads them, `expand` makes runs of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mirrorax.errors import UserError, nearest
+from mirrorax.mdpo import config
+from mirrorax.spec.form import AXES, FIXED, Mistake, Part, mistakes, values_of
+
+#: More runs than this are a slip of the pen: the paper's whole study is half a million.
+MOST_RUNS = 20_000_000
+_LARGEST_FILE = 10_000_000
+
+
+@dataclass(frozen=True)
+class Block:
+    """One grid: every combination of its axes is a run."""
+
+    environments: tuple[tuple[str, tuple[float, ...]], ...]  # (name, reward scales)
+    pairs: tuple[tuple[str, str], ...]
+    schedules: tuple[tuple[str, str], ...]
+    alpha: tuple[float, ...]
+    lam: tuple[float, ...]
+    w: tuple[float, ...]
+    seeds: tuple[int, ...]
+    fixed: tuple[tuple[str, Any], ...]  # settings and traced values that differ from the defaults
+
+    @property
+    def size(self) -> int:
+        """How many runs the block has."""
+        scales = sum(len(reward_scales) for _, reward_scales in self.environments)
+        temperatures = sum(
+            len(self.w if alpha_schedule in config.LEARNED else self.alpha)
+            for alpha_schedule, _ in self.schedules
+        )
+        return scales * len(self.pairs) * temperatures * len(self.lam) * len(self.seeds)
+
+
+@dataclass(frozen=True)
+class Study:
+    """A validated declaration of runs."""
+
+    name: str
+    blocks: tuple[Block, ...]
+    text: str  # the file as it was written
+
+    @property
+    def id(self) -> str:
+        """The content hash of the text: two files that differ in a comment are two records."""
+        return hashlib.sha256(self.text.encode()).hexdigest()[:32]
+
+
+def read(path: str | Path) -> Study:
+    """Read a study from a TOML file; raise `UserError` naming every mistake in it."""
+    file = Path(path)
+    try:
+        with file.open("rb") as stream:
+            data = stream.read(_LARGEST_FILE + 1)
+        if len(data) > _LARGEST_FILE:
+            raise UserError(f"{file}: a study file has at most {_LARGEST_FILE:,} bytes")
+        text = data.decode("utf-8")
+    except OSError as error:
+        raise UserError(f"{file}: cannot read the study: {error.strerror}") from None
+    except (UnicodeDecodeError, ValueError) as error:
+        if isinstance(error, UserError):
+            raise
+        raise UserError(f"{file}: not a text file in UTF-8") from None
+    return parse(text, name=file.stem, where=str(file))
+
+
+def parse(text: str, *, name: str = "study", where: str = "study") -> Study:
+    """Read a study from the text of a TOML file."""
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{where}: not TOML: {error}") from None
+    except RecursionError:
+        raise UserError(f"{where}: not a study: nested too deeply") from None
+    found: list[Mistake] = []
+    blocks = _blocks(document, found)
+    title = document.get("name", name)
+    if not isinstance(title, str) or not title.isprintable():
+        found.append(Mistake("name", title, "expected a line of text"))
+    if found:
+        raise UserError(_report(where, found))
+    study = Study(str(title), tuple(blocks), text)
+    total = sum(block.size for block in study.blocks)
+    if total > MOST_RUNS:
+        raise UserError(f"{where}: {total:,} runs; a study has at most {MOST_RUNS:,}")
+    return study
+
+
+def _report(where: str, found: list[Mistake]) -> str:
+    unique = list(dict.fromkeys(str(mistake) for mistake in found))
+    if len(unique) == 1:
+        return f"{where}: {unique[0]}"
+    return "\n  ".join([f"{where}: {len(unique)} mistakes:", *unique])
+
+
+def _blocks(document: Mapping[str, Any], found: list[Mistake]) -> list[Block]:
+    """Validate the file's top level and each block, then what the two make together."""
+    top = {key: value for key, value in document.items() if key not in ("name", "blocks")}
+    preset = top.pop("preset", "default")
+    preset_fields: dict[str, Any] = {}
+    if isinstance(preset, str) and preset in config.PRESETS:
+        preset_fields = config.preset(preset)
+    else:
+        found.append(Mistake("preset", preset, f"allowed: {', '.join(config.PRESETS)}"))
+    _refuse_unknown(top, "", found)
+    top_part = _part(top, "", found)
+
+    tables = document.get("blocks", [])
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        found.append(Mistake("blocks", tables, "expected [[blocks]] tables"))
+        tables = []
+    elif "blocks" in document and not tables:
+        found.append(Mistake("blocks", tables, "expected at least one [[blocks]] table"))
+    named: list[tuple[str, dict[str, Any]]] = []
+    for index, table in enumerate(tables):
+        prefix = f"blocks[{index}]."
+        _refuse_unknown(table, prefix, found)
+        named.append((prefix, _part(table, prefix, found)))
+    if found:  # what the parts make together is only worth checking once each is sound
+        return []
+    merged = [(prefix, {**top_part, **part}, part) for prefix, part in named]
+    if not named:
+        merged = [("", top_part, top_part)]
+    blocks = [_block(prefix, part, own, preset_fields, found) for prefix, part, own in merged]
+    if named and not found:
+        _refuse_unused(top_part, merged, found)
+    return [block for block in blocks if block is not None]
+
+
+def _refuse_unknown(table: Mapping[str, Any], prefix: str, found: list[Mistake]) -> None:
+    known = (*AXES, *FIXED, *(() if prefix else ("name", "preset", "blocks")))
+    for key in table:
+        if key in known:
+            continue
+        singular = {"environment": "environments", "potential": "pairs", "drift": "pairs"}
+        if key in singular or key == "reward_scale":
+            right = singular.get(key, "environments = [{ name = ..., reward_scale = ... }]")
+            found.append(Mistake(prefix + key, table[key], f"write it in {right}"))
+            continue
+        guess = nearest(key, known)
+        hint = f"did you mean {guess!r}?" if guess else f"allowed: {', '.join(known)}"
+        found.append(Mistake(prefix + key, table[key], f"no such key; {hint}"))
+
+
+def _part(table: Mapping[str, Any], prefix: str, found: list[Mistake]) -> dict[str, Any]:
+    known = {key: value for key, value in table.items() if key in (*AXES, *FIXED)}
+    part, wrong = mistakes(Part, known, prefix)
+    found.extend(wrong)
+    if part is None:
+        return {}
+    return {key: getattr(part, key) for key in known}
+
+
+def _block(
+    prefix: str,
+    part: Mapping[str, Any],
+    own: Mapping[str, Any],
+    preset: Mapping[str, Any],
+    found: list[Mistake],
+) -> Block | None:
+    before = len(found)
+    for key, example in (
+        ("environments", 'environments = ["CartPole"]'),
+        ("pairs", 'pairs = [["entropy", "kl"]]'),
+        ("lam", "lam = [0.1, 1.0]"),
+        ("seeds", "seeds = 5"),
+    ):
+        if key not in part:
+            found.append(Mistake(prefix + key, None, f"required, e.g. {example}"))
+    schedules = _schedules(prefix, part, own, found)
+    learned = [alpha for alpha, _ in schedules if alpha in config.LEARNED]
+    given = [alpha for alpha, _ in schedules if alpha not in config.LEARNED]
+    if given and "alpha" not in part:
+        found.append(Mistake(prefix + "alpha", None, f"required by alpha_schedule = {given[0]!r}"))
+    if learned and "w" not in part:
+        found.append(Mistake(prefix + "w", None, f"required by alpha_schedule = {learned[0]!r}"))
+    if not given and "alpha" in own:
+        found.append(
+            Mistake(prefix + "alpha", values_of(own["alpha"]), "all schedules learn it; give w")
+        )
+    if not learned and "w" in own:
+        wanted = " or ".join(config.LEARNED)
+        found.append(
+            Mistake(prefix + "w", values_of(own["w"]), f"used by alpha_schedule = {wanted} only")
+        )
+    if len(found) > before:
+        return None
+    fixed = {**preset, **{key: part[key] for key in FIXED if key in part}}
+    for key in ("alpha_schedule", "lam_schedule"):
+        fixed.pop(key, None)
+    block = Block(
+        environments=tuple(entry.canonical() for entry in part["environments"]),
+        pairs=part["pairs"],
+        schedules=schedules,
+        alpha=values_of(part["alpha"]) if given else (),
+        lam=values_of(part["lam"]),
+        w=values_of(part["w"]) if learned else (),
+        seeds=part["seeds"],
+        fixed=tuple(sorted(fixed.items())),
+    )
+    _refuse_repeated(prefix, block, found)
+    _check_settings(prefix, block, found)
+    return block
+
+
+def _schedules(
+    prefix: str, part: Mapping[str, Any], own: Mapping[str, Any], found: list[Mistake]
+) -> tuple[tuple[str, str], ...]:
+    """Read `schedules`, or the one pair of `alpha_schedule` and `lam_schedule`."""
+    singles = [key for key in ("alpha_schedule", "lam_schedule") if key in part]
+    if "schedules" in part and ("schedules" in own or not any(key in own for key in singles)):
+        if singles and "schedules" in own and any(key in own for key in singles):
+            found.append(
+                Mistake(prefix + singles[0], part[singles[0]], "give it or schedules, not both")
+            )
+        return part["schedules"]
+    return ((part.get("alpha_schedule", "constant"), part.get("lam_schedule", "constant")),)
+
+
+def _refuse_repeated(prefix: str, block: Block, found: list[Mistake]) -> None:
+    """Refuse what would make a run twice within one grid."""
+    scaled = [(name, scale) for name, scales in block.environments for scale in scales]
+    for key, entries in (
+        ("environments", scaled),
+        ("pairs", block.pairs),
+        ("schedules", block.schedules),
+    ):
+        again = [entry for i, entry in enumerate(entries) if entry in entries[:i]]
+        if again:
+            found.append(Mistake(prefix + key, again[0], "given twice; each once"))
+
+
+def _check_settings(prefix: str, block: Block, found: list[Mistake]) -> None:
+    """Check what the settings must satisfy together (the environment plays no part in it)."""
+    fixed = {key: value for key, value in block.fixed if key in config.STATIC}
+    try:
+        config.Settings(environment=block.environments[0][0], **fixed)
+    except UserError as error:
+        key, _, reason = str(error).partition(": ")
+        found.append(Mistake(prefix + key, fixed.get(key), reason))
+
+
+def _refuse_unused(
+    top: Mapping[str, Any],
+    merged: list[tuple[str, dict[str, Any], dict[str, Any]]],
+    found: list[Mistake],
+) -> None:
+    """A key above the blocks that every block replaces says nothing: most likely a slip."""
+    for key in top:
+        if all(key in own for _, _, own in merged):
+            found.append(Mistake(key, values_of(top[key]), "every block replaces it; remove it"))
+
+
+def as_json(study: Study) -> str:
+    """Write the study's validated content as JSON, for a person or a program to look at."""
+    blocks = [
+        {**block.__dict__, "fixed": dict(block.fixed), "runs": block.size} for block in study.blocks
+    ]
+    return json.dumps({"name": study.name, "id": study.id, "blocks": blocks}, indent=2)

@@ -1,0 +1,110 @@
+"""Identity is content: pinned hashes, and the vectorised form against the plain one."""
+
+import hashlib
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mirrorax._version import ALGORITHM_VERSION
+from mirrorax.mdpo.config import RunValues, Settings
+from mirrorax.spec import identity
+from mirrorax.spec.expand import expand
+from mirrorax.spec.study import parse
+
+# A specification written out, so that the pinned hash depends on the canonical form alone.
+WRITTEN = {
+    "environment": "CartPole",
+    "potential": "tsallis(0.5)",
+    "drift": "bregman(max)",
+    "steps": 1_000_000,
+    "hidden": (64, 64),
+    "adam_eps": 1e-05,
+    "twin_critics": True,
+    "alpha": None,
+    "lam": 0.1,
+    "seed": 3,
+    "algorithm_version": 1,
+}
+TEXT = (
+    '{"adam_eps":1e-05,"algorithm_version":1,"alpha":null,"drift":"bregman(max)",'
+    '"environment":"CartPole","hidden":[64,64],"lam":0.1,"potential":"tsallis(0.5)",'
+    '"seed":3,"steps":1000000,"twin_critics":true}'
+)
+
+
+def test_canonical_text_is_what_the_docstring_says():
+    assert identity.canonical(WRITTEN) == TEXT
+    assert identity.canonical(dict(reversed(WRITTEN.items()))) == TEXT
+
+
+def test_golden_hashes():
+    # Computed with sha256sum from TEXT (and from TEXT without its algorithm_version).
+    assert identity.run_id(WRITTEN) == "4d4d6a584ed5013aa9f7a9e0b614d699"
+    assert identity.run_key(WRITTEN) == (2831031501, 1806711589)
+
+
+def test_golden_hash_of_the_default_run():
+    """Fails when a default or the set of fields changes, which renames every run of every store."""
+    spec = identity.specification(Settings(environment="CartPole"), RunValues())
+    assert ALGORITHM_VERSION == 1
+    assert identity.run_id(spec) == "8185195ce9710191e27b68f022ce9cd0"
+
+
+def test_key_ignores_the_algorithm_version_and_id_does_not():
+    newer = {**WRITTEN, "algorithm_version": 2}
+    assert identity.run_key(newer) == identity.run_key(WRITTEN)
+    assert identity.run_id(newer) != identity.run_id(WRITTEN)
+
+
+def test_negative_zero_is_zero_and_not_a_number_is_refused():
+    assert identity.run_id({"alpha": -0.0}) == identity.run_id({"alpha": 0.0})
+    for bad in (float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="finite"):
+            identity.run_id({"alpha": bad})
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    alphas=st.lists(st.floats(0, 1e6, allow_subnormal=False), min_size=1, max_size=4, unique=True),
+    lams=st.lists(st.floats(0, 1e30), min_size=1, max_size=3, unique=True),
+    seeds=st.lists(st.integers(0, 2**63 - 1), min_size=1, max_size=3, unique=True),
+    gamma=st.floats(0, 0.999),
+)
+def test_columns_and_single_runs_have_one_identity(alphas, lams, seeds, gamma):
+    study = parse(
+        f"""
+        environments = ["CartPole", {{ name = "DeepSea(16)", reward_scale = [0.5, 2] }}]
+        pairs = [["entropy", "kl"], ["lp(1.5)", "squared_tv"]]
+        schedules = [["constant", "linear"], ["learned", "constant"]]
+        alpha = {[abs(a) for a in alphas]}
+        w = [0.25]
+        lam = {[abs(value) for value in lams]}
+        seeds = {seeds}
+        gamma = {gamma!r}
+        """
+    )
+    runs = expand(study)
+    keys = runs.keys()
+    assert keys.dtype == np.uint32
+    assert keys.shape == (len(runs), 2)
+    for index in range(len(runs)):
+        spec = runs.specification(index)
+        assert identity.run_id(spec).encode() == runs.ids[index]
+        assert identity.run_key(spec) == tuple(keys[index].tolist())
+
+
+def test_an_independent_reading_of_the_definition_agrees():
+    runs = expand(
+        parse(
+            'environments = ["Catch"]\npairs = [["max", "zero"]]\n'
+            "alpha = [0, 0.3]\nlam = 2\nseeds = 2\n"
+        )
+    )
+    for index in range(len(runs)):
+        text = json.dumps(runs.specification(index), sort_keys=True).replace(", ", ",")
+        text = text.replace(": ", ":")
+        expected = hashlib.sha256(text.encode("ascii")).hexdigest()[:32]
+        assert runs.ids[index].decode() == expected
