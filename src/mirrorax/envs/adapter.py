@@ -1,0 +1,224 @@
+"""The one contract every environment is seen through, and `make`, which finds one by name.
+
+An environment is written for a single episode and a single step; the trainer adds the batch axes.
+It never resets itself: `step` says whether the episode was *terminated* (the task ended: nothing
+follows) or *truncated* (time ran out: the value of the next state still counts), and the trainer
+starts the next episode.
+
+All randomness comes in as `noise`, an array of 32-bit random words, so that the trainer can draw
+the numbers of a whole rollout at once. `uniform` and `integer` turn words into numbers, `key` makes
+a jax key of two of them.
+
+What is kept of a state in the replay buffer is its `remember`, a short vector of float32 or uint8,
+and the observation is a function of that memory: a board of 50 cells can be remembered as the three
+bytes it is computed from.
+
+An environment of one's own (a corridor, left or right, a reward at its end):
+
+    @dataclass(frozen=True)
+    class Corridor(Environment):
+        length: int = 6
+        name = "Corridor"
+        num_actions, return_bounds, max_steps = 2, (0.0, 1.0), 30
+        reset_words = step_words = 0
+        memory_size, memory_dtype = 1, "uint8"
+
+        @property
+        def observation_size(self):
+            return self.length
+
+        def reset(self, noise):
+            return {"place": jnp.int32(0), "time": jnp.int32(0)}
+
+        def step(self, state, action, noise):
+            place = jnp.maximum(state["place"] + 2 * action - 1, 0)
+            time = state["time"] + 1
+            reached = place == self.length - 1
+            state = {"place": place, "time": time}
+            return Step(state, jnp.float32(reached), reached, time >= self.max_steps)
+
+        def remember(self, state):
+            return state["place"][None].astype(jnp.uint8)
+
+        def observe(self, memory):
+            return (jnp.arange(self.length) == memory[0]).astype(jnp.float32)
+
+Pass it as `mirrorax.train(env=Corridor())`, or name it `my_package.my_module:Corridor`.
+"""
+
+from __future__ import annotations
+
+import abc
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Num, UInt32
+
+from mirrorax.envs import suite
+from mirrorax.errors import UserError
+
+State = Any  # a pytree of arrays, the environment's own business
+Noise = UInt32[Array, " words"]
+
+
+class Step(NamedTuple):
+    """The outcome of one step. Both flags may be true; termination then counts."""
+
+    state: State
+    reward: Float[Array, ""]
+    terminated: Bool[Array, ""]
+    truncated: Bool[Array, ""]
+
+
+class Environment(abc.ABC):
+    """What the trainer asks of an environment. Instances are hashable and immutable."""
+
+    name: str
+    num_actions: int
+    #: (low, high): the returns that count as 0 and 1
+    return_bounds: tuple[float, float]
+    #: no episode is longer
+    max_steps: int
+    #: random words that `reset` and `step` want
+    reset_words: int
+    step_words: int
+    #: length and kind of a memory
+    memory_size: int
+    memory_dtype: Literal["float32", "uint8"]
+    observation_size: int
+
+    @abc.abstractmethod
+    def reset(self, noise: Noise) -> State:
+        """Draw the first state of an episode."""
+
+    @abc.abstractmethod
+    def step(self, state: State, action: Int[Array, ""], noise: Noise) -> Step:
+        """Take one step."""
+
+    @abc.abstractmethod
+    def remember(self, state: State) -> Num[Array, " memory"]:
+        """Return what the replay buffer keeps of a state."""
+
+    @abc.abstractmethod
+    def observe(self, memory: Num[Array, " memory"]) -> Float[Array, " observation"]:
+        """Return the flat observation of a remembered state."""
+
+
+def uniform(
+    words: UInt32[Array, "*shape"], low: float = 0.0, high: float = 1.0
+) -> Float[Array, "*shape"]:
+    """Turn random words into uniform numbers in [low, high)."""
+    # 24 bits are what a float32 in [0, 1) can hold evenly: low + (high - low) k / 2^24.
+    return low + ((high - low) * 2.0**-24) * (words >> 8).astype(jnp.float32)
+
+
+def integer(word: UInt32[Array, "*shape"], count: int) -> Int[Array, "*shape"]:
+    """Turn a random word into a whole number in [0, count), count at most 2^16."""
+    return (((word >> 16) * jnp.uint32(count)) >> 16).astype(jnp.int32)
+
+
+def key(words: UInt32[Array, "2"]) -> Array:
+    """Turn two random words into a jax key."""
+    return jax.random.wrap_key_data(words, impl="threefry2x32")
+
+
+@dataclass(frozen=True)
+class Gymnax(Environment):
+    """Any gymnax environment with discrete actions, by gymnax's name.
+
+    Slower than an environment written for this contract, because gymnax draws its random numbers
+    from a key at every step.
+    """
+
+    name: str
+    return_bounds: tuple[float, float]
+    arguments: tuple[tuple[str, Any], ...] = ()
+    parameters: tuple[tuple[str, Any], ...] = ()
+
+    reset_words = 2
+    step_words = 2
+
+    def __post_init__(self) -> None:
+        import gymnax
+
+        try:
+            env, params = gymnax.make(self.name, **dict(self.arguments))
+        except ValueError as error:
+            raise UserError(f"environment: {self.name!r}: {error}") from None
+        params = params.replace(**dict(self.parameters))
+        space = env.action_space(params)
+        if not hasattr(space, "n"):
+            raise UserError(f"environment: {self.name!r} has no discrete actions")
+        seen = jax.eval_shape(lambda k: env.reset_env(k, params)[0], jax.random.key(0))
+        small = seen.dtype in (jnp.bool_, jnp.uint8)
+        # The one way to set derived fields of a frozen dataclass.
+        for field, value in {
+            "_env": env,
+            "_params": params,
+            "num_actions": int(space.n),
+            "observation_size": max(1, seen.size),
+            "memory_size": max(1, seen.size),
+            "memory_dtype": "uint8" if small else "float32",
+            "max_steps": int(params.max_steps_in_episode),
+        }.items():
+            object.__setattr__(self, field, value)
+
+    def _flat(self, observation: Any) -> Any:
+        return jnp.ravel(jnp.asarray(observation)).astype(self.memory_dtype)
+
+    def reset(self, noise: Noise) -> State:
+        """Call gymnax's `reset_env`."""
+        observation, state = self._env.reset_env(key(noise), self._params)  # type: ignore[attr-defined]
+        return {"inner": jax.tree.map(jnp.asarray, state), "seen": self._flat(observation)}
+
+    def step(self, state: State, action: Int[Array, ""], noise: Noise) -> Step:
+        """Call gymnax's `step_env` and its truncation rule; never its automatic reset."""
+        env, params = self._env, self._params  # type: ignore[attr-defined]
+        observation, inner, reward, terminated, _ = env.step_env(
+            key(noise), state["inner"], action, params
+        )
+        inner = jax.tree.map(
+            lambda new, old: jnp.asarray(new).astype(old.dtype), inner, state["inner"]
+        )
+        return Step(
+            {"inner": inner, "seen": self._flat(observation)},
+            jnp.asarray(reward, jnp.float32),
+            jnp.asarray(terminated, bool),
+            jnp.asarray(env.is_truncated(inner, params), bool),
+        )
+
+    def remember(self, state: State) -> Num[Array, " memory"]:
+        """Return the flat observation."""
+        seen: Array = state["seen"]
+        return seen
+
+    def observe(self, memory: Num[Array, " memory"]) -> Float[Array, " observation"]:
+        """Return the memory, which is the observation."""
+        return memory.astype(jnp.float32)
+
+
+def make(name: str) -> Environment:
+    """Return the environment a name stands for (see `mirrorax.envs.suite`)."""
+    from mirrorax.envs import boards, physics
+
+    spec = suite.environment(name)
+    match spec.family:
+        case "CartPole":
+            return physics.CartPole()
+        case "Acrobot":
+            return physics.Acrobot()
+        case "Catch":
+            return boards.Catch(*spec.size)
+        case "DeepSea":
+            return boards.DeepSea(*spec.size)
+        case "gymnax":
+            return Gymnax(spec.name, spec.return_bounds())
+        case _:
+            own = suite.load(spec.name)
+            if not isinstance(own, Environment):
+                raise UserError(
+                    f"environment: {spec.name!r} is a {type(own).__name__}, not an Environment"
+                )
+            return own
