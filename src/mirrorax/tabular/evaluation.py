@@ -1,0 +1,139 @@
+"""Exact values: of a policy, by a linear solve, and of the best policy, by value iteration.
+
+Two definitions of the regularised Q are in use. The paper's (after Lan, 2023) charges alpha h at
+the state where the action is taken, Soft Actor-Critic's only from the next state on:
+
+    Q(s, a)     = r(s, a) - alpha h(pi(s)) + gamma E[V(s')],  V(s) = <pi(s), Q(s)>
+    Q_sac(s, a) = r(s, a) + gamma E[V(s')],  V(s) = <pi(s), Q_sac(s)> - alpha h(pi(s))
+
+V is the same, and the two Q differ by a number per state, which no mirror step notices.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float64
+
+from mirrorax.errors import UserError
+from mirrorax.regularizers.potentials import Potential, potential
+from mirrorax.tabular.mdp import MDP
+from mirrorax.tabular.mirror import best_response, temperature
+
+
+@dataclass(frozen=True)
+class Values:
+    """The exact values of a policy in a regularised MDP."""
+
+    v: Float64[np.ndarray, "*batch states"]
+    q: Float64[np.ndarray, "*batch states actions"]  # the paper's definition
+    q_sac: Float64[np.ndarray, "*batch states actions"]  # Soft Actor-Critic's
+
+
+def uniform_policy(mdp: MDP) -> Float64[np.ndarray, "*batch states actions"]:
+    """Return the policy that takes every action with the same probability."""
+    return np.full(mdp.rewards.shape, 1 / mdp.num_actions)
+
+
+def evaluate(
+    mdp: MDP, policy: Any, potential: Potential | str = "zero", alpha: Any = 0.0
+) -> Values:
+    """Return V_alpha and Q_alpha of a policy, exactly: V solves (I - gamma P) V = r - alpha h.
+
+    `policy` is [..., states, actions]; it and `alpha` may have leading axes of their own (a grid
+    of temperatures), which broadcast with those of the MDP.
+    """
+    h, alpha = _potential(potential), temperature("alpha", alpha)
+    policy = np.asarray(policy, float)
+    if policy.shape[-2:] != mdp.rewards.shape[-2:]:
+        raise UserError(
+            f"policy: shape {policy.shape} is not allowed: [..., {mdp.num_states}, "
+            f"{mdp.num_actions}], the states and actions of the MDP"
+        )
+    charge = alpha[..., None] * h.value(policy) * mdp.alive
+    reward = (policy * mdp.rewards).sum(-1) * mdp.alive
+    # P = sum over a of pi(a | s) p(. | s, a), as a product of a row and a matrix for each state.
+    moves = np.matmul(policy[..., None, :], mdp.transitions)[..., 0, :]
+    system = moves * (-mdp.gamma * mdp.alive[..., :, None] * mdp.alive[..., None, :])
+    diagonal = np.arange(mdp.num_states)
+    system[..., diagonal, diagonal] += 1
+    right = np.broadcast_to(reward - charge, system.shape[:-1])
+    v = np.linalg.solve(system, right[..., None])[..., 0]
+    q_sac = backup(mdp, v)
+    return Values(v, q_sac - charge[..., None], q_sac)
+
+
+def backup(mdp: MDP, v: Any) -> Float64[np.ndarray, "*batch states actions"]:
+    """Return r(s, a) + gamma E[V(s')]; zero at terminal states."""
+    future = np.matmul(mdp.matrix, (v * mdp.alive)[..., None])[..., 0]
+    q = mdp.rewards + mdp.gamma * future.reshape(*future.shape[:-1], *mdp.rewards.shape[-2:])
+    return q * mdp.alive[..., None]
+
+
+def to_sac(
+    q: Any, policy: Any, potential: Potential | str, alpha: Any
+) -> Float64[np.ndarray, "*batch states actions"]:
+    """Convert the paper's Q to Soft Actor-Critic's: add alpha h(pi(s))."""
+    return np.asarray(q, float) + _charge(policy, potential, alpha)
+
+
+def to_paper(
+    q_sac: Any, policy: Any, potential: Potential | str, alpha: Any
+) -> Float64[np.ndarray, "*batch states actions"]:
+    """Convert Soft Actor-Critic's Q to the paper's: subtract alpha h(pi(s))."""
+    return np.asarray(q_sac, float) - _charge(policy, potential, alpha)
+
+
+def _charge(policy: Any, potential: Potential | str, alpha: Any) -> Any:
+    h = _potential(potential).value(np.asarray(policy, float))
+    return (temperature("alpha", alpha)[..., None] * h)[..., None]
+
+
+def _potential(h: Potential | str) -> Potential:
+    return potential(h)
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """The best regularised policy and its value, with the bound on the value's error."""
+
+    v: Float64[np.ndarray, "*batch states"]
+    policy: Float64[np.ndarray, "*batch states actions"]
+    error: float
+
+
+def optimum(
+    mdp: MDP, potential: Potential | str = "zero", alpha: Any = 0.0, *, tolerance: float = 1e-11
+) -> Optimum:
+    """Return V* of the regularised MDP by regularised value iteration.
+
+        V(s) <- max over p of <p, r(s) + gamma E[V(s')]> - alpha h(p)
+
+    The operator contracts by gamma to its one fixed point from any start, and the distance to it
+    is at most gamma / (1 - gamma) times the last change: that bound is what stops the iteration.
+    A few rounds of policy iteration choose a start from which it is short.
+    """
+    h, alpha = _potential(potential), temperature("alpha", alpha)
+    policy = np.broadcast_to(
+        uniform_policy(mdp),
+        (*np.broadcast_shapes(mdp.batch, alpha.shape), *mdp.rewards.shape[-2:]),
+    )
+    per_state = alpha[..., None]
+    for _ in range(50):
+        policy, before = best_response(evaluate(mdp, policy, h, alpha).q, h, per_state), policy
+        if np.abs(policy - before).max() <= 1e-14:
+            break
+    v = evaluate(mdp, policy, h, alpha).v
+    factor = mdp.gamma / (1 - mdp.gamma)
+    # The change cannot fall below the rounding of V itself.
+    target = max(tolerance, 8 * np.finfo(float).eps * float(np.abs(v).max()) * (1 + factor))
+    while True:
+        q = backup(mdp, v)
+        policy = best_response(q, h, per_state)
+        following = ((policy * q).sum(-1) - per_state * h.value(policy)) * mdp.alive
+        error = factor * float(np.abs(following - v).max())
+        v = following
+        if error <= target:
+            return Optimum(v, policy, error)

@@ -1,0 +1,316 @@
+"""The exact mirror step, for a whole batch of states and temperatures at once.
+
+The problem in each state, equation (5) of the paper with a general drift as in (6):
+
+    argmin over p in the simplex of   <p, -Q> + alpha h(p) + lambda D(p, q)
+
+**One family.** Every separable potential here has h'(p) = constant + sum of b ln_e(p), with the
+deformed logarithm ln_e(p) = (p^e - 1) / e and ln_0 = log: entropy has e = 0, Tsallis m - 1, the
+p-norm p - 1. A Bregman drift adds its own terms and moves <grad g(q), p> into the linear part;
+forward KL adds b = lambda q with e = -1. So with c for the linear part, every step is
+
+    psi_i(p_i) = sum over k of b_ik ln_{e_k}(p_i) = c_i - mu   (p_i = 0 where c_i - mu <= psi_i(0))
+
+with one multiplier mu that makes p sum to one. Closed forms: only e = 0 is a softmax, only e = 1 a
+projection onto the simplex. Otherwise `roots.multiplier` searches mu.
+
+**Max.** A term w max(p), from h or from the drift, cuts off the peaks of c at the level where
+`simplex.water_level` has removed w. With no other term p is uniform on the top k of c.
+
+**Which minimiser**, where there are several (no strictly convex term): the one on the fewest
+actions, and among those the one on the first of them. So with alpha = lambda = 0 it is the first
+greedy action.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float64
+
+from mirrorax.convex import minimize_on_simplex
+from mirrorax.errors import UserError
+from mirrorax.regularizers.drifts import (
+    KL,
+    Bregman,
+    Drift,
+    ForwardKL,
+    FunctionDrift,
+    SquaredTV,
+    drift,
+)
+from mirrorax.regularizers.drifts import Zero as ZeroDrift
+from mirrorax.regularizers.potentials import (
+    FunctionPotential,
+    Max,
+    Potential,
+    Zero,
+    potential,
+)
+from mirrorax.simplex import project, softmax, water_level
+from mirrorax.tabular import roots
+
+Rows = Float64[np.ndarray, "rows actions"]
+Weights = Float64[np.ndarray, "rows"]
+
+
+def mirror_step(
+    q_values: Any,
+    policy: Any,
+    potential: Potential | str,
+    drift: Drift | str,
+    alpha: Any,
+    lam: Any,
+) -> Float64[np.ndarray, "*batch actions"]:
+    """Return the minimiser of <p, -Q> + alpha h(p) + lam D(p, policy) over the simplex.
+
+    Args:
+        q_values: Q, shape [..., actions].
+        policy: the old policy, probabilities, shape [..., actions].
+        potential: h, an object or a name.
+        drift: D, an object or a name.
+        alpha: the temperature of h, >= 0; a number or an array that broadcasts to [...].
+        lam: the temperature of D, >= 0; likewise.
+
+    Everything is computed in float64 by numpy. Built-in pairs are solved by structure; a pair with
+    a user's own function by a barrier method, for which the objective must be smooth and convex.
+    """
+    h, d = _resolve(potential, drift)
+    q_values, policy = np.asarray(q_values, float), np.asarray(policy, float)
+    actions = q_values.shape[-1] if q_values.ndim else 0
+    if actions == 0 or policy.shape[-1:] != q_values.shape[-1:]:
+        raise UserError(
+            f"q_values, policy: shapes {q_values.shape} and {policy.shape}; both must be "
+            "[..., actions] with the same number of actions"
+        )
+    alpha, lam = temperature("alpha", alpha), temperature("lam", lam)
+    try:
+        batch = np.broadcast_shapes(q_values.shape[:-1], policy.shape[:-1], alpha.shape, lam.shape)
+    except ValueError:
+        raise UserError(
+            f"q_values, policy, alpha, lam: shapes {q_values.shape}, {policy.shape}, "
+            f"{alpha.shape} and {lam.shape} do not broadcast to [..., actions] and [...]"
+        ) from None
+    _check(q_values, policy)
+    flat = (-1, actions)
+    linear = np.broadcast_to(q_values, (*batch, actions)).reshape(flat)
+    old = np.broadcast_to(policy, (*batch, actions)).reshape(flat)
+    weights = [np.broadcast_to(w, batch).reshape(-1) for w in (alpha, lam)]
+    return _by_regime(linear, old, h, d, *weights).reshape(*batch, actions)
+
+
+def temperature(field: str, value: Any) -> Any:
+    """Check a temperature: finite and not negative, a number or an array."""
+    array = np.asarray(value, float)
+    if not np.all(np.isfinite(array) & (array >= 0)):
+        bad = array[~(np.isfinite(array) & (array >= 0))].flat[0]
+        raise UserError(f"{field}: {bad!s} is not allowed: a finite number >= 0")
+    return array
+
+
+def _resolve(h: Potential | str, d: Drift | str) -> tuple[Potential, Drift]:
+    return potential(h), drift(d)
+
+
+def _check(q_values: Any, policy: Any) -> None:
+    if not np.isfinite(q_values).all():
+        where = tuple(int(i) for i in np.argwhere(~np.isfinite(q_values))[0])
+        raise UserError(f"q_values: entry {where} is {q_values[where]}; all must be finite")
+    bad = ~((policy >= 0).all(-1) & (np.abs(policy.sum(-1) - 1) <= 1e-6))
+    if bad.any():
+        where = tuple(int(i) for i in np.argwhere(bad)[0])
+        raise UserError(
+            f"policy: row {where} is {policy[where]}; each must be non-negative and sum to one"
+        )
+
+
+def _by_regime(linear: Rows, old: Rows, h: Potential, d: Drift, alpha: Any, lam: Any) -> Rows:
+    """Solve the rows by which temperatures are zero: a regulariser with weight zero is absent."""
+    result = np.empty_like(linear)
+    regime = 2 * (alpha > 0) + (lam > 0)
+    for kind in np.unique(regime):
+        rows = slice(None) if (regime == kind).all() else regime == kind
+        here_h = h if kind & 2 else Zero()
+        here_d = d if kind & 1 else ZeroDrift()
+        result[rows] = _solve(linear[rows], old[rows], here_h, here_d, alpha[rows], lam[rows])
+    return result
+
+
+def _solve(linear: Rows, old: Rows, h: Potential, d: Drift, alpha: Any, lam: Any) -> Rows:
+    user = (FunctionPotential, FunctionDrift)
+    if (
+        isinstance(h, user)
+        or isinstance(d, user)
+        or isinstance(getattr(d, "potential", None), user)
+    ):
+        return _solve_by_barrier(linear, old, h, d, alpha, lam)
+    problem = Problem(linear.copy(), np.zeros(len(linear)), {})
+    problem.add_potential(h, alpha)
+    if isinstance(d, SquaredTV):
+        return _solve_squared_tv(problem, old, lam)
+    if isinstance(d, ForwardKL):
+        problem.linear += lam[:, None] * old
+        problem.add_power(-1.0, lam[:, None] * old)
+    elif isinstance(d, KL | Bregman):
+        # lam B_g(p, q) = lam g(p) - <lam grad g(q), p> + constant
+        problem.linear += lam[:, None] * slope(d.potential, old)
+        problem.add_potential(d.potential, lam)
+    return problem.solve()
+
+
+def slope(g: Potential, q: Rows) -> Rows:
+    """Return grad g(q), truly -inf where a steep g has it: such an action stays at zero."""
+    gradient = np.asarray(g.grad(q))
+    return np.where(q > 0, gradient, -np.inf) if g.steep else gradient
+
+
+@dataclass
+class Problem:
+    """minimise -<linear, p> + peak max(p) + sum of separable terms, row by row."""
+
+    linear: Rows
+    peak: Weights
+    powers: dict[float, Any]  # exponent e -> b, [rows, 1] or [rows, actions]
+
+    def add_potential(self, g: Potential, weight: Weights) -> None:
+        """Add weight * g(p)."""
+        if isinstance(g, Max):
+            self.peak = self.peak + weight
+            return
+        assert g.powers is not None
+        for coefficient, exponent in g.powers:
+            self.add_power(exponent, coefficient * weight[:, None])
+
+    def add_power(self, exponent: float, b: Any) -> None:
+        """Add a separable term with derivative b ln_e(p)."""
+        self.powers[exponent] = self.powers.get(exponent, 0) + b
+
+    def solve(self) -> Rows:
+        """Return the minimiser of each row."""
+        if not self.powers:
+            return _uniform_on_top(self.linear, self.peak)
+        linear = self.linear
+        if self.peak.any():
+            if any(b.shape[-1] > 1 for b in self.powers.values()):
+                return roots.capped(linear, self.powers, self.peak)
+            linear = np.minimum(linear, water_level(linear, self.peak))
+        linear = linear - linear.max(-1, keepdims=True)
+        # Dividing by a tiny weight may overflow to -inf, which stands for a probability of zero.
+        if list(self.powers) == [0.0]:
+            return np.asarray(softmax(linear / self.powers[0.0]))
+        if list(self.powers) == [1.0]:
+            return np.asarray(project(linear / self.powers[1.0]))
+        return roots.multiplier(linear, self.powers)
+
+
+def _uniform_on_top(linear: Rows, peak: Weights) -> Rows:
+    """Minimise -<c, p> + w max(p): uniform on the top k, k maximising (c_1 + ... + c_k - w) / k."""
+    order = np.argsort(-linear, axis=-1, kind="stable")
+    descending = np.take_along_axis(linear, order, axis=-1)
+    count = np.arange(1, linear.shape[-1] + 1)
+    gain = (np.cumsum(descending, axis=-1) - peak[:, None]) / count
+    k = np.argmax(gain, axis=-1)[:, None] + 1
+    p = np.zeros_like(linear)
+    np.put_along_axis(p, order, (count <= k) / k, axis=-1)
+    return p
+
+
+def _solve_squared_tv(problem: Problem, old: Rows, lam: Weights) -> Rows:
+    """Minimise with the drift lam TV(p, q)^2, where TV = sum (p - q)_+ on the simplex.
+
+    TV^2 = max over w of w TV - w^2 / 4: for a price w per unit of TV the step has one more kink, at
+    p_i = q_i, and the right price is w = 2 lam TV(p_w), found by bisection.
+    """
+    if problem.peak.any():
+        raise UserError(
+            "drift: 'squared_tv' has no exact mirror step with the potential 'max'; it has one "
+            "with entropy, tsallis(m), lp(p) and zero"
+        )
+    if not problem.powers:
+        return _move_mass(problem.linear, old, lam)
+    linear = problem.linear - problem.linear.max(-1, keepdims=True)
+    low, high = np.zeros(len(lam)), 2 * lam
+    for _ in range(80):
+        price = (low + high) / 2
+        p = roots.multiplier(linear, problem.powers, anchor=old, price=price[:, None])
+        dear = 2 * lam * np.maximum(p - old, 0).sum(-1) < price
+        low, high = np.where(dear, low, price), np.where(dear, price, high)
+        if np.all(high - low <= 1e-15 * (1 + high)):
+            break
+    return p
+
+
+def _move_mass(linear: Rows, old: Rows, lam: Weights) -> Rows:
+    """Minimise -<c, p> + lam TV(p, q)^2: mass moves from the worst actions to the best one.
+
+    A unit taken from action i gains c_max - c_i and the t-th unit costs 2 lam t: so the worst
+    action gives first, each until its gain no longer pays.
+    """
+    best = linear.argmax(-1)[:, None]
+    order = np.argsort(linear, axis=-1, kind="stable")
+    gain = linear.max(-1, keepdims=True) - np.take_along_axis(linear, order, axis=-1)
+    held = np.take_along_axis(old, order, axis=-1)
+    before = np.cumsum(held, axis=-1) - held
+    given = np.clip(gain / (2 * lam[:, None]) - before, 0, held)
+    p = old.copy()
+    np.put_along_axis(p, order, held - given, axis=-1)
+    kept = np.take_along_axis(p, best, axis=-1)
+    np.put_along_axis(p, best, kept + given.sum(-1, keepdims=True), axis=-1)
+    return p
+
+
+@dataclass(frozen=True)
+class _Objective:
+    """The objective as one jax function; hashable, so that it is compiled once for a pair."""
+
+    potential: Potential
+    drift: Drift
+
+    def __call__(
+        self, p: jax.Array, c: jax.Array, q: jax.Array, alpha: jax.Array, lam: jax.Array
+    ) -> jax.Array:
+        return -jnp.dot(c, p) + alpha * self.potential.value(p) + lam * self.drift.value(p, q)
+
+
+def _solve_by_barrier(
+    linear: Rows, old: Rows, h: Potential, d: Drift, alpha: Weights, lam: Weights
+) -> Rows:
+    kinked = [str(r) for r in (h, getattr(d, "potential", d)) if isinstance(r, Max | SquaredTV)]
+    if kinked:
+        raise UserError(
+            f"potential, drift: '{h}' with '{d}' has no exact mirror step: a user's own function "
+            f"needs a smooth partner, and {kinked[0]!r} has kinks"
+        )
+    return minimize_on_simplex(_Objective(h, d), (linear, old, alpha, lam), linear.shape)
+
+
+def objective(
+    p: Any,
+    q_values: Any,
+    policy: Any,
+    potential: Potential | str,
+    drift: Drift | str,
+    alpha: Any,
+    lam: Any,
+) -> Float64[np.ndarray, "*batch"]:
+    """Return <p, -Q> + alpha h(p) + lam D(p, policy): what `mirror_step` minimises."""
+    h, d = _resolve(potential, drift)
+    p, policy = np.asarray(p, float), np.asarray(policy, float)
+    value = -(p * np.asarray(q_values, float)).sum(-1)
+    alpha, lam = temperature("alpha", alpha), temperature("lam", lam)
+    with np.errstate(invalid="ignore"):
+        moved = np.where(lam > 0, lam * d.value(p, policy), 0)  # 0 * inf is 0: the drift is absent
+    return value + alpha * h.value(p) + moved
+
+
+def best_response(
+    q_values: Any, potential: Potential | str, alpha: Any
+) -> Float64[np.ndarray, "*batch actions"]:
+    """Return the regularised greedy policy, argmax over p of <p, Q> - alpha h(p)."""
+    q_values = np.asarray(q_values, float)
+    uniform = np.full(q_values.shape[-1], 1 / q_values.shape[-1])
+    return mirror_step(q_values, uniform, potential, ZeroDrift(), alpha, 0.0)

@@ -1,0 +1,184 @@
+"""Policy Mirror Descent with exact steps, equations (5) and (6) of the paper, and its trace.
+
+pi_{k+1}(s) = argmin over p of  <p, -Q^{pi_k}(s)> + alpha_k h(p) + lambda_k D(p, pi_k(s))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from jaxtyping import Float64
+
+from mirrorax.errors import UserError, unknown
+from mirrorax.regularizers.drifts import KL, Bregman, Drift, drift
+from mirrorax.regularizers.potentials import Max, NegativeEntropy, Potential, Zero, potential
+from mirrorax.tabular.evaluation import Optimum, evaluate, optimum, uniform_policy
+from mirrorax.tabular.mdp import MDP
+from mirrorax.tabular.mirror import mirror_step, temperature
+
+#: a temperature: a number, an array of them (a grid, on leading axes), or a function of k
+Temperature = float | np.ndarray | Callable[[int], Any]
+
+Critic = Literal["regularized", "unregularized"]
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Everything that happened in K iterations. Axis 0 counts them: entry 0 is the start.
+
+    `values`, `gap` and `optimum` are of the MDP regularised with `reference_alpha`.
+    """
+
+    policies: Float64[np.ndarray, "iterations *batch states actions"]
+    values: Float64[np.ndarray, "iterations *batch states"]
+    gap: Float64[np.ndarray, "iterations *batch"]  # max over states of V* - V
+    policy_change: Float64[np.ndarray, "steps *batch"]  # max over states of TV(pi_{k+1}, pi_k)
+    policy_distance: Float64[np.ndarray, "iterations *batch"]  # max over states of TV(pi_k, pi*)
+    returns: Float64[np.ndarray, "iterations *batch"]  # value of the initial distribution
+    alphas: Float64[np.ndarray, "steps *batch"]
+    lams: Float64[np.ndarray, "steps *batch"]
+    optimum: Optimum
+    reference_alpha: Float64[np.ndarray, "*batch"]
+    promised_rate: Float64[np.ndarray, "*batch"] | None
+
+    @property
+    def policy(self) -> Float64[np.ndarray, "*batch states actions"]:
+        """The last policy."""
+        return self.policies[-1]
+
+    @property
+    def measured_rate(self) -> Float64[np.ndarray, "*batch"]:
+        """The mean factor by which the gap shrank in a step, until it met rounding; NaN if at once.
+
+        It is the geometric mean over the iterations whose gap is above 1e-9 of the first.
+        """
+        floor = 1e-9 * self.gap[0] + 100 * self.optimum.error
+        clear = np.cumprod(self.gap > floor, axis=0)
+        last = np.maximum(clear.sum(axis=0) - 1, 0)
+        end = np.take_along_axis(self.gap, last[None], axis=0)[0]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(last > 0, (end / self.gap[0]) ** (1 / np.maximum(last, 1)), np.nan)
+
+
+def promised_rate(
+    gamma: float, potential: Potential | str, drift: Drift | str, alpha: Any, lam: Any
+) -> Float64[np.ndarray, "*batch"] | None:
+    """Return the linear rate that theory promises, (lam + gamma alpha) / (lam + alpha), or None.
+
+    It is promised for alpha > 0, a smooth h and D = Bregman(h) (Lan 2023; Zhan et al. 2023), as an
+    upper bound. For max with a fixed choice of subgradient, or another drift, nothing is.
+    """
+    h, d = _resolve(potential, drift)
+    own = d.potential if isinstance(d, KL | Bregman) else None
+    alpha, lam = temperature("alpha", alpha), temperature("lam", lam)
+    same = own == h or (_is_entropy(own) and _is_entropy(h))
+    if not same or isinstance(h, Max | Zero) or h.powers == () or not (alpha > 0).all():
+        return None
+    return (lam + gamma * alpha) / (lam + alpha)
+
+
+def _is_entropy(h: Potential | None) -> bool:
+    return isinstance(h, NegativeEntropy) or (h is not None and h.powers == ((1.0, 0.0),))
+
+
+def _resolve(h: Potential | str, d: Drift | str) -> tuple[Potential, Drift]:
+    return potential(h), drift(d)
+
+
+def solve(
+    mdp: MDP,
+    potential: Potential | str = "entropy",
+    drift: Drift | str = "kl",
+    alpha: Temperature = 0.01,
+    lam: Temperature = 0.1,
+    iterations: int = 50,
+    *,
+    critic: Critic = "regularized",
+    policy: Any = None,
+    noise: float = 0.0,
+    seed: int | np.random.Generator = 0,
+    reference_alpha: float | None = None,
+) -> Trace:
+    """Run Policy Mirror Descent and return its trace.
+
+    Args:
+        mdp: the MDP, or a batch of them.
+        potential: h, an object or a name.
+        drift: D, an object or a name.
+        alpha: the temperature of h: a number, an array (a grid of temperatures solved at once, on
+            axes before those of the states) or a function of k = 0, 1, ...
+        lam: the temperature of D, likewise.
+        iterations: how many steps.
+        critic: "regularized" steps along Q_alpha; "unregularized" along the plain Q (APMD), whose
+            fixed point is not the regularised optimum.
+        policy: the first policy, [..., states, actions]; uniform if not given.
+        noise: the standard deviation of normal noise added to Q before each step (inexact PMD).
+        seed: of that noise; a number or a numpy Generator.
+        reference_alpha: the temperature of the MDP whose values and optimum the trace reports. By
+            default alpha where it is constant, and 0 where it is a function of k.
+    """
+    h, d = _resolve(potential, drift)
+    if critic not in ("regularized", "unregularized"):
+        raise unknown("critic", critic, ("regularized", "unregularized"))
+    if iterations < 0:
+        raise UserError(f"iterations: {iterations} is not allowed: a whole number >= 0")
+    if not (np.isfinite(noise) and noise >= 0):
+        raise UserError(f"noise: {noise} is not allowed: a finite number >= 0")
+    generator = np.random.default_rng(seed)
+    alpha_at, lam_at = _at("alpha", alpha), _at("lam", lam)
+    default = 0.0 if callable(alpha) else alpha
+    reference = temperature(
+        "reference_alpha", default if reference_alpha is None else reference_alpha
+    )
+    # One policy per MDP and temperature, from the start, so that every trace has the same shape.
+    batch = np.broadcast_shapes(mdp.batch, alpha_at(0).shape, lam_at(0).shape, reference.shape)
+    shape = (*batch, mdp.num_states, mdp.num_actions)
+    pi = np.broadcast_to(
+        uniform_policy(mdp) if policy is None else np.asarray(policy, float), shape
+    )
+    reference = np.broadcast_to(reference, batch)
+    best = optimum(mdp, h, reference)
+
+    policies, values = [pi], [evaluate(mdp, pi, h, reference).v]
+    used: list[tuple[Any, Any]] = []
+    for k in range(iterations):
+        a, l = alpha_at(k), lam_at(k)
+        q = evaluate(mdp, pi, h, a if critic == "regularized" else 0.0).q
+        if noise:
+            q = q + noise * generator.standard_normal(q.shape)
+        pi = mirror_step(q, pi, h, d, a[..., None], l[..., None])
+        policies.append(pi)
+        values.append(evaluate(mdp, pi, h, reference).v)
+        used.append((np.broadcast_to(a, batch), np.broadcast_to(l, batch)))
+
+    trace, value = np.stack(policies), np.stack(values)
+    empty = np.zeros((0, *batch))
+    constant = not callable(alpha) and not callable(lam) and critic == "regularized" and not noise
+    return Trace(
+        policies=trace,
+        values=value,
+        gap=(best.v - value).max(-1),
+        policy_change=_distance(trace[1:], trace[:-1]),
+        policy_distance=_distance(trace, best.policy),
+        returns=(value * mdp.initial).sum(-1),
+        alphas=np.stack([a for a, _ in used]) if used else empty,
+        lams=np.stack([l for _, l in used]) if used else empty,
+        optimum=best,
+        reference_alpha=reference,
+        promised_rate=promised_rate(mdp.gamma, h, d, alpha_at(0), lam_at(0)) if constant else None,
+    )
+
+
+def _at(field: str, value: Temperature) -> Callable[[int], Any]:
+    if callable(value):
+        return lambda k: temperature(f"{field}({k})", value(k))
+    constant = temperature(field, value)
+    return lambda k: constant
+
+
+def _distance(p: Any, q: Any) -> Any:
+    """Return the largest total variation distance over the states."""
+    return np.abs(p - q).sum(-1).max(-1) / 2

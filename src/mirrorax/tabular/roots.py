@@ -1,0 +1,176 @@
+"""The monotone searches behind the mirror step: for mu, and for p given c - mu.
+
+All work on rows at once, in float64. Terms are given as `powers`: exponent e -> coefficients
+b >= 0 of b ln_e(p), where ln_e(p) = expm1(e u) / e in u = log p, and its derivative in u is b p^e.
+In u the formulas neither overflow nor cancel near e = 0.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float64
+
+Rows = Float64[np.ndarray, "rows actions"]
+
+_NEWTON = 30
+_BISECT = 90
+_TOLERANCE = 1e-13
+
+
+def psi(u: Any, powers: dict[float, Any]) -> Any:
+    """Return the sum of b ln_e(p) at u = log p <= 0."""
+    return sum(b * (np.expm1(e * u) / e if e else u) for e, b in powers.items())
+
+
+def _single(y: Any, e: float, b: Any) -> Any:
+    """Solve b ln_e(p) = y for u = log p; -inf where even p = 0 is too large."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        ratio = y / b
+        u = np.log1p(np.maximum(e * ratio, -1)) / e if e else ratio
+    return np.where(b > 0, u, -np.inf)
+
+
+def inverse(y: Any, powers: dict[float, Any], start: Any = None) -> Any:
+    """Solve psi(u) = y for u = log p, for y <= 0; -inf where p = 0.
+
+    Every term is <= 0, so each alone is >= y at the solution: the largest of the single-term
+    solutions bounds u from below, and with y divided among the K terms from above. Between them
+    Newton's method is safeguarded by bisection.
+    """
+    if len(powers) == 1:
+        ((e, b),) = powers.items()
+        return _single(y, e, b)
+    count = len(powers)
+    low = np.max([_single(y, e, b) for e, b in powers.items()], axis=0)
+    high = np.max([_single(y / count, e, b) for e, b in powers.items()], axis=0)
+    # Where all exponents are positive psi is bounded below, and p = 0 from there on.
+    floor = -sum(np.where(b > 0, b / e if e > 0 else np.inf, 0) for e, b in powers.items())
+    zero = (y <= floor) | ~np.isfinite(high)
+    low = np.where(np.isfinite(low), low, np.minimum(high, 0) - 800.0)
+    low, high = np.where(zero, -1.0, low), np.where(zero, -1.0, np.minimum(high, 0))
+    low = np.minimum(low, high)
+    target = np.where(zero, psi(low, powers), y)
+    u = np.clip(start, low, high) if start is not None else (low + high) / 2
+    for step in range(_NEWTON + _BISECT):
+        error = psi(u, powers) - target
+        low, high = np.where(error <= 0, u, low), np.where(error >= 0, u, high)
+        slope = sum(b * np.exp(e * u) for e, b in powers.items())
+        newton = u - error / np.maximum(slope, 1e-300)
+        inside = (newton >= low) & (newton <= high) if step < _NEWTON else np.zeros_like(zero)
+        following = np.where(inside, newton, (low + high) / 2)
+        moved = np.abs(following - u) / (1 + np.abs(u))
+        u = following
+        # A Newton step of 1e-8 leaves an error of its square.
+        if np.all((inside & (moved <= 1e-8)) | (moved <= 1e-15)):
+            break
+    return np.where(zero, -np.inf, u)
+
+
+def multiplier(
+    linear: Rows, powers: dict[float, Any], anchor: Any = None, price: Any = None
+) -> Rows:
+    """Return p with psi(p_i) = c_i - mu, mu such that p sums to one.
+
+    With an `anchor` q and a `price` w there is a kink of height w at p_i = q_i: a price per unit of
+    mass above the anchor. The rows of `linear` must have their maximum at 0.
+
+    log(sum p) is decreasing in mu, and close to linear: Newton's method on it, inside a bracket. At
+    mu = max(c) some p is one; where every p is at most 1/n the sum is at most one.
+    """
+    actions = linear.shape[-1]
+    extra = 0 if price is None else price[:, 0]
+    low = linear.max(-1) - extra
+    high = (linear - psi(-np.log(actions), powers)).max(-1)
+    p, total, rate, u = _primal(linear, low, powers, anchor, price, None)
+    # Actions with no convex term at all (forward KL where q = 0) take what is left over.
+    short = total < 1 - 1e-12
+    if short.any():
+        first = np.argmax(linear == linear.max(-1, keepdims=True), axis=-1)
+        p[short, first[short]] += 1 - total[short]
+    mu, width = low.copy(), high - low
+    active = np.flatnonzero(~short & (np.abs(total - 1) > _TOLERANCE))
+    for step in range(_NEWTON + _BISECT):
+        if not active.size:
+            break
+        r = active  # only the rows that are not done yet are worth computing
+        with np.errstate(divide="ignore", invalid="ignore"):
+            newton = mu[r] + np.log(total[r]) * total[r] / rate[r]
+        inside = (newton > low[r]) & (newton < high[r]) & (step < _NEWTON)
+        mu[r] = np.where(inside, newton, (low[r] + high[r]) / 2)
+        p[r], total[r], rate[r], u[r] = _primal(
+            linear[r],
+            mu[r],
+            {e: b[r] for e, b in powers.items()},
+            None if anchor is None else anchor[r],
+            None if price is None else price[r],
+            u[r],
+        )
+        low[r] = np.where(total[r] >= 1, mu[r], low[r])
+        high[r] = np.where(total[r] <= 1, mu[r], high[r])
+        narrow = high[r] - low[r] <= 4e-16 * (np.abs(low[r]) + np.abs(high[r]) + width[r])
+        active = r[~(narrow | (np.abs(total[r] - 1) <= _TOLERANCE))]
+    return p / p.sum(-1, keepdims=True)
+
+
+def _primal(
+    linear: Rows, mu: Any, powers: dict[float, Any], anchor: Any, price: Any, start: Any
+) -> tuple[Any, Any, Any, Any]:
+    """Return p(mu), its sum, minus the sum's derivative in mu, and log p to start the next from."""
+    y = np.minimum(linear - mu[:, None], 0 if price is None else price)
+    if price is None:
+        u = inverse(y, powers, start)
+        p = np.exp(u)
+        moving: Any = p > 0
+    else:
+        below = np.exp(inverse(np.minimum(y, 0), powers))
+        above = np.exp(inverse(y - price, powers))
+        p = np.maximum(above, np.minimum(below, anchor))
+        moving, u = (p > 0) & (p != anchor), np.zeros_like(p)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        safe = np.where(moving, p, 1.0)
+        rate = np.where(moving, safe / sum(b * safe**e for e, b in powers.items()), 0.0)
+    return p, p.sum(-1), rate.sum(-1), u
+
+
+def capped(linear: Rows, powers: dict[float, Any], peak: Any) -> Rows:
+    """Minimise -<c, p> + peak max(p) + separable terms that differ between actions.
+
+    The epigraph form: for a cap t on every entry the multiplier is searched as before with
+    min(p_i, t); the cap is right where the capped entries push against it with the weight `peak`.
+    """
+    linear = linear - linear.max(-1, keepdims=True)
+    actions = linear.shape[-1]
+    low, high = np.full(len(linear), 1 / actions), np.ones(len(linear))
+    p = np.full_like(linear, 1 / actions)
+    for _ in range(60):
+        cap = (low + high) / 2
+        p, mu = _with_cap(linear, powers, cap)
+        at_cap = np.where(
+            p >= cap[:, None], linear - mu[:, None] - psi(np.log(cap[:, None]), powers), 0
+        )
+        tight = np.maximum(at_cap, 0).sum(-1) > peak
+        low, high = np.where(tight, cap, low), np.where(tight, high, cap)
+        if np.all(high - low <= 1e-15):
+            break
+    return p / p.sum(-1, keepdims=True)
+
+
+def _with_cap(linear: Rows, powers: dict[float, Any], cap: Any) -> tuple[Any, Any]:
+    """Return p with every entry at most `cap`, and the multiplier, by bisection."""
+    log_cap = np.log(cap)[:, None]
+    ceiling = psi(log_cap, powers)
+    high = (linear - psi(-np.log(linear.shape[-1]), powers)).max(-1)
+    low = (linear - ceiling).min(-1)
+    p = np.zeros_like(linear)
+    for _ in range(100):
+        mu = (low + high) / 2
+        y = linear - mu[:, None]
+        capped_here = y >= ceiling
+        p = np.where(capped_here, cap[:, None], np.exp(inverse(np.minimum(y, 0), powers)))
+        enough = p.sum(-1) >= 1
+        low, high = np.where(enough, mu, low), np.where(enough, high, mu)
+        if np.all(high - low <= 4e-16 * (np.abs(low) + np.abs(high))):
+            break
+    return p, mu
