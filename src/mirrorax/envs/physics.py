@@ -48,10 +48,10 @@ def sincos(
     )
 
 
-def _four_uniform(words: UInt32[Array, "2"], size: float) -> list[Float[Array, ""]]:
+def _four_uniform(words: UInt32[Array, "2"], size: float) -> tuple[Float[Array, ""], ...]:
     """Return four uniform numbers in [-size, size), each from one half of a word."""
     halves = [words[0] >> 16, words[0] & 0xFFFF, words[1] >> 16, words[1] & 0xFFFF]
-    return [(half.astype(jnp.float32) + 0.5) * (size / 2**15) - size for half in halves]
+    return tuple((half.astype(jnp.float32) + 0.5) * (size / 2**15) - size for half in halves)
 
 
 class CartPoleState(NamedTuple):
@@ -66,7 +66,7 @@ class CartPoleState(NamedTuple):
 
 @dataclass(frozen=True)
 class CartPole(Environment):
-    """Balance a pole on a cart by pushing it left or right; one point for every step, at most 500."""
+    """Balance a pole on a cart by pushing it left or right; one point a step, at most 500."""
 
     name = "CartPole"
     num_actions = 2
@@ -80,7 +80,8 @@ class CartPole(Environment):
 
     def reset(self, noise: Noise) -> CartPoleState:
         """Start near the upright rest position, each coordinate uniform in +-0.05."""
-        return CartPoleState(*_four_uniform(noise, 0.05), time=jnp.int32(0))
+        x, x_dot, theta, theta_dot = _four_uniform(noise, 0.05)
+        return CartPoleState(x, x_dot, theta, theta_dot, jnp.int32(0))
 
     def step(self, state: CartPoleState, action: Int[Array, ""], noise: Noise) -> Step:
         """Push with +-10 N for 0.02 s (explicit Euler)."""
@@ -128,6 +129,24 @@ def _wrap(angle: Float[Array, ""]) -> Float[Array, ""]:
     return angle - 2 * math.pi * jnp.floor((angle + math.pi) / (2 * math.pi))
 
 
+def _accelerations(
+    torque: Float[Array, ""],
+    speed1: Float[Array, ""],
+    speed2: Float[Array, ""],
+    trig: tuple[Float[Array, ""], ...],
+) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    """Return the angular accelerations: the 'book' equations, unit masses, lengths and inertias."""
+    s1, c1, s2, c2 = trig
+    # Centres of mass at 0.5, g = 9.8.
+    d1 = 3.5 + c2
+    d2 = 1.25 + 0.5 * c2
+    phi2 = 4.9 * (s1 * c2 + c1 * s2)  # cos(a - pi/2) = sin(a)
+    phi1 = -0.5 * speed2 * s2 * (speed2 + 2 * speed1) + 14.7 * s1 + phi2
+    ratio = d2 / d1
+    acc2 = (torque + ratio * phi1 - 0.5 * speed1 * speed1 * s2 - phi2) / (1.25 - d2 * ratio)
+    return -(d2 * acc2 + phi1) / d1, acc2
+
+
 @dataclass(frozen=True)
 class Acrobot(Environment):
     """Swing a two-link pendulum above a line with torque at the middle joint; -1 a step."""
@@ -153,28 +172,16 @@ class Acrobot(Environment):
         del noise
         torque = (action - 1).astype(jnp.float32)
 
-        def slope(speed1, speed2, s1, c1, s2, c2):  # type: ignore[no-untyped-def]
-            """Return the accelerations: the 'book' equations, unit masses and lengths."""
-            # I1 = I2 = 1, centres of mass at 0.5, g = 9.8.
-            d1 = 3.5 + c2
-            d2 = 1.25 + 0.5 * c2
-            phi2 = 4.9 * (s1 * c2 + c1 * s2)  # cos(a - pi/2) = sin(a)
-            phi1 = -0.5 * speed2 * s2 * (speed2 + 2 * speed1) + 14.7 * s1 + phi2
-            ratio = d2 / d1
-            acc2 = (torque + ratio * phi1 - 0.5 * speed1 * speed1 * s2 - phi2) / (1.25 - d2 * ratio)
-            return -(d2 * acc2 + phi1) / d1, acc2
-
         t1, t2, v1, v2 = state[:4]
         # k_i = (speeds, accelerations) at the four points of the method.
         trig = (state.sine1, state.cosine1, state.sine2, state.cosine2)
-        k1 = (v1, v2, *slope(v1, v2, *trig))
-        total = k1
-        k = k1
+        k = (v1, v2, *_accelerations(torque, v1, v2, trig))
+        total = k
         for dt, weight in ((0.1, 2.0), (0.1, 2.0), (0.2, 1.0)):
             speed1, speed2 = v1 + dt * k[2], v2 + dt * k[3]
             trig = (*sincos(t1 + dt * k[0]), *sincos(t2 + dt * k[1]))
-            k = (speed1, speed2, *slope(speed1, speed2, *trig))
-            total = tuple(a + weight * b for a, b in zip(total, k, strict=True))
+            k = (speed1, speed2, *_accelerations(torque, speed1, speed2, trig))
+            total = tuple(a + weight * b for a, b in zip(total, k, strict=True))  # type: ignore[assignment]
         theta1 = _wrap(t1 + 0.2 / 6 * total[0])
         theta2 = _wrap(t2 + 0.2 / 6 * total[1])
         speed1 = jnp.clip(v1 + 0.2 / 6 * total[2], -4 * math.pi, 4 * math.pi)

@@ -1,0 +1,73 @@
+"""Evaluation: episodes under the stochastic policy and as many under the greedy one."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from mirrorax.envs.adapter import uniform
+from mirrorax.mdpo.networks import Layer, sample_actions
+from mirrorax.mdpo.program import Program
+
+#: Folded into a run's key, so that evaluation never shares a draw with training.
+EVALUATION = 0x7E57
+
+
+def _act(program: Program, layers: tuple[Layer, ...], env: Any, words: Array, greedy: Array) -> Any:
+    """Take one step in each episode of a lane."""
+    environment = program.env
+    memory = jax.vmap(environment.remember)(env)
+    observation = jax.vmap(environment.observe, out_axes=-1)(memory)
+    logits, _ = program.actor.forward(layers, observation)
+    best = jnp.argmax(logits, axis=0).astype(jnp.int32)
+    action = jnp.where(greedy, best, sample_actions(logits, uniform(words[0])))
+    cut = 1 + environment.step_words
+    return jax.vmap(environment.step, in_axes=(0, 0, -1))(env, action, words[1:cut])
+
+
+@partial(jax.jit, static_argnames=("program", "episodes"))
+def evaluate(
+    program: Program,
+    episodes: int,
+    actors: Float[Array, "lanes p"],
+    keys: Array,
+    reward_scale: Float[Array, " lanes"],
+) -> tuple[Float[Array, "lanes episodes"], Float[Array, "lanes episodes"]]:
+    """Return the returns of M stochastic and of M greedy episodes of every lane.
+
+    Returns are sums of scaled rewards, without discount. All lanes step together until the last
+    episode of any of them has ended; a lane's episodes depend on its own key alone.
+    """
+    env = program.env
+    lanes, count = actors.shape[0], 2 * episodes
+    greedy = jnp.arange(count) >= episodes
+    layers = jax.vmap(program.actor.layers)(actors)
+    keys = jax.vmap(lambda key: jax.random.fold_in(key, EVALUATION))(keys)
+
+    def words(t: Array, number: int) -> Array:
+        draw = partial(jax.random.bits, shape=(number, count))
+        return jax.vmap(lambda key: draw(jax.random.fold_in(key, t)))(keys)
+
+    def going(carry: tuple[Any, Array, Array, Array]) -> Array:
+        _, running, _, t = carry
+        return jnp.any(running) & (t <= env.max_steps)
+
+    def body(carry: tuple[Any, Array, Array, Array]) -> tuple[Any, Array, Array, Array]:
+        state, running, total, t = carry
+        drawn = words(t, 1 + env.step_words)
+        after = jax.vmap(partial(_act, program), in_axes=(0, 0, 0, None))(
+            layers, state, drawn, greedy
+        )
+        total = total + jnp.where(running, after.reward, 0.0)
+        running = running & ~(after.terminated | after.truncated)
+        return after.state, running, total, t + 1
+
+    start = jax.vmap(jax.vmap(env.reset, in_axes=-1))(words(jnp.int32(0), env.reset_words))
+    carry = (start, jnp.ones((lanes, count), bool), jnp.zeros((lanes, count)), jnp.int32(1))
+    _, _, total, _ = jax.lax.while_loop(going, body, carry)
+    total = total * reward_scale[:, None]
+    return total[:, :episodes], total[:, episodes:]

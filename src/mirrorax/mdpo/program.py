@@ -1,0 +1,128 @@
+"""A program: everything static about training, as one hashable object.
+
+It is made from settings, or from settings and objects of the user's own in place of names. Two runs
+with equal programs share one compilation, whatever their temperatures, seeds and length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import UInt32
+
+from mirrorax.envs import adapter
+from mirrorax.errors import UserError
+from mirrorax.mdpo import schedules
+from mirrorax.mdpo.config import RunValues, Settings
+from mirrorax.mdpo.networks import Network
+from mirrorax.mdpo.schedules import Values
+from mirrorax.regularizers import Drift, Potential, drift, potential
+
+Layout = Literal["map", "vmap"]
+
+#: lanes trained side by side: one fixed width per kind of device, because results depend on it
+LANES = {"cpu": 64, "gpu": 256, "tpu": 256}
+
+
+@dataclass(frozen=True)
+class Program:
+    """The static part of a run: settings, and the objects their names stand for."""
+
+    settings: Settings
+    env: adapter.Environment
+    potential: Potential
+    drift: Drift
+    alpha_schedule: schedules.Schedule
+    lam_schedule: schedules.Schedule
+
+    @cached_property
+    def actor(self) -> Network:
+        """The policy's network: observation to logits."""
+        sizes = (self.env.observation_size, *self.settings.hidden, self.env.num_actions)
+        return Network(sizes, self.settings.activation)
+
+    @property
+    def critic(self) -> Network:
+        """A critic's network: observation to one value per action; the actor's shape."""
+        return self.actor
+
+    @property
+    def num_critics(self) -> int:
+        """Two, or one."""
+        return 2 if self.settings.twin_critics else 1
+
+    @property
+    def words_per_step(self) -> int:
+        """Random words of one environment in one step: the action's, `step`'s and `reset`'s."""
+        return 1 + self.env.step_words + self.env.reset_words
+
+    @property
+    def with_curves(self) -> bool:
+        """Whether an update reports what it saw."""
+        return self.settings.eval_every > 0
+
+
+def make_program(
+    settings: Settings,
+    env: adapter.Environment | None = None,
+    h: Potential | None = None,
+    d: Drift | None = None,
+) -> Program:
+    """Build the program of some settings; objects given here stand in for the names."""
+    env = adapter.make(settings.environment) if env is None else env
+    if env.memory_dtype == "uint8" and env.num_actions > 128:
+        raise UserError(f"environment: {env.name!r}: more than 128 actions with one-byte memories")
+    h = potential(settings.potential) if h is None else h
+    d = drift(settings.drift) if d is None else d
+    actions = env.num_actions
+    # The length of a run, how often and how long it is evaluated are no part of the program.
+    fixed = {"steps": settings.steps_per_update, "eval_every": min(settings.eval_every, 1)}
+    return Program(
+        settings=settings.model_copy(update={**fixed, "eval_episodes": 1}),
+        env=env,
+        potential=h,
+        drift=d,
+        alpha_schedule=schedules.make_alpha(settings, h.range(actions), h.bound(actions)),
+        lam_schedule=schedules.make_lam(settings),
+    )
+
+
+def default_lanes() -> int:
+    """Return the lane width of the device at hand."""
+    return LANES.get(jax.default_backend(), LANES["cpu"])
+
+
+def default_layout() -> Layout:
+    """Return the faster layout: lane by lane on a CPU (caches), all at once elsewhere."""
+    return "map" if jax.default_backend() == "cpu" else "vmap"
+
+
+def make_values(columns: Mapping[str, Sequence[Any] | np.ndarray], count: int) -> Values:
+    """Turn columns of traced values into arrays; a missing column has its default."""
+    defaults = RunValues().model_dump()
+    unknown = set(columns) - set(defaults)
+    if unknown:
+        raise UserError(f"{sorted(unknown)[0]}: not a traced value; allowed: {', '.join(defaults)}")
+
+    def column(name: str) -> Any:
+        given = columns.get(name)
+        if given is None:
+            given = [defaults[name]] * count
+        numbers = [np.nan if value is None else float(value) for value in given]
+        if len(numbers) != count:
+            raise UserError(f"{name}: {len(numbers)} values for {count} runs")
+        # A temperature that another one replaces (None) is never read: any number will do.
+        return jnp.asarray(np.nan_to_num(np.asarray(numbers), nan=0.0), jnp.float32)
+
+    return Values(*(column(name) for name in Values._fields))
+
+
+def as_keys(keys: UInt32[np.ndarray, "runs 2"]) -> jax.Array:
+    """Turn pairs of words into jax keys."""
+    return jax.random.wrap_key_data(jnp.asarray(keys, jnp.uint32), impl="threefry2x32")

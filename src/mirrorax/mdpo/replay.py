@@ -1,0 +1,97 @@
+"""The replay buffer: a ring of rows, one row per transition, one ring per environment.
+
+A row holds what cannot be derived: the memories of the two states, the reward, and one number for
+the action and whether the value of the next state counts. Rows are float32 or bytes, as the
+environment's memories are. One row is one place in memory, so a sampled transition costs one miss.
+
+The write position is shared by all lanes, so that writing is a slice and not a scatter; it is taken
+modulo the length at every step, so that the ring wraps whatever the length.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Num, UInt32
+
+from mirrorax.envs.adapter import Environment
+
+_REWARD_BYTES = 4
+
+
+class Batch(NamedTuple):
+    """Transitions, the batch on the last axis of observations."""
+
+    observation: Float[Array, "obs batch"]
+    action: Int[Array, " batch"]
+    reward: Float[Array, " batch"]
+    next_observation: Float[Array, "obs batch"]
+    #: 1 where the next state's value counts, 0 where the episode ended for good
+    follows: Float[Array, " batch"]
+
+
+def width(env: Environment) -> int:
+    """Return the number of entries in a row."""
+    extra = 1 + _REWARD_BYTES if env.memory_dtype == "uint8" else 2
+    return 2 * env.memory_size + extra
+
+
+def pack(
+    env: Environment,
+    memory: Num[Array, " memory"],
+    next_memory: Num[Array, " memory"],
+    action: Int[Array, ""],
+    reward: Float[Array, ""],
+    stops: Bool[Array, ""],
+) -> Num[Array, " row"]:
+    """Write one transition as a row."""
+    code = 2 * action + stops
+    if env.memory_dtype == "uint8":
+        tail = [code.astype(jnp.uint8)[None], jax.lax.bitcast_convert_type(reward, jnp.uint8)]
+        return jnp.concatenate([memory, next_memory, *tail])
+    return jnp.concatenate([memory, next_memory, jnp.stack([code.astype(jnp.float32), reward])])
+
+
+def unpack(env: Environment, rows: Num[Array, "batch row"]) -> Batch:
+    """Read rows back, and compute the observations from the memories."""
+    size = env.memory_size
+    observe = jax.vmap(env.observe, in_axes=0, out_axes=-1)
+    if env.memory_dtype == "uint8":
+        reward = jax.lax.bitcast_convert_type(rows[:, 2 * size + 1 :], jnp.float32)
+    else:
+        reward = rows[:, 2 * size + 1]
+    code = rows[:, 2 * size].astype(jnp.int32)
+    return Batch(
+        observation=observe(rows[:, :size]),
+        action=code >> 1,
+        reward=reward,
+        next_observation=observe(rows[:, size : 2 * size]),
+        follows=1.0 - (code & 1).astype(jnp.float32),
+    )
+
+
+def write(
+    buffer: Num[Array, "slots lanes envs row"],
+    rows: Num[Array, "lanes envs row"],
+    position: Int[Array, ""],
+) -> Num[Array, "slots lanes envs row"]:
+    """Write one step of all lanes at a position counted from the start of training."""
+    slot = position % buffer.shape[0]
+    return jax.lax.dynamic_update_index_in_dim(buffer, rows, slot, axis=0)
+
+
+def sample(
+    buffer: Num[Array, "slots lanes envs row"],
+    words: UInt32[Array, "lanes batch"],
+    written: Int[Array, ""],
+) -> Num[Array, "lanes batch row"]:
+    """Draw rows for every lane from its own transitions, uniformly, with replacement."""
+    slots, lanes, envs, row = buffer.shape
+    filled = (jnp.minimum(written, slots) * envs).astype(jnp.uint32)
+    # The bias of the remainder is filled / 2^32 < 3e-5 at 10^5 transitions.
+    index = (words % filled).astype(jnp.int32)
+    lane = jnp.arange(lanes)[:, None]
+    place = (index // envs * lanes + lane) * envs + index % envs
+    return buffer.reshape(-1, row).at[place].get(mode="promise_in_bounds")

@@ -1,0 +1,215 @@
+"""Temperatures over the course of training: alpha_k and lambda_k, chosen independently.
+
+A schedule is three small functions. It keeps a state (possibly empty), says the temperature of
+update k, and may learn from the mean of h over the update's batch under the policy pi_k. One of
+your own is a frozen dataclass with these three methods, named in the settings as
+`package.module:attribute`:
+
+    @dataclass(frozen=True)
+    class Cosine(Schedule):
+        def init(self, values):
+            return ()
+
+        def temperature(self, state, values, clock):
+            return values.alpha * 0.5 * (1 + jnp.cos(jnp.pi * clock.progress))
+
+        def learn(self, state, values, clock, mean_h):
+            return state
+"""
+
+from __future__ import annotations
+
+import abc
+import importlib
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from mirrorax.errors import UserError
+from mirrorax.mdpo import optimizer
+from mirrorax.mdpo.config import Settings
+
+#: exp of these bounds is the smallest and the largest learned alpha. With w = 1 only the uniform
+#: policy meets the target, and alpha would grow without end; with w = 0 it would vanish.
+LOG_ALPHA_BOUNDS = (-20.0, 5.0)
+
+
+class Values(NamedTuple):
+    """The traced values of a run, as arrays (see `mirrorax.mdpo.config.RunValues`)."""
+
+    alpha: Float[Array, "*lanes"]
+    lam: Float[Array, "*lanes"]
+    w: Float[Array, "*lanes"]
+    actor_lr: Float[Array, "*lanes"]
+    critic_lr: Float[Array, "*lanes"]
+    gamma: Float[Array, "*lanes"]
+    reward_scale: Float[Array, "*lanes"]
+
+
+class Clock(NamedTuple):
+    """Where training stands: update k, counted from 0, of `total`."""
+
+    k: Int[Array, ""]
+    total: Int[Array, ""]
+
+    @property
+    def progress(self) -> Float[Array, ""]:
+        """k / K in [0, 1)."""
+        return self.k.astype(jnp.float32) / self.total.astype(jnp.float32)
+
+
+class Schedule(abc.ABC):
+    """The contract of a schedule; all three are pure functions for one run."""
+
+    @abc.abstractmethod
+    def init(self, values: Values) -> Any:
+        """Return the state before the first update: a pytree of arrays, or ()."""
+
+    @abc.abstractmethod
+    def temperature(self, state: Any, values: Values, clock: Clock) -> Float[Array, ""]:
+        """Return the temperature used in update k."""
+
+    @abc.abstractmethod
+    def learn(self, state: Any, values: Values, clock: Clock, mean_h: Float[Array, ""]) -> Any:
+        """Return the state for update k + 1, given the mean of h(pi_k) over the batch."""
+
+
+@dataclass(frozen=True)
+class Constant(Schedule):
+    """The same temperature throughout."""
+
+    field: Literal["alpha", "lam"]
+
+    def init(self, values: Values) -> Any:
+        """Keep nothing."""
+        return ()
+
+    def temperature(self, state: Any, values: Values, clock: Clock) -> Float[Array, ""]:
+        """Return the run's value."""
+        value: Array = getattr(values, self.field)
+        return value
+
+    def learn(self, state: Any, values: Values, clock: Clock, mean_h: Float[Array, ""]) -> Any:
+        """Learn nothing."""
+        return state
+
+
+@dataclass(frozen=True)
+class Linear(Schedule):
+    """Down to zero in a straight line: value (1 - k / K)."""
+
+    field: Literal["alpha", "lam"]
+
+    def init(self, values: Values) -> Any:
+        """Keep nothing."""
+        return ()
+
+    def temperature(self, state: Any, values: Values, clock: Clock) -> Float[Array, ""]:
+        """Return the run's value times what is left of training."""
+        value: Array = getattr(values, self.field)
+        return value * (1 - clock.progress)
+
+    def learn(self, state: Any, values: Values, clock: Clock, mean_h: Float[Array, ""]) -> Any:
+        """Learn nothing."""
+        return state
+
+
+class LearnedState(NamedTuple):
+    """log alpha, which starts at 0, and Adam's moments for it."""
+
+    log_alpha: Float[Array, ""]
+    moments: optimizer.Moments
+
+
+@dataclass(frozen=True)
+class Learned(Schedule):
+    """Alpha learned towards a target of h: equation (8) of the paper, on log alpha.
+
+    minimise over alpha:  J(alpha) = E_s[-alpha h(pi_k(s)) + alpha h_bar]
+    with  h_bar = high - w_k (high - low),
+
+    by one step of Adam per update, with the actor's learning rate, at alpha = exp(log alpha).
+    `w_k` is the run's w, or w (1 - k / K) where the target is annealed.
+    """
+
+    low: float
+    high: float
+    annealed: bool
+    eps: float
+
+    def init(self, values: Values) -> LearnedState:
+        """Start at alpha = 1."""
+        zero = jnp.zeros_like(values.w)
+        return LearnedState(zero, optimizer.zeros_like(zero))
+
+    def temperature(self, state: LearnedState, values: Values, clock: Clock) -> Float[Array, ""]:
+        """Return exp(log alpha)."""
+        return jnp.exp(state.log_alpha)
+
+    def learn(
+        self, state: LearnedState, values: Values, clock: Clock, mean_h: Float[Array, ""]
+    ) -> LearnedState:
+        """Take one step on J."""
+        w = values.w * (1 - clock.progress) if self.annealed else values.w
+        h_bar = self.high - w * (self.high - self.low)
+        # d J / d log alpha = alpha (h_bar - E h), equation (8).
+        slope = jnp.exp(state.log_alpha) * (h_bar - mean_h)
+        step = (clock.k + 1).astype(jnp.float32)
+        moved, moments = optimizer.adam(
+            state.log_alpha, slope, state.moments, values.actor_lr, step, self.eps
+        )
+        return LearnedState(jnp.clip(moved, *LOG_ALPHA_BOUNDS), moments)
+
+
+def target_range(
+    value_range: tuple[float, float], bound: float, reference: Literal["range", "bound"]
+) -> tuple[float, float]:
+    """Return (low, high), between which a learned temperature's target lies.
+
+    `range`: the smallest and largest h on the simplex. `bound`: the appendix's bound on |h|, on the
+    side or sides of zero where h has values.
+    """
+    low, high = value_range
+    if reference == "range":
+        return low, high
+    return (-bound if low < 0 else 0.0), (bound if high > 0 else 0.0)
+
+
+def _own(field: str, path: str) -> Schedule:
+    module_name, _, attribute = path.partition(":")
+    try:
+        found = getattr(importlib.import_module(module_name), attribute)
+    except (ImportError, AttributeError) as error:
+        raise UserError(f"{field}: cannot import {path!r}: {error}") from None
+    made = found() if isinstance(found, type) else found
+    if not isinstance(made, Schedule):
+        raise UserError(f"{field}: {path!r} is a {type(made).__name__}, not a Schedule")
+    return made
+
+
+def make_alpha(settings: Settings, value_range: tuple[float, float], bound: float) -> Schedule:
+    """Return the settings' schedule of alpha, for an h with this range and bound."""
+    match settings.alpha_schedule:
+        case "constant":
+            return Constant("alpha")
+        case "linear":
+            return Linear("alpha")
+        case "learned" | "learned_linear":
+            low, high = target_range(value_range, bound, settings.target_reference)
+            annealed = settings.alpha_schedule == "learned_linear"
+            return Learned(low, high, annealed, settings.adam_eps)
+        case path:
+            return _own("alpha_schedule", path)
+
+
+def make_lam(settings: Settings) -> Schedule:
+    """Return the settings' schedule of lambda."""
+    match settings.lam_schedule:
+        case "constant":
+            return Constant("lam")
+        case "linear":
+            return Linear("lam")
+        case path:
+            return _own("lam_schedule", path)
