@@ -1,0 +1,43 @@
+"""What is known of the runs: immutable Parquet shards in a folder. Imports no jax.
+
+    DIR/mirrorax-store.json   the mark and format of a store
+    DIR/shards/               00000012-<digest>.parquet, one per finished chunk: the truth
+    DIR/curves/               learning curves of the same chunks, where a study asks for them
+    DIR/parts/                <digest>.parquet, consolidated copies for fast loading; rebuildable
+    DIR/studies/              00000001-<digest>.parquet, the studies that were run, expanded
+    DIR/quarantine/           damaged shards, set aside
+    DIR/tmp/                  files being written, workers' logs; emptied at the next start
+    DIR/lock, DIR/holder.json who may write, and since when
+    DIR/live.json             what a running sweep is doing, for `status`
+
+A file's name holds the digest of its content, and it appears by one atomic rename: what is visible
+is complete. Readers take no lock.
+
+- `names`: the layout, and which names may be in it.   - `files`: atomic writing, fault points.
+- `schema`: the columns.                               - `shards`: a table to bytes and back.
+- `parts`: consolidated copies.                        - `lock`: one writer at a time.
+- `store`: the writer's view.                          - `reading`: the reader's view, `load`.
+- `studies`: recorded studies.                         - `exporting`: CSV and Parquet.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mirrorax.store.exporting import export
+    from mirrorax.store.reading import load, load_curves
+    from mirrorax.store.store import Store
+
+_HOME = {"Store": "store", "export": "exporting", "load": "reading", "load_curves": "reading"}
+
+__all__ = ["Store", "export", "load", "load_curves"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'mirrorax.store' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"mirrorax.store.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value

@@ -1,0 +1,120 @@
+"""One writer at a time.
+
+Two things together. `DIR/lock` is locked with `flock` for as long as the writer lives: the kernel
+gives it back when the process dies or the machine restarts, so a dead holder on this machine never
+blocks. `DIR/holder.json` says who holds it and since when: for the message, and for shared file
+systems whose locks do not reach other machines. There a holder is believed until the user says
+`--take-over`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import getpass
+import hashlib
+import json
+import os
+import socket
+import time
+import uuid
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from mirrorax.errors import UserError
+from mirrorax.store import files, names
+from mirrorax.store.errors import StoreError
+
+_MACHINE_ID = Path("/etc/machine-id")
+
+
+def host_hash() -> str:
+    """Return a short hash that tells one machine from another, the same after a restart."""
+    try:
+        machine = _MACHINE_ID.read_text().strip()
+    except OSError:
+        machine = ""
+    return hashlib.sha256(f"{socket.gethostname()}\0{machine}".encode()).hexdigest()[:12]
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Who holds a store."""
+
+    host: str  # the host's name, for people
+    host_hash: str
+    pid: int
+    user: str
+    since: str
+    token: str
+
+    def describe(self) -> str:
+        """Say who it is and since when, in a few words."""
+        return f"process {self.pid} of {self.user} on {self.host}, since {self.since}"
+
+
+def _me() -> Holder:
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = f"user {os.getuid()}"
+    since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
+    return Holder(socket.gethostname(), host_hash(), os.getpid(), user, since, uuid.uuid4().hex)
+
+
+def read_holder(root: Path) -> Holder | None:
+    """Return who is written down as the holder, alive or not; None if nobody is."""
+    try:
+        data = json.loads(names.read_bytes(root / "holder.json"))
+        return Holder(**{field: data[field] for field in Holder.__dataclass_fields__})
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+class Lock:
+    """The right to write to a store, held until `release` or the end of the process."""
+
+    def __init__(self, root: Path, *, take_over: bool = False) -> None:
+        self._root = root
+        self._descriptor = os.open(
+            root / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644
+        )
+        try:
+            self._acquire(take_over)
+        except BaseException:
+            os.close(self._descriptor)
+            raise
+
+    def _acquire(self, take_over: bool) -> None:
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            holder = read_holder(self._root)
+            who = holder.describe() if holder else "another process"
+            hint = " (it is alive: stop it first)" if take_over else ""
+            raise UserError(f"store: {self._root} is held by {who}{hint}") from None
+        before = read_holder(self._root)
+        self.me = _me()
+        if before is not None and before.host_hash != self.me.host_hash and not take_over:
+            raise UserError(
+                f"store: {self._root} is held by {before.describe()}; whether that process is "
+                "alive cannot be seen from this machine: if it is not, add --take-over"
+            )
+        files.write_plain(self._root, "holder.json", json.dumps(asdict(self.me)).encode())
+        self.check()
+
+    def check(self) -> None:
+        """Raise `StoreError` if somebody on another machine has taken the store over."""
+        now = read_holder(self._root)
+        if now is None or now.token != self.me.token:
+            who = now.describe() if now else "somebody"
+            raise StoreError(f"store: {self._root} was taken over by {who}")
+
+    def release(self) -> None:
+        """Give the store back."""
+        if self._descriptor < 0:
+            return
+        now = read_holder(self._root)
+        if now is not None and now.token == self.me.token:
+            (self._root / "holder.json").unlink(missing_ok=True)
+        os.close(self._descriptor)
+        self._descriptor = -1

@@ -1,0 +1,91 @@
+"""The columns of a store: one row per run.
+
+Identity, every setting and every traced value in its own plain column, the returns, what became of
+the run, and provenance. The columns follow the fields of `mirrorax.mdpo.config`, so that a new
+setting is a new column; a shard written before it reads back as null there.
+"""
+
+from __future__ import annotations
+
+import types
+import typing
+from functools import cache
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from mirrorax.mdpo import config
+
+RUN_ID = pa.field("run_id", pa.string(), nullable=False)
+
+RESULTS = (
+    pa.field("status", pa.string(), nullable=False),  # "done" or "failed"
+    pa.field("failure", pa.string()),  # why, and the tail of the worker's log
+    pa.field("returns", pa.list_(pa.float64())),
+    pa.field("greedy_returns", pa.list_(pa.float64())),
+    pa.field("diverged", pa.bool_()),
+    pa.field("diverged_at", pa.int64()),  # the update at which it was seen; null if never
+    pa.field("return_min", pa.float64()),  # the returns that count as 0 and 1, rewards scaled
+    pa.field("return_max", pa.float64()),
+)
+
+#: Not part of what a run is: how long it took, where, and with what.
+PROVENANCE = (
+    pa.field("wall_seconds", pa.float64()),  # the run's share of its chunk's time
+    pa.field("finished_at", pa.string()),
+    pa.field("mirrorax_version", pa.string()),
+    pa.field("commit", pa.string()),
+    pa.field("dirty", pa.bool_()),
+    pa.field("jax_version", pa.string()),
+    pa.field("gymnax_version", pa.string()),
+    pa.field("numpy_version", pa.string()),
+    pa.field("device", pa.string()),
+    pa.field("lanes", pa.int64()),
+    pa.field("host", pa.string()),  # a hash of the host's name
+)
+PROVENANCE_NAMES = tuple(field.name for field in PROVENANCE)
+
+
+def arrow_type(annotation: Any) -> pa.DataType:
+    """Return the column type of a field with this annotation."""
+    origin = typing.get_origin(annotation)
+    if origin is typing.Annotated:
+        return arrow_type(typing.get_args(annotation)[0])
+    if origin is Literal:
+        return arrow_type(type(typing.get_args(annotation)[0]))
+    if origin in (typing.Union, types.UnionType):
+        (inner,) = (arg for arg in typing.get_args(annotation) if arg is not type(None))
+        return arrow_type(inner)
+    if origin in (tuple, list):
+        return pa.list_(arrow_type(typing.get_args(annotation)[0]))
+    return {str: pa.string(), bool: pa.bool_(), int: pa.int64(), float: pa.float64()}[annotation]
+
+
+@cache
+def runs() -> pa.Schema:
+    """Return the schema of a shard of runs."""
+    settings = [
+        pa.field(name, arrow_type(info.annotation))
+        for name, info in config.Settings.model_fields.items()
+    ]
+    values = [
+        pa.field(name, arrow_type(info.annotation))
+        for name, info in config.RunValues.model_fields.items()
+    ]
+    version = pa.field("algorithm_version", pa.int64())
+    return pa.schema([RUN_ID, *settings, *values, version, *RESULTS, *PROVENANCE])
+
+
+def in_order(table: pa.Table) -> pa.Table:
+    """Return the table with the known columns first, in the schema's order, absent ones null."""
+    schema = runs()
+    if table.schema.names == schema.names:
+        return table
+    columns = {}
+    for field in schema:
+        if field.name in table.column_names:
+            columns[field.name] = table[field.name].cast(field.type)
+        else:
+            columns[field.name] = pa.nulls(len(table), field.type)
+    extra = {name: table[name] for name in table.column_names if name not in columns}
+    return pa.table({**columns, **extra})

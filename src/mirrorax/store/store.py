@@ -1,0 +1,159 @@
+"""The writer's view of a store: open it, commit shards, set damaged ones aside."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from types import TracebackType
+
+import pyarrow as pa
+
+from mirrorax._version import __version__
+from mirrorax.errors import UserError
+from mirrorax.spec.expand import Runs
+from mirrorax.spec.study import Study
+from mirrorax.store import files, names, parts, schema, shards, studies
+from mirrorax.store.errors import Damaged
+from mirrorax.store.lock import Lock
+
+
+def create(directory: str | os.PathLike[str]) -> Path:
+    """Make an empty store, or return the root of the one that is there."""
+    text = os.fspath(directory)
+    if "\0" in text or not text:
+        raise UserError(f"store: {text!r} is no path")
+    root = Path(text)
+    if root.exists() and not root.is_dir():
+        raise UserError(f"store: {root} is a file; a store is a folder")
+    try:
+        if not names.check_mark(root):
+            if root.is_dir() and any(entry.name != "tmp" for entry in root.iterdir()):
+                raise UserError(
+                    f"store: {root} is not empty and not a store; choose another folder"
+                )
+            names.folder(root, "tmp").mkdir(parents=True, exist_ok=True)
+            mark = json.dumps({"format": names.FORMAT, "created_by": f"mirrorax {__version__}"})
+            files.write_plain(root, names.MARK, mark.encode())
+        for kind in names.PATTERNS:
+            names.folder(root, kind).mkdir(exist_ok=True)
+    except OSError as error:
+        raise files.explain(error, str(root)) from error
+    return root
+
+
+class Store:
+    """A store held for writing. Use it as a context manager."""
+
+    def __init__(
+        self,
+        directory: str | os.PathLike[str],
+        *,
+        take_over: bool = False,
+        fault: files.Fault = files.no_fault,
+    ) -> None:
+        self.root = create(directory)
+        self._fault = fault
+        self._lock = Lock(self.root, take_over=take_over)
+        try:
+            self._sweep_temp()
+            self.set_aside = self._quarantine_damaged()
+        except BaseException:
+            self._lock.release()
+            raise
+        present = names.listed(self.root, "shards")
+        self._next = names.sequence_in(present[-1]) + 1 if present else 1
+        self._since_parts = len(present) - sum(
+            len(listed) for listed in parts.usable(self.root, set(present)).values()
+        )
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the store back."""
+        self._lock.release()
+
+    def check_held(self) -> None:
+        """Raise `StoreError` if somebody has taken the store over."""
+        self._lock.check()
+
+    def commit(self, table: pa.Table, curves: pa.Table | None = None) -> str:
+        """Write the rows of one finished chunk; when this returns they are safe. Return the name.
+
+        The shard is the commit: curves are written before it, and count only with it.
+        """
+        wanted = schema.runs()
+        if table.schema.names != wanted.names:
+            raise ValueError(f"columns {table.schema.names}, expected {wanted.names}")
+        data = shards.encode(table.cast(wanted))
+        name = f"{self._next:08d}-{files.digest(data)}.parquet"
+        if curves is not None:
+            extra = shards.encode(curves)
+            files.write(
+                self.root, "curves", f"{self._next:08d}-{files.digest(extra)}.parquet", extra
+            )
+        files.write(self.root, "shards", name, data, self._fault)
+        self._next += 1
+        self._since_parts += 1
+        if self._since_parts >= parts.FULL:
+            self.consolidate()
+        return name
+
+    def consolidate(self, *, everything: bool = False) -> None:
+        """Bring the copies for fast loading up to date."""
+        parts.consolidate(self.root, everything=everything, fault=self._fault)
+        self._since_parts = 0
+
+    def record(self, study: Study, runs: Runs, lanes: int) -> bool:
+        """Write down which study is being run."""
+        return studies.record(self.root, study, runs, lanes, self._fault)
+
+    def scratch(self, name: str) -> Path:
+        """Return a folder for files that the next start may delete."""
+        path = names.inside(self.root, "tmp", name)
+        path.mkdir(exist_ok=True)
+        return path
+
+    def _sweep_temp(self) -> None:
+        """Remove what an earlier writer, dead by now, left half-done."""
+        place = names.folder(self.root, "tmp")
+        for entry in os.scandir(place):
+            if entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry.path, ignore_errors=True)
+            else:
+                Path(entry.path).unlink(missing_ok=True)
+
+    def _quarantine_damaged(self) -> dict[str, str]:
+        """Move shards whose digest is wrong out of the way; return them with the reason."""
+        found: dict[str, str] = {}
+        for kind in ("shards", "curves"):
+            for name in names.listed(self.root, kind):
+                path = names.inside(self.root, kind, name)
+                try:
+                    shards.check(names.read_bytes(path), name)
+                except Damaged as error:
+                    found[f"{kind}/{name}"] = str(error)
+                    self._set_aside(path, name)
+                except OSError as error:
+                    found[f"{kind}/{name}"] = f"{name}: {error.strerror}"
+                    self._set_aside(path, name)
+        return found
+
+    def _set_aside(self, path: Path, name: str) -> None:
+        for number in range(1, 1000):
+            target = names.inside(self.root, "quarantine", f"{name}.{number}")
+            if not target.exists():
+                break
+        os.replace(path, target)
+        files.sync_folder(target.parent)
+        files.sync_folder(path.parent)

@@ -1,0 +1,96 @@
+"""The studies a store has run, expanded, so that `status` needs only the store."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from mirrorax._version import ALGORITHM_VERSION, __version__
+from mirrorax.spec.expand import Runs
+from mirrorax.spec.study import Study
+from mirrorax.store import files, names, shards
+from mirrorax.store.errors import Damaged
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A study as a store remembers it."""
+
+    name: str
+    study_id: str
+    text: str
+    lanes: int
+    recorded_at: str
+    algorithm_version: int
+    settings: list[dict[str, Any]]  # of each configuration
+    run_ids: pa.ChunkedArray
+    configuration: np.ndarray
+
+
+def record(root: Path, study: Study, runs: Runs, lanes: int, fault: files.Fault) -> bool:
+    """Write the study down unless it is already the last one; return whether it was written."""
+    last = latest_notes(root)
+    same = {
+        "mirrorax.study": study.id,
+        "mirrorax.lanes": str(lanes),
+        "mirrorax.algorithm_version": str(ALGORITHM_VERSION),
+    }
+    if last is not None and all(last[1].get(key) == value for key, value in same.items()):
+        return False
+    table = pa.table(
+        {
+            "run_id": pa.array(runs.ids.astype("U32"), pa.string()),
+            "configuration": pa.array(runs.configuration, pa.int32()),
+        }
+    )
+    notes = {
+        **same,
+        "mirrorax.name": study.name,
+        "mirrorax.text": study.text,
+        "mirrorax.version": __version__,
+        "mirrorax.recorded_at": time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()),
+        "mirrorax.settings": json.dumps([s.model_dump() for s in runs.configurations]),
+    }
+    data = shards.encode(table, notes, compact=True)
+    present = names.listed(root, "studies")
+    number = names.sequence_in(present[-1]) + 1 if present else 1
+    files.write(root, "studies", f"{number:08d}-{files.digest(data)}.parquet", data, fault)
+    return True
+
+
+def latest_notes(root: Path) -> tuple[str, dict[str, str]] | None:
+    """Return the name and the notes of the study recorded last, without its runs."""
+    for name in reversed(names.listed(root, "studies")):
+        try:
+            return name, shards.metadata(root, "studies", name)
+        except (Damaged, FileNotFoundError):
+            continue
+    return None
+
+
+def latest(root: Path) -> Recorded | None:
+    """Return the study recorded last; damaged records are passed over."""
+    for name in reversed(names.listed(root, "studies")):
+        try:
+            table = shards.read(root, "studies", name)
+        except (Damaged, FileNotFoundError):
+            continue
+        notes = {key.decode(): value.decode() for key, value in table.schema.metadata.items()}
+        return Recorded(
+            name=notes["mirrorax.name"],
+            study_id=notes["mirrorax.study"],
+            text=notes["mirrorax.text"],
+            lanes=int(notes["mirrorax.lanes"]),
+            recorded_at=notes["mirrorax.recorded_at"],
+            algorithm_version=int(notes["mirrorax.algorithm_version"]),
+            settings=json.loads(notes["mirrorax.settings"]),
+            run_ids=table["run_id"],
+            configuration=table["configuration"].to_numpy(),
+        )
+    return None
