@@ -23,6 +23,8 @@ from mirrorax.errors import UserError, unknown
 #: command -> (module, one line for `mirrorax --help`)
 COMMANDS = {
     "solve": ("mirrorax.cli.solve", "exact Policy Mirror Descent on a finite MDP"),
+    "robustness": ("mirrorax.cli.robustness", "how robust each pair is to its temperatures"),
+    "report": ("mirrorax.cli.report", "one HTML page to explore a store"),
 }
 
 
