@@ -1,0 +1,45 @@
+"""From a store's table to scores, robustness and honest intervals: numpy in, numpy out.
+
+The way through this room:
+
+    landscapes(table)          one `Landscape` per algorithm: runs on a grid of temperatures
+    landscape.runs(...)        run scores [alpha, lam, env, seed]
+    cell_scores(runs)          d(A), equation (9)                     [alpha, lam]
+    rbst, frequency, top       what the paper reports of those scores
+    robustness(landscape)      the same with intervals (see `estimates`)
+
+Nothing here imports jax.
+"""
+
+from __future__ import annotations
+
+from mirrorax.analysis.comparison import difference, ranks, ratio
+from mirrorax.analysis.estimates import cell_intervals, frequency_band, robustness
+from mirrorax.analysis.landscape import Landscape, landscapes
+from mirrorax.analysis.region import region
+from mirrorax.analysis.robustness import frequency, rbst, top
+from mirrorax.analysis.scores import cell_scores, environment_scores
+from mirrorax.analysis.summary import summarise
+from mirrorax.analysis.temperature import minimal_temperatures, regression
+from mirrorax.analysis.tuning import tuned_against_fixed
+
+__all__ = [
+    "Landscape",
+    "cell_intervals",
+    "cell_scores",
+    "difference",
+    "environment_scores",
+    "frequency",
+    "frequency_band",
+    "landscapes",
+    "minimal_temperatures",
+    "ranks",
+    "ratio",
+    "rbst",
+    "region",
+    "regression",
+    "robustness",
+    "summarise",
+    "top",
+    "tuned_against_fixed",
+]

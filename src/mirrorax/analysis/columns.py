@@ -1,0 +1,128 @@
+"""The store's columns as this room reads them: which make an algorithm, and how to get arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from jaxtyping import Float, Int
+
+from mirrorax.errors import UserError
+
+#: Columns whose values together name an algorithm: all that a run is, except where it was run
+#: (environment, reward scale), its temperatures and its seed.
+ALGORITHM = (
+    "potential",
+    "drift",
+    "alpha_schedule",
+    "lam_schedule",
+    "actor_q",
+    "steps",
+    "num_envs",
+    "env_steps_per_update",
+    "steps_counted",
+    "batch_size",
+    "buffer_size",
+    "actor_epochs",
+    "critic_epochs",
+    "hidden",
+    "activation",
+    "initialization",
+    "adam_eps",
+    "anneal_learning_rate",
+    "twin_critics",
+    "critic_target",
+    "clipping",
+    "max_grad_norm",
+    "bootstrap_truncation",
+    "tau",
+    "target_reference",
+    "eval_episodes",
+    "eval_every",
+    "actor_lr",
+    "critic_lr",
+    "gamma",
+    "algorithm_version",
+)
+
+#: Columns without which nothing can be said.
+REQUIRED = (
+    "environment",
+    "potential",
+    "drift",
+    "alpha",
+    "lam",
+    "seed",
+    "returns",
+    "greedy_returns",
+    "return_min",
+    "return_max",
+)
+
+PROVENANCE = (
+    "mirrorax_version",
+    "commit",
+    "dirty",
+    "jax_version",
+    "gymnax_version",
+    "numpy_version",
+    "device",
+    "lanes",
+    "host",
+)
+
+
+def require(table: pa.Table) -> None:
+    """Raise unless the table has runs and the columns an analysis needs."""
+    missing = [name for name in REQUIRED if name not in table.column_names]
+    if missing:
+        raise UserError(f"store: the table has no column {', '.join(missing)}")
+    if table.num_rows == 0:
+        raise UserError("store: it holds no runs yet, so there is nothing to analyse")
+
+
+def codes(column: pa.ChunkedArray) -> tuple[Int[np.ndarray, " rows"], list[Any]]:
+    """Number the distinct values of a column; return the numbers and the values."""
+    if pa.types.is_list(column.type) or pa.types.is_fixed_size_list(column.type):
+        # Arrow has no dictionaries of lists; there are few distinct ones, so text will do.
+        column = pc.binary_join(pc.cast(column, pa.list_(pa.string())), " x ")
+    encoded = pc.dictionary_encode(column, null_encoding="encode").combine_chunks()
+    if isinstance(encoded, pa.ChunkedArray):  # an empty chunked array stays chunked
+        encoded = pa.concat_arrays(encoded.chunks)
+    return (
+        encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64),
+        encoded.dictionary.to_pylist(),
+    )
+
+
+def numbers(table: pa.Table, name: str, default: float = np.nan) -> Float[np.ndarray, " rows"]:
+    """Return a column as floats: nulls are NaN, an absent column is the default throughout."""
+    if name not in table.column_names:
+        return np.full(table.num_rows, default)
+    column = table.column(name)
+    if pa.types.is_null(column.type):
+        return np.full(table.num_rows, np.nan)
+    return np.asarray(pc.cast(column, pa.float64()).to_numpy(), dtype=np.float64)
+
+
+def matrix(
+    table: pa.Table, name: str
+) -> tuple[Float[np.ndarray, "rows evaluations"], Int[np.ndarray, " rows"]]:
+    """Return a column of lists as a matrix, padded with NaN, and the length of each list."""
+    column = table.column(name).combine_chunks()
+    if isinstance(column, pa.ChunkedArray):
+        column = pa.concat_arrays(column.chunks)
+    if pa.types.is_fixed_size_list(column.type):
+        column = column.cast(pa.list_(column.type.value_type))
+    lengths = np.asarray(
+        pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False), dtype=np.int64
+    )
+    flat = np.asarray(column.flatten().to_numpy(zero_copy_only=False), dtype=np.float64)
+    width = max(1, int(lengths.max(initial=0)))
+    if np.all(lengths == width):
+        return flat.reshape(len(lengths), width), lengths
+    out = np.full((len(lengths), width), np.nan)
+    out[np.arange(width) < lengths[:, None]] = flat
+    return out, lengths

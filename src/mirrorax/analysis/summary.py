@@ -1,0 +1,206 @@
+"""The robustness table: one row per algorithm, with intervals and with what lies behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from mirrorax.analysis.comparison import Ranks, ranks
+from mirrorax.analysis.estimates import (
+    Estimate,
+    Interval,
+    Method,
+    cell_intervals,
+    frequency_band,
+    robustness,
+)
+from mirrorax.analysis.landscape import (
+    DIVERGED,
+    FAILED,
+    Cells,
+    Diverged,
+    Evaluation,
+    Landscape,
+    landscapes,
+    shared_environments,
+)
+from mirrorax.analysis.published import Published, published
+from mirrorax.analysis.robustness import check_threshold
+from mirrorax.analysis.scores import Statistic, cell_scores
+from mirrorax.errors import UserError
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """One algorithm: its best cell, freq and Rbst for each threshold, and the data behind them."""
+
+    landscape: Landscape
+    best_alpha: float
+    best_lam: float
+    best: float
+    best_interval: Interval | None
+    frequency: tuple[Estimate, ...]
+    rbst: tuple[Estimate, ...]
+    cells: int  # with a score
+    grid: int  # cells of the grid
+    runs: int  # with a result
+    wanted: int  # of a complete grid
+    failed: int
+    diverged: int
+    paper: Published | None
+
+    @property
+    def label(self) -> str:
+        """The algorithm's name."""
+        return self.landscape.label
+
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """All rows, most robust first, how they were made, and what a reader must know."""
+
+    rows: tuple[Row, ...]
+    thresholds: tuple[float, ...]
+    environments: tuple[str, ...]
+    cells: Cells
+    statistic: Statistic
+    evaluation: Evaluation
+    diverged: Diverged
+    ranks: tuple[Ranks | None, ...]  # per threshold, in the order of the rows
+    notes: tuple[str, ...]
+
+
+def summarise(
+    table: pa.Table | Sequence[Landscape],
+    *,
+    rng: np.random.Generator,
+    thresholds: Sequence[float] = (0.9, 0.95),
+    cells: Cells = "positive",
+    environments: Sequence[str] | None = None,
+    statistic: Statistic = "mean",
+    evaluation: Evaluation = "stochastic",
+    diverged: Diverged = "lowest",
+    method: Method = "corrected",
+    resamples: int = 2000,
+) -> Summary:
+    """Return the robustness table of a store.
+
+    Scores are means over `environments`; by default over those that every algorithm has.
+    """
+    levels = tuple(check_threshold(t) for t in thresholds)
+    if not levels:
+        raise UserError("thresholds: at least one is needed")
+    items = landscapes(table) if isinstance(table, pa.Table) else tuple(table)
+    names = tuple(environments) if environments else shared_environments(items)
+    like_paper = cells == "positive" and statistic == "mean" and evaluation == "stochastic"
+    rows = [
+        _row(
+            item.select(names),
+            levels,
+            cells,
+            statistic,
+            evaluation,
+            diverged,
+            method,
+            resamples,
+            generator,
+            like_paper,
+        )
+        for item, generator in zip(items, rng.spawn(len(items)), strict=True)
+    ]
+    rows.sort(key=lambda row: -row.rbst[0].value)
+    return Summary(
+        rows=tuple(rows),
+        thresholds=levels,
+        environments=names,
+        cells=cells,
+        statistic=statistic,
+        evaluation=evaluation,
+        diverged=diverged,
+        ranks=tuple(ranks([row.rbst[k] for row in rows]) for k in range(len(levels))),
+        notes=tuple(_notes(rows, items, names, diverged)),
+    )
+
+
+def _row(
+    landscape: Landscape,
+    levels: tuple[float, ...],
+    cells: Cells,
+    statistic: Statistic,
+    evaluation: Evaluation,
+    diverged: Diverged,
+    method: Method,
+    resamples: int,
+    rng: np.random.Generator,
+    like_paper: bool,
+) -> Row:
+    runs = landscape.runs(evaluation, diverged)
+    mask = landscape.cells(cells)
+    scores = np.where(mask, cell_scores(runs, statistic), np.nan)
+    if not np.isfinite(scores).any():
+        which = "cell with positive temperatures" if cells == "positive" else "cell"
+        raise UserError(
+            f"{landscape.label}: no {which}"
+            f" has a run in each of {', '.join(e.label for e in landscape.environments)}"
+        )
+    i, j = np.unravel_index(int(np.nanargmax(scores)), scores.shape)
+    low, high = cell_intervals(runs[i, j][None], rng=rng, statistic=statistic)
+    interval = Interval(float(low[0]), float(high[0])) if np.isfinite(low[0]) else None
+    kwargs = {"cells": mask, "statistic": statistic, "method": method, "resamples": resamples}
+    state = landscape.state[mask]
+    return Row(
+        landscape=landscape,
+        best_alpha=float(landscape.alphas[i]),
+        best_lam=float(landscape.lams[j]),
+        best=float(scores[i, j]),
+        best_interval=interval,
+        frequency=frequency_band(runs, levels, rng=rng, **kwargs),  # type: ignore[arg-type]
+        rbst=robustness(runs, levels, rng=rng, **kwargs),  # type: ignore[arg-type]
+        cells=int(np.isfinite(scores).sum()),
+        grid=int(mask.sum()),
+        runs=int(landscape.counts[mask].sum()),
+        wanted=int(state.size),
+        failed=int((state == FAILED).sum()),
+        diverged=int((state == DIVERGED).sum()),
+        paper=published(landscape.settings, [e.label for e in landscape.environments])
+        if like_paper
+        else None,
+    )
+
+
+def _notes(
+    rows: Sequence[Row], items: Sequence[Landscape], names: Sequence[str], diverged: Diverged
+) -> list[str]:
+    notes = []
+    left_out = sorted({e.label for item in items for e in item.environments} - set(names))
+    if left_out:
+        notes.append(f"not averaged over: {', '.join(left_out)}")
+    for row in rows:
+        if row.runs < row.wanted:
+            notes.append(
+                f"{row.label}: {row.wanted - row.runs} of {row.wanted} runs are missing or failed; "
+                f"{row.cells} of {row.grid} cells have a score"
+            )
+        if row.rbst[0].why:
+            notes.append(f"{row.label}: {row.rbst[0].why}")
+        if row.landscape.unflagged:
+            notes.append(
+                f"{row.label}: {row.landscape.unflagged} runs have returns that are not finite; "
+                "they count as diverged"
+            )
+        if row.paper and row.paper.cells != row.grid:
+            notes.append(
+                f"{row.label}: the paper's value is over {row.paper.cells} cells, ours over "
+                f"{row.grid}: not like for like"
+            )
+    total = sum(row.diverged for row in rows)
+    if total:
+        how = "count with the lowest return" if diverged == "lowest" else "are left out"
+        notes.append(f"{total} diverged runs {how}")
+    grids = {(row.landscape.axis, *row.landscape.alphas, None, *row.landscape.lams) for row in rows}
+    if len({g for g in grids if g[0] == "alpha"}) > 1 or len({g for g in grids if g[0] == "w"}) > 1:
+        notes.append("the algorithms have different grids: their rows are not comparable")
+    return notes

@@ -1,0 +1,296 @@
+"""The robustness table as text, Markdown, LaTeX, CSV and JSON: ours beside the paper's."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from mirrorax.analysis.estimates import Estimate, Interval
+from mirrorax.analysis.summary import Row, Summary
+from mirrorax.errors import unknown
+
+FORMATS = ("text", "markdown", "latex", "csv", "json")
+
+
+def render(summary: Summary, form: str = "text") -> str:
+    """Return the table in one of `FORMATS`, ending in a newline."""
+    if form not in FORMATS:
+        raise unknown("format", form, FORMATS)
+    if form == "json":
+        return json.dumps(_json(summary), indent=2, allow_nan=False) + "\n"
+    if form == "csv":
+        return _csv(summary)
+    header, rows = _cells(summary)
+    if form == "markdown":
+        return _markdown(header, rows, summary)
+    if form == "latex":
+        return _latex(summary)
+    return _text(header, rows, summary)
+
+
+def _interval(estimate: Estimate, digits: int = 4) -> str:
+    interval = estimate.interval()
+    if interval is None:
+        return "no interval"
+    return f"[{interval.low:.{digits}f}, {interval.high:.{digits}f}]"
+
+
+def _rank(summary: Summary, k: int, i: int) -> str:
+    ranks = summary.ranks[k]
+    if ranks is None:
+        return "-"
+    low, high = int(ranks.low[i]), int(ranks.high[i])
+    return str(low) if low == high else f"{low}-{high}"
+
+
+def _has_paper(summary: Summary) -> bool:
+    return any(row.paper is not None for row in summary.rows)
+
+
+def _paper(row: Row, threshold: float) -> float | None:
+    return None if row.paper is None else row.paper.rbst.get(threshold)
+
+
+def _cells(summary: Summary) -> tuple[list[str], list[list[str]]]:
+    header = ["#", "(h, D) and schedule", "best cell (alpha, lam)", "score"]
+    axis = {row.landscape.axis for row in summary.rows}
+    if "w" in axis:
+        header[2] = "best cell (alpha or w, lam)"
+    for threshold in summary.thresholds:
+        header += [f"freq({threshold:g})", f"Rbst_{threshold:g}", "95% interval", "rank"]
+        if _has_paper(summary):
+            header += ["paper", "ours - paper"]
+    header += ["cells", "runs"]
+    rows = []
+    for i, row in enumerate(summary.rows):
+        cells = [
+            row.paper.label if row.paper else "",
+            row.label,
+            f"({row.best_alpha:g}, {row.best_lam:g})",
+            f"{row.best:.3f}",
+        ]
+        for k, threshold in enumerate(summary.thresholds):
+            cells += [
+                f"{row.frequency[k].value:.3f}",
+                f"{row.rbst[k].value:.4f}",
+                _interval(row.rbst[k]),
+                _rank(summary, k, i),
+            ]
+            if _has_paper(summary):
+                theirs = _paper(row, threshold)
+                cells += (
+                    ["", ""]
+                    if theirs is None
+                    else [f"{theirs:.4f}", f"{row.rbst[k].value - theirs:+.4f}"]
+                )
+        cells += [f"{row.cells}/{row.grid}", f"{row.runs}/{row.wanted}"]
+        rows.append(cells)
+    return header, rows
+
+
+def _footer(summary: Summary) -> list[str]:
+    how = {"mean": "mean", "median": "median", "iqm": "interquartile mean"}[summary.statistic]
+    which = "cells with positive temperatures" if summary.cells == "positive" else "all cells"
+    first = (
+        f"scores: {how} of normalised {summary.evaluation} returns over "
+        f"{', '.join(summary.environments)}; {which}"
+    )
+    second = (
+        "intervals: 95%, over seeds, corrected for the bias of noisy cells; "
+        "with few seeds they may lie beside the plain value"
+    )
+    return [first, second, *(f"note: {note}" for note in summary.notes)]
+
+
+def _text(header: Sequence[str], rows: Sequence[Sequence[str]], summary: Summary) -> str:
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+
+    def line(cells: Sequence[str]) -> str:
+        out = [
+            cell.ljust(width) if k in (0, 1, 2) else cell.rjust(width)
+            for k, (cell, width) in enumerate(zip(cells, widths, strict=True))
+        ]
+        return "  ".join(out).rstrip()
+
+    rule = "-" * (sum(widths) + 2 * (len(widths) - 1))
+    return "\n".join([line(header), rule, *map(line, rows), rule, *_footer(summary)]) + "\n"
+
+
+def _markdown(header: Sequence[str], rows: Sequence[Sequence[str]], summary: Summary) -> str:
+    def line(cells: Sequence[str]) -> str:
+        return "| " + " | ".join(c.replace("|", "\\|") for c in cells) + " |"
+
+    rule = "|" + "|".join("---" if k < 3 else "---:" for k in range(len(header))) + "|"
+    body = "\n".join([line(header), rule, *map(line, rows)])
+    return body + "\n\n" + "\n".join(f"- {note}" for note in _footer(summary)) + "\n"
+
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "&": r"\&",
+    "%": r"\%",
+    "$": r"\$",
+    "#": r"\#",
+    "_": r"\_",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+}
+
+
+def latex_text(text: str) -> str:
+    """Escape a text for LaTeX."""
+    return "".join(_LATEX.get(character, character) for character in text)
+
+
+_SYMBOLS = {"entropy": r"-\mathcal{H}", "max": r"\max", "kl": r"D_\mathrm{KL}"}
+_SYMBOLS |= {"forward_kl": r"D_\mathrm{fKL}", "zero": "0", "squared_tv": r"D_\mathrm{TV}^2"}
+
+
+def symbol(name: str) -> str:
+    """Return a regulariser's symbol in the paper's notation, as LaTeX mathematics."""
+    if name in _SYMBOLS:
+        return _SYMBOLS[name]
+    inner = name[name.find("(") + 1 : -1]
+    if name.startswith("bregman("):
+        return f"B_{{{symbol(inner)}}}"
+    if name.startswith("tsallis("):
+        return rf"-\mathcal{{H}}_{{{inner}}}"
+    if name.startswith("lp("):
+        return rf"\Vert\cdot\Vert_{{{inner}}}^{{{inner}}}"
+    return rf"\text{{{latex_text(name)}}}"
+
+
+def _latex(summary: Summary) -> str:
+    columns, head = "cll", [r"\#", "$h$", "$D$"]
+    scheduled = any(_schedule(row) for row in summary.rows)
+    if scheduled:
+        columns, head = columns + "l", [*head, "schedule"]
+    for threshold in summary.thresholds:
+        columns += "rr"
+        head += [rf"$\mathrm{{Rbst}}_{{{threshold:g}}}$", r"95\%"]
+        if _has_paper(summary):
+            columns, head = columns + "rr", [*head, "paper", "diff."]
+    lines = [rf"\begin{{tabular}}{{{columns}}}", r"\hline", " & ".join(head) + r" \\", r"\hline"]
+    for row in summary.rows:
+        settings = row.landscape.settings
+        cells = [
+            row.paper.label if row.paper else "",
+            f"${symbol(str(settings['potential']))}$",
+            f"${symbol(str(settings['drift']))}$",
+        ]
+        if scheduled:
+            cells.append(latex_text(_schedule(row) or "constant"))
+        for k, threshold in enumerate(summary.thresholds):
+            cells += [f"{row.rbst[k].value:.4f}", _interval(row.rbst[k], 3)]
+            if _has_paper(summary):
+                theirs = _paper(row, threshold)
+                cells += (
+                    ["", ""]
+                    if theirs is None
+                    else [f"{theirs:.4f}", f"${row.rbst[k].value - theirs:+.4f}$"]
+                )
+        lines.append(" & ".join(cells) + r" \\")
+    lines += [r"\hline", r"\end{tabular}"]
+    return "\n".join([*lines, *(f"% {note}" for note in _footer(summary))]) + "\n"
+
+
+def _schedule(row: Row) -> str:
+    """What stands behind the pair in the label."""
+    pair = f"({row.landscape.settings['potential']}, {row.landscape.settings['drift']})"
+    return row.label.removeprefix(pair).strip()
+
+
+def _number(value: float | None) -> float | None:
+    return None if value is None or not math.isfinite(value) else value
+
+
+def _bounds(interval: Interval | None) -> list[float] | None:
+    return None if interval is None else [interval.low, interval.high]
+
+
+def _ends(interval: Interval | None) -> list[Any]:
+    return ["", ""] if interval is None else [interval.low, interval.high]
+
+
+def _json(summary: Summary) -> dict[str, Any]:
+    rows = []
+    for i, row in enumerate(summary.rows):
+        by_threshold = []
+        for k, threshold in enumerate(summary.thresholds):
+            ranks = summary.ranks[k]
+            by_threshold.append(
+                {
+                    "threshold": threshold,
+                    "freq": row.frequency[k].value,
+                    "freq_interval": _bounds(row.frequency[k].interval()),
+                    "rbst": row.rbst[k].value,
+                    "rbst_corrected": row.rbst[k].corrected,
+                    "rbst_interval": _bounds(row.rbst[k].interval()),
+                    "no_interval": row.rbst[k].why or None,
+                    "rank": None if ranks is None else [int(ranks.low[i]), int(ranks.high[i])],
+                    "paper": _paper(row, threshold),
+                }
+            )
+        rows.append(
+            {
+                "label": row.label,
+                "paper_label": row.paper.label if row.paper else None,
+                "settings": {k: v for k, v in row.landscape.settings.items() if v is not None},
+                "axis": row.landscape.axis,
+                "best": {
+                    row.landscape.axis: row.best_alpha,
+                    "lam": row.best_lam,
+                    "score": _number(row.best),
+                    "interval": _bounds(row.best_interval),
+                },
+                "thresholds": by_threshold,
+                "cells": row.cells,
+                "grid": row.grid,
+                "runs": row.runs,
+                "wanted": row.wanted,
+                "failed": row.failed,
+                "diverged": row.diverged,
+            }
+        )
+    return {
+        "environments": list(summary.environments),
+        "cells": summary.cells,
+        "statistic": summary.statistic,
+        "evaluation": summary.evaluation,
+        "diverged": summary.diverged,
+        "rows": rows,
+        "notes": list(summary.notes),
+    }
+
+
+def _csv(summary: Summary) -> str:
+    out = io.StringIO()
+    header = ["paper_label", "potential", "drift", "alpha_schedule", "lam_schedule", "label"]
+    header += ["axis", "best_alpha", "best_lam", "best_score", "best_low", "best_high"]
+    for t in summary.thresholds:
+        names = ("freq", "freq_low", "freq_high", "rbst", "rbst_low", "rbst_high", "rank_low")
+        header += [f"{name}_{t:g}" for name in (*names, "rank_high", "paper", "difference")]
+    header += ["cells", "grid", "runs", "wanted", "failed", "diverged"]
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(header)
+    for i, row in enumerate(summary.rows):
+        s = row.landscape.settings
+        line: list[Any] = [row.paper.label if row.paper else "", s["potential"], s["drift"]]
+        line += [s.get("alpha_schedule", "constant"), s.get("lam_schedule", "constant"), row.label]
+        line += [row.landscape.axis, row.best_alpha, row.best_lam, row.best]
+        line += _ends(row.best_interval)
+        for k, t in enumerate(summary.thresholds):
+            ranks, theirs, ours = summary.ranks[k], _paper(row, t), row.rbst[k].value
+            line += [row.frequency[k].value, *_ends(row.frequency[k].interval())]
+            line += [ours, *_ends(row.rbst[k].interval())]
+            line += ["", ""] if ranks is None else [int(ranks.low[i]), int(ranks.high[i])]
+            line += ["", ""] if theirs is None else [theirs, ours - theirs]
+        line += [row.cells, row.grid, row.runs, row.wanted, row.failed, row.diverged]
+        writer.writerow(line)
+    return out.getvalue()

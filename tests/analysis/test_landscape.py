@@ -1,0 +1,232 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from mirrorax.analysis import columns
+from mirrorax.analysis.landscape import (
+    ABSENT,
+    DIVERGED,
+    FAILED,
+    landscapes,
+    shared_environments,
+)
+from mirrorax.errors import UserError
+
+
+def shuffled(table: pa.Table, seed: int = 0) -> pa.Table:
+    return table.take(np.random.default_rng(seed).permutation(table.num_rows))
+
+
+def changed(table: pa.Table, name: str, values) -> pa.Table:
+    return table.set_column(table.column_names.index(name), name, pa.array(values))
+
+
+def where(table: pa.Table, **equal) -> np.ndarray:
+    mask = np.ones(table.num_rows, bool)
+    for name, value in equal.items():
+        mask &= pc.equal(table[name], value).to_numpy()
+    return np.flatnonzero(mask)
+
+
+def test_every_return_is_where_a_plain_loop_puts_it(small):
+    table = shuffled(small.slice(0, small.num_rows - 5))
+    seen = 0
+    for item in landscapes(table):
+        for row in table.to_pylist():
+            if (row["potential"], row["drift"]) != (
+                item.settings["potential"],
+                item.settings["drift"],
+            ):
+                continue
+            i = list(item.alphas).index(row["alpha"])
+            j = list(item.lams).index(row["lam"])
+            e = [x.label for x in item.environments].index(row["environment"])
+            n = list(item.seeds[i, j, e]).index(row["seed"])
+            low, high = row["return_min"], row["return_max"]
+            expected = [(r - low) / (high - low) for r in row["returns"]]
+            np.testing.assert_allclose(item.stochastic[i, j, e, n], expected, rtol=1e-12)
+            expected = [(r - low) / (high - low) for r in row["greedy_returns"]]
+            np.testing.assert_allclose(item.greedy[i, j, e, n], expected, rtol=1e-12)
+            seen += 1
+    assert seen == table.num_rows
+    assert sum(int(item.counts.sum()) for item in landscapes(table)) == table.num_rows
+    assert sum(int((item.state == ABSENT).sum()) for item in landscapes(table)) == 5
+
+
+def test_the_order_of_rows_and_their_chunks_do_not_matter(small):
+    halves = pa.concat_tables([shuffled(small).slice(100), shuffled(small).slice(0, 100)])
+    for a, b in zip(landscapes(small), landscapes(halves), strict=True):
+        assert a.label == b.label
+        assert [e.label for e in a.environments] == [e.label for e in b.environments]
+        np.testing.assert_array_equal(a.stochastic, b.stochastic)
+
+
+def test_an_algorithm_is_named_by_what_sets_it_apart(synthetic, rng):
+    algorithms = [{}, {"drift": "bregman(max)"}, {"actor_q": "unregularized"}]
+    algorithms.append({"alpha_schedule": "learned", "lam_schedule": "linear"})
+    grid = np.array([0.0, 0.1])
+    table = synthetic.study(algorithms, rng, alphas=grid, lams=grid, seeds=1)
+    items = landscapes(table)
+    assert [item.label for item in items] == [
+        "(entropy, bregman(max))",
+        "(entropy, kl)",
+        "(entropy, kl) [actor_q=unregularized]",
+        "(entropy, kl) alpha learned, lam linear",
+    ]
+    assert [item.axis for item in items] == ["alpha", "alpha", "alpha", "w"]
+
+
+def test_a_change_of_any_setting_is_another_algorithm(small):
+    version = changed(small, "steps", np.full(small.num_rows, 5))
+    assert len(landscapes(pa.concat_tables([small, version]))) == 4
+    hidden = pa.array([[32, 32, 32]] * small.num_rows, pa.list_(pa.int64()))
+    deeper = small.set_column(small.column_names.index("hidden"), "hidden", hidden)
+    assert len(landscapes(pa.concat_tables([small, deeper]))) == 4
+
+
+def test_all_settings_of_a_run_are_known_here():
+    config = pytest.importorskip("mirrorax.mdpo.config")
+    fields = set(config.Settings.model_fields) | set(config.RunValues.model_fields)
+    elsewhere = {"environment", "reward_scale", "alpha", "lam", "w", "seed"}
+    assert fields - elsewhere <= set(columns.ALGORITHM)
+
+
+def test_cells_may_use_seeds_of_their_own(small):
+    table = changed(small, "seed", np.arange(small.num_rows))
+    for a, b in zip(landscapes(small), landscapes(table), strict=True):
+        assert a.expected == b.expected == 3
+        np.testing.assert_array_equal(a.stochastic, b.stochastic)
+
+
+def test_rescaled_rewards_are_an_environment_of_their_own(synthetic, rng):
+    grid = np.array([0.0, 0.1])
+    tables = [
+        synthetic.block({}, "CartPole", grid, grid, 2, rng, reward_scale=scale)
+        for scale in (0.2, 1.0, 2.0)
+    ]
+    (item,) = landscapes(pa.concat_tables(tables))
+    assert [e.label for e in item.environments] == ["CartPole", "CartPole x 0.2", "CartPole x 2"]
+    assert [e.return_max for e in item.environments] == [500.0, 100.0, 1000.0]
+    assert shared_environments([item]) == ("CartPole",)
+    assert item.select(["CartPole x 2"]).stochastic.shape == (2, 2, 1, 2, 10)
+
+
+def test_failed_and_diverged_runs_are_seen_and_counted(small):
+    status = np.array(["done"] * small.num_rows, dtype=object)
+    status[:3] = "failed"
+    diverged = np.zeros(small.num_rows, bool)
+    diverged[3:8] = True
+    table = changed(changed(small, "status", status), "diverged", diverged)
+    items = landscapes(table)
+    assert sum(int((item.state == FAILED).sum()) for item in items) == 3
+    assert sum(int((item.state == DIVERGED).sum()) for item in items) == 5
+    item = next(item for item in items if item.settings["drift"] == "kl")
+    lowest, excluded = item.runs(), item.runs(diverged="exclude")
+    assert np.all(lowest[item.state == DIVERGED] == 0.0)
+    assert np.isnan(excluded[item.state == DIVERGED]).all()
+    assert np.isnan(lowest[item.state == FAILED]).all()
+    assert int(item.counts.sum()) == int(np.isfinite(lowest).sum())
+
+
+def test_a_failed_run_may_lack_its_returns_and_bounds(small):
+    status = np.array(["done"] * small.num_rows, dtype=object)
+    status[0] = "failed"
+    returns = small["returns"].to_pylist()
+    returns[0] = None
+    low = small["return_min"].to_pylist()
+    low[0] = None
+    high = small["return_max"].to_pylist()
+    high[0] = None
+    table = small
+    for name, values in (
+        ("status", status),
+        ("returns", returns),
+        ("return_min", low),
+        ("return_max", high),
+    ):
+        table = changed(table, name, values)
+    assert sum(int((item.state == FAILED).sum()) for item in landscapes(table)) == 1
+
+
+def test_a_nan_return_makes_a_run_diverged_and_is_counted(small):
+    returns = small["returns"].to_pylist()
+    returns[0][2] = float("nan")
+    returns[1][0] = float("inf")
+    items = landscapes(changed(small, "returns", returns))
+    item = next(item for item in items if item.settings["drift"] == "kl")
+    assert item.unflagged == 2
+    assert int((item.state == DIVERGED).sum()) == 2
+    assert np.isfinite(item.runs()).all()
+
+
+def test_fewer_evaluations_are_not_a_divergence(synthetic, rng):
+    grid = np.array([0.0, 0.1])
+    a = synthetic.block({"eval_episodes": 10}, "Catch", grid, grid, 2, rng)
+    b = synthetic.block({"eval_episodes": 3}, "Catch", grid, grid, 2, rng, evaluations=3)
+    for item in landscapes(pa.concat_tables([a, b])):
+        assert item.unflagged == 0
+        assert np.isfinite(item.runs()).all()
+
+
+def test_an_empty_store_says_so(small):
+    with pytest.raises(UserError, match="holds no runs"):
+        landscapes(small.slice(0, 0))
+
+
+def test_a_missing_column_is_named(small):
+    with pytest.raises(UserError, match="no column greedy_returns"):
+        landscapes(small.drop_columns(["greedy_returns"]))
+
+
+def test_two_runs_for_one_place_are_refused(small):
+    with pytest.raises(UserError, match=r"two runs of \(entropy, kl\).*seed=1"):
+        landscapes(pa.concat_tables([small, small.slice(1, 1)]))
+
+
+def test_bounds_must_agree(small):
+    high = small["return_max"].to_numpy().copy()
+    high[0] = 1.0
+    with pytest.raises(UserError, match="CartPole has 2 different pairs of bounds"):
+        landscapes(changed(small, "return_max", high))
+
+
+def test_a_run_without_a_temperature_is_refused(small):
+    alpha = small["alpha"].to_numpy().copy()
+    alpha[5] = np.nan
+    with pytest.raises(UserError, match="alpha: 1 runs"):
+        landscapes(changed(small, "alpha", alpha))
+
+
+def test_no_common_environment_is_an_error(synthetic, rng):
+    grid = np.array([0.0, 0.1])
+    a = synthetic.block({}, "Catch", grid, grid, 1, rng)
+    b = synthetic.block({"drift": "forward_kl"}, "DeepSea", grid, grid, 1, rng)
+    with pytest.raises(UserError, match="none in common"):
+        shared_environments(landscapes(pa.concat_tables([a, b])))
+
+
+def test_unknown_choices_name_the_allowed_ones(small):
+    item = landscapes(small)[0]
+    with pytest.raises(UserError, match="did you mean 'CartPole'"):
+        item.select(["Cartpole"])
+    with pytest.raises(UserError, match="stochastic, greedy"):
+        item.runs("greed")
+    with pytest.raises(UserError, match="lowest, exclude"):
+        item.runs(diverged="skip")
+    with pytest.raises(UserError, match="positive, all"):
+        item.cells("some")
+
+
+def test_the_rooms_of_results_import_no_jax():
+    code = (
+        "import sys, mirrorax.analysis, mirrorax.figures.robustness_table, "
+        "mirrorax.analysis.coverage, mirrorax.cli.robustness; "
+        "sys.exit('jax' in sys.modules or 'gymnax' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

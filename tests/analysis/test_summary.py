@@ -1,0 +1,279 @@
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import mirrorax
+from mirrorax.analysis.landscape import landscapes
+from mirrorax.analysis.published import numbers, published
+from mirrorax.analysis.robustness import rbst
+from mirrorax.analysis.scores import cell_scores
+from mirrorax.analysis.summary import summarise
+from mirrorax.analysis.tuning import tuned_against_fixed
+from mirrorax.cli import main
+from mirrorax.errors import UserError
+from mirrorax.figures.robustness_table import latex_text, render, symbol
+
+GRID = np.array([0.0, 0.01, 0.03, 0.1])
+
+
+def by_hand(table: pa.Table, potential: str, drift: str, threshold: float) -> tuple[float, float]:
+    """Rbst and freq over positive cells from plain Python loops."""
+    cells: dict[tuple[float, float], list[float]] = {}
+    for row in table.to_pylist():
+        if (row["potential"], row["drift"]) == (potential, drift):
+            low, high = row["return_min"], row["return_max"]
+            cells.setdefault((row["alpha"], row["lam"]), []).extend(
+                (r - low) / (high - low) for r in row["returns"]
+            )
+    d = [sum(v) / len(v) for (a, l), v in cells.items() if a > 0 and l > 0]
+    part = [min(max((x - threshold) / (1 - threshold), 0), 1) for x in d]
+    return sum(part) / len(part), sum(x >= threshold for x in d) / len(d)
+
+
+def test_the_table_agrees_with_plain_loops(small, rng):
+    summary = summarise(small, rng=rng, thresholds=(0.3, 0.9), resamples=50)
+    assert len(summary.rows) == 2
+    for row in summary.rows:
+        settings = row.landscape.settings
+        for k, threshold in enumerate(summary.thresholds):
+            expected = by_hand(small, settings["potential"], settings["drift"], threshold)
+            assert row.rbst[k].value == pytest.approx(expected[0], abs=1e-12)
+            assert row.frequency[k].value == pytest.approx(expected[1], abs=1e-12)
+        assert (row.cells, row.grid) == (30, 30)
+        assert row.runs == row.wanted == 30 * 2 * 3
+        d = cell_scores(row.landscape.runs())
+        i = list(row.landscape.alphas).index(row.best_alpha)
+        j = list(row.landscape.lams).index(row.best_lam)
+        assert row.best == d[i, j] == d[1:, 1:].max()
+        assert row.best_interval.low <= row.best <= row.best_interval.high
+    values = [row.rbst[0].value for row in summary.rows]
+    assert values == sorted(values, reverse=True)
+    assert summary.environments == ("CartPole", "Acrobot")
+
+
+def test_all_cells_or_positive_ones(small, rng):
+    summary = summarise(small, rng=rng, cells="all", resamples=50)
+    assert {row.grid for row in summary.rows} == {42}
+
+
+def test_the_papers_numbers_are_complete():
+    data = numbers()
+    assert len(data["table1"]["rows"]) == 11
+    assert len(data["grid"]["alpha"]) == len(data["grid"]["lam"]) == 29
+    assert data["table1"]["cells"] == 28 * 28
+    assert 250.0 not in data["grid"]["lam"]
+    for k in (0, 1):
+        assert all(0 <= row["rbst"][k] <= 1 for row in data["table1"]["rows"])
+    printed = [row["rbst"][0] for row in data["table1"]["rows"]]
+    assert printed == sorted(printed, reverse=True)
+
+
+def test_the_papers_value_only_where_it_is_the_same_thing():
+    suite = ["Acrobot", "CartPole", "Catch", "DeepSea"]
+    pair = {"potential": "entropy", "drift": "kl"}
+    found = published(pair, suite)
+    assert (found.label, found.rbst[0.9], found.rbst[0.95]) == ("C", 0.0747, 0.0327)
+    assert published(pair, suite[:3]) is None
+    assert published({**pair, "lam_schedule": "linear"}, suite) is None
+    assert published({**pair, "alpha_schedule": "learned"}, suite) is None
+    assert published({**pair, "actor_q": "unregularized"}, suite) is None
+    assert published({**pair, "drift": "forward_kl"}, suite) is None
+
+
+@pytest.fixture(scope="module")
+def full(synthetic):
+    return synthetic.study(
+        [{}, {"drift": "bregman(max)"}, {"drift": "forward_kl"}],
+        np.random.default_rng(3),
+        alphas=GRID,
+        lams=GRID,
+        seeds=3,
+        evaluations=2,
+    )
+
+
+@pytest.fixture
+def summary(full):
+    return summarise(full, rng=np.random.default_rng(0), resamples=100)
+
+
+def test_ours_beside_the_papers_with_the_difference(summary):
+    rows = list(csv.DictReader(io.StringIO(render(summary, "csv"))))
+    by_label = {row["paper_label"]: row for row in rows}
+    assert set(by_label) == {"A", "C", ""}
+    ours = float(by_label["C"]["rbst_0.9"])
+    assert float(by_label["C"]["paper_0.9"]) == 0.0747
+    assert float(by_label["C"]["difference_0.9"]) == pytest.approx(ours - 0.0747)
+    assert by_label[""]["paper_0.9"] == ""
+    assert any("not like for like" in note for note in summary.notes)
+    text = render(summary, "text")
+    assert "ours - paper" in text
+    assert "0.0747" in text
+
+
+def test_every_format_holds_every_row(summary):
+    for form in ("text", "markdown", "csv", "json"):
+        out = render(summary, form)
+        assert out.endswith("\n")
+        for row in summary.rows:
+            assert row.label in out
+    data = json.loads(render(summary, "json"))
+    for row, given in zip(summary.rows, data["rows"], strict=True):
+        assert given["thresholds"][0]["rbst"] == row.rbst[0].value
+        assert given["thresholds"][0]["rbst_interval"][0] == row.rbst[0].interval().low
+    latex = render(summary, "latex")
+    assert latex.count(r"\\") == 4
+    body = latex.splitlines()[4]
+    columns = latex.splitlines()[0].split("{tabular}{")[1].rstrip("}")
+    assert body.count("&") == len(columns) - 1
+    table = render(summary, "markdown").split("\n\n")[0].splitlines()
+    assert len({line.count("|") for line in table}) == 1
+    with pytest.raises(UserError, match="text, markdown, latex, csv, json"):
+        render(summary, "yaml")
+
+
+def test_symbols_and_escapes():
+    assert symbol("bregman(tsallis(0.5))") == r"B_{-\mathcal{H}_{0.5}}"
+    assert symbol("lp(2)") == r"\Vert\cdot\Vert_{2}^{2}"
+    assert symbol("my_own:thing") == r"\text{my\_own:thing}"
+    assert latex_text("50% & _") == r"50\% \& \_"
+
+
+def test_tuning_per_environment_against_one_cell_for_all():
+    scores = np.array([[[1.0, 0.0], [0.6, 0.6]], [[0.0, 0.9], [0.2, 0.2]]])
+    runs = np.repeat(scores[..., None], 3, axis=-1)
+    got = tuned_against_fixed(runs)
+    assert got.tuned == pytest.approx(0.95)
+    assert got.fixed == pytest.approx(0.6)
+    assert got.price == pytest.approx(0.35)
+    assert got.tuned_cells == ((0, 0), (1, 0))
+    assert got.fixed_cell == (0, 1)
+    assert got.price_held_out == pytest.approx(0.35)
+    positive = np.array([[False, True], [True, True]])
+    assert tuned_against_fixed(runs, positive).tuned == pytest.approx(0.75)
+
+
+def test_choosing_and_scoring_on_the_same_seeds_flatters(rng):
+    runs = rng.normal(0.5, 0.2, size=(20, 20, 4, 3))
+    got = tuned_against_fixed(runs)
+    assert got.tuned > 0.7
+    assert got.tuned_held_out == pytest.approx(0.5, abs=0.12)
+    assert tuned_against_fixed(runs[..., :1]).tuned_held_out is None
+
+
+# Bad input: each gives a sensible number or one clear line.
+
+
+def test_one_environment_only(synthetic, rng):
+    table = synthetic.study([{}], rng, environments=("Catch",), alphas=GRID, lams=GRID, seeds=2)
+    summary = summarise(table, rng=rng, resamples=50)
+    assert summary.environments == ("Catch",)
+    assert summary.rows[0].paper is None
+    assert "Catch" in render(summary)
+
+
+def test_a_single_seed(synthetic, rng):
+    table = synthetic.study([{}], rng, alphas=GRID, lams=GRID, seeds=1)
+    summary = summarise(table, rng=rng)
+    assert summary.rows[0].rbst[0].interval() is None
+    assert summary.rows[0].best_interval is None
+    assert summary.ranks == (None, None)
+    for form in ("text", "markdown", "latex"):
+        assert "no interval" in render(summary, form)
+    assert json.loads(render(summary, "json"))["rows"][0]["thresholds"][0]["rbst_interval"] is None
+
+
+def test_a_grid_with_holes_counts_what_there_is(small, rng):
+    alpha, lam = small["alpha"].to_numpy(), small["lam"].to_numpy()
+    hole = ((alpha == 0.01) & (lam == 1.0)) | ((alpha == 0.1) & (lam == 5.0))
+    summary = summarise(small.filter(pa.array(~hole)), rng=rng, thresholds=(0.3,), resamples=50)
+    for row in summary.rows:
+        assert (row.cells, row.grid, row.runs, row.wanted) == (28, 30, 168, 180)
+        settings = row.landscape.settings
+        expected, _ = by_hand(
+            small.filter(pa.array(~hole)), settings["potential"], settings["drift"], 0.3
+        )
+        assert row.rbst[0].value == pytest.approx(expected)
+    assert sum("12 of 180 runs are missing or failed" in note for note in summary.notes) == 2
+
+
+def test_a_cell_with_every_run_diverged(small, rng):
+    alpha, lam = small["alpha"].to_numpy(), small["lam"].to_numpy()
+    bad = (alpha == 0.03) & (lam == 1.0)
+    table = small.set_column(small.column_names.index("diverged"), "diverged", pa.array(bad))
+    lowest = summarise(table, rng=rng, thresholds=(0.1,), resamples=50)
+    excluded = summarise(table, rng=rng, thresholds=(0.1,), diverged="exclude", resamples=50)
+    for a in lowest.rows:
+        b = next(row for row in excluded.rows if row.label == a.label)
+        assert (a.cells, b.cells, a.diverged) == (30, 29, 6)
+        assert a.rbst[0].value * 30 == pytest.approx(b.rbst[0].value * 29)
+    assert any("12 diverged runs count with the lowest return" in note for note in lowest.notes)
+    assert any("12 diverged runs are left out" in note for note in excluded.notes)
+
+
+def test_nan_returns_are_told(small, rng):
+    returns = small["returns"].to_pylist()
+    returns[0] = [float("nan")] * 4
+    table = small.set_column(small.column_names.index("returns"), "returns", pa.array(returns))
+    summary = summarise(table, rng=rng, resamples=50)
+    assert any("1 runs have returns that are not finite" in note for note in summary.notes)
+    assert all(np.isfinite(row.rbst[0].value) for row in summary.rows)
+
+
+def test_two_studies_with_different_grids(synthetic, rng):
+    one = synthetic.study([{}], rng, alphas=GRID, lams=GRID, seeds=2)
+    other = synthetic.study([{"drift": "forward_kl"}], rng, alphas=GRID * 2, lams=GRID * 2, seeds=2)
+    summary = summarise(pa.concat_tables([one, other]), rng=rng, resamples=50)
+    assert "the algorithms have different grids: their rows are not comparable" in summary.notes
+    # One algorithm, with environments that share no cell: there is no score to be had.
+    a = synthetic.block({}, "Catch", GRID[1:], GRID[1:], 2, rng)
+    b = synthetic.block({}, "DeepSea", GRID[1:] * 0.5, GRID[1:] * 0.5, 2, rng)
+    with pytest.raises(UserError, match="no cell with positive temperatures has a run in each of"):
+        summarise(pa.concat_tables([a, b]), rng=rng)
+
+
+def test_an_empty_store(small, rng):
+    with pytest.raises(UserError, match="holds no runs"):
+        summarise(small.slice(0, 0), rng=rng)
+
+
+@pytest.fixture
+def store(full, monkeypatch):
+    monkeypatch.setattr(mirrorax, "load", lambda directory: full, raising=False)
+    return "runs"
+
+
+def test_the_command_prints_the_table(store, full, capsys):
+    assert main(["robustness", "--store", store, "--format", "json", "--thresholds", "0.5"]) == 0
+    first = capsys.readouterr().out
+    data = json.loads(first)
+    item = next(x for x in landscapes(full) if x.label == "(entropy, kl)")
+    expected = rbst(cell_scores(item.runs())[1:, 1:], 0.5)
+    row = next(row for row in data["rows"] if row["label"] == "(entropy, kl)")
+    assert row["thresholds"][0]["rbst"] == pytest.approx(expected)
+    assert main(["robustness", "--store", store, "--format", "json", "--thresholds", "0.5"]) == 0
+    assert capsys.readouterr().out == first  # seeded
+
+
+@pytest.mark.parametrize(
+    ("flags", "line"),
+    [
+        (["--thresholds", "1.2"], "threshold: 1.2 is not in [0, 1)"),
+        (["--environments", "Catchy"], "environment: unknown value 'Catchy'"),
+        (["--seed", "-1"], "seed: -1 is negative"),
+        (["--format", "yaml"], "invalid choice: 'yaml'"),
+        (["--resamples", "0"], "resamples: 0 are too few"),
+    ],
+)
+def test_a_mistake_is_one_line(store, capsys, flags, line):
+    assert main(["robustness", "--store", store, *flags]) == 2
+    captured = capsys.readouterr()
+    assert line in captured.err
+    assert captured.err.count("\n") == 1
+    assert captured.out == ""
