@@ -95,8 +95,8 @@ def critic_slope(
 
     minimise over phi:  L_Q = E[(Q_phi(s, a) - y)^2]   (Algorithm 1, policy evaluation)
     """
-    taken = (jnp.arange(q.shape[1])[:, None] == action).astype(q.dtype)
+    taken = (jnp.arange(q.shape[1])[:, None] == action[None]).astype(q.dtype)[None]
     value = jnp.sum(q * taken, axis=1)
-    error = value - target
+    error = value - target[None]
     slope = (2 / target.shape[0]) * error[:, None, :] * taken
     return slope, CriticTerms(jnp.mean(error * error, axis=-1), jnp.mean(value))

@@ -14,10 +14,9 @@ import math
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 Activation = Literal["tanh", "relu"]
 
@@ -120,13 +119,13 @@ def initialize(
 
 def sample_actions(
     logits: Float[Array, "actions batch"], uniform: Float[Array, " batch"]
-) -> Float[Array, " batch"]:
+) -> Int[Array, " batch"]:
     """Draw actions from softmax(logits) by inverting the cumulative distribution.
 
     One uniform number in [0, 1) per action: the action is the number of partial sums of the
     unnormalised probabilities that `uniform` times their total reaches.
     """
-    weights = jnp.exp(logits - jax.lax.stop_gradient(jnp.max(logits, axis=0)))
+    weights = jnp.exp(logits - jnp.max(logits, axis=0, keepdims=True))
     sums = [weights[0]]
     for weight in weights[1:]:
         sums.append(sums[-1] + weight)

@@ -27,7 +27,7 @@ from mirrorax.regularizers import Drift, Potential, drift, potential
 Layout = Literal["map", "vmap"]
 
 #: lanes trained side by side: one fixed width per kind of device, because results depend on it
-LANES = {"cpu": 64, "gpu": 256, "tpu": 256}
+LANES = {"cpu": 32, "gpu": 256, "tpu": 256}
 
 
 @dataclass(frozen=True)

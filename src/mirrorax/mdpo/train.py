@@ -247,7 +247,13 @@ def update(
 
 
 def _one_update(
-    program: Program, layout: Layout, state: TrainState, keys: Array, values: Values, total: Array
+    program: Program,
+    layout: Layout,
+    state: TrainState,
+    keys: Array,
+    values: Values,
+    total: Array,
+    active: Array,
 ) -> TrainState:
     """A rollout of all lanes, a batch for each, an update of each."""
     settings, length = program.settings, program.settings.rollout_length
@@ -271,11 +277,19 @@ def _one_update(
     env, buffer = jax.lax.fori_loop(0, length, body, (state.env, state.buffer))
     batches = replay.sample(buffer, words[:, length * per_step :], start + length)
 
-    def learn(lane: tuple[Learner, Array, Values]) -> tuple[Learner, Metrics]:
-        return update(program, *lane, clock)
+    if layout == "vmap":
+        one = partial(update, program, clock=clock)
+        learner, metrics = jax.vmap(one)(state.learner, batches, values)
+        return TrainState(learner, env, buffer, state.k + 1, metrics)
 
-    lane_by_lane = partial(jax.lax.map, learn) if layout == "map" else jax.vmap(learn)
-    learner, metrics = lane_by_lane((state.learner, batches, values))
+    def lane(i: Array, carry: tuple[Learner, Metrics]) -> tuple[Learner, Metrics]:
+        pick = partial(jax.lax.dynamic_index_in_dim, index=i, axis=0, keepdims=False)
+        old, rows, traced = jax.tree.map(pick, (carry[0], batches, values))
+        new = update(program, old, rows, traced, clock)
+        put = partial(jax.lax.dynamic_update_index_in_dim, index=i, axis=0)
+        return jax.tree.map(lambda whole, part: put(whole, part), carry, new)
+
+    learner, metrics = jax.lax.fori_loop(0, active, lane, (state.learner, state.metrics))
     return TrainState(learner, env, buffer, state.k + 1, metrics)
 
 
@@ -287,15 +301,17 @@ def segment(
     keys: Array,
     values: Values,
     total: Int[Array, ""],
+    active: Int[Array, ""],
     updates: Int[Array, ""],
 ) -> TrainState:
     """Do some updates of all lanes. Their number is data: cutting a run anywhere changes nothing.
 
+    Lanes from `active` on are padding: mapped lane by lane they are never updated and cost little.
     The state's buffers are donated: it must not be used afterwards.
     """
     return jax.lax.fori_loop(
         0,
         updates,
-        lambda _, carried: _one_update(program, layout, carried, keys, values, total),
+        lambda _, carried: _one_update(program, layout, carried, keys, values, total, active),
         state,
     )

@@ -1,0 +1,116 @@
+"""A chunk: any number of runs with the same settings, from columns of numbers to returns."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Float, Int, UInt32
+
+from mirrorax.errors import UserError
+from mirrorax.mdpo.config import Settings
+from mirrorax.mdpo.program import Program, default_lanes, make_program
+from mirrorax.mdpo.session import Progress, Session
+
+__all__ = ["ChunkResult", "Progress", "run_chunk", "run_sessions", "sessions"]
+
+
+@dataclass(frozen=True)
+class ChunkResult:
+    """What became of the runs of a chunk, row by row in the order they were given."""
+
+    returns: Float[np.ndarray, "runs episodes"]
+    greedy_returns: Float[np.ndarray, "runs episodes"]
+    diverged_at: Int[np.ndarray, " runs"]
+    wall_seconds: float
+    lanes: int
+    device: str
+    curves: dict[str, Float[np.ndarray, "runs points"]]
+
+
+def device_name() -> str:
+    """Return the kind of device that computes."""
+    device = jax.devices()[0]
+    return f"{device.platform}:{device.device_kind}"
+
+
+def sessions(
+    settings: Settings,
+    columns: Mapping[str, Sequence[Any] | np.ndarray],
+    keys: UInt32[np.ndarray, "runs 2"],
+    lanes: int | None = None,
+    program: Program | None = None,
+) -> Iterator[Session]:
+    """Cut runs into sessions of one fixed width, made one by one; the last is padded."""
+    keys = np.asarray(keys)
+    if keys.ndim != 2 or keys.shape[1] != 2 or len(keys) == 0:
+        raise UserError(f"keys: expected pairs of words, got shape {keys.shape}")
+    for name, column in columns.items():
+        if len(column) != len(keys):
+            raise UserError(f"{name}: {len(column)} values for {len(keys)} runs")
+    lanes = default_lanes() if lanes is None else lanes
+    program = program or make_program(settings)
+    for first in range(0, len(keys), lanes):
+        cut = slice(first, first + lanes)
+        here = {name: list(column[cut]) for name, column in columns.items()}
+        yield Session(settings, keys[cut], here, lanes=lanes, program=program)
+
+
+def run_sessions(
+    made: Iterable[Session],
+    count: int,
+    on_segment: Callable[[Progress], None] | None = None,
+) -> ChunkResult:
+    """Train `count` sessions to their end, one after the other, and evaluate them."""
+    start = time.perf_counter()
+    returns, greedy, diverged, curves = [], [], [], []
+    lanes = 0
+    for index, session in enumerate(made):
+
+        def report(progress: Progress, index: int = index) -> None:
+            if on_segment is None:
+                return
+            total = progress.updates_total
+            seconds = time.perf_counter() - start
+            done = index * total + progress.updates_done
+            on_segment(Progress(done, count * total, seconds, progress.returns))
+
+        session.run(report)
+        stochastic, best = session.evaluate()
+        returns.append(stochastic)
+        greedy.append(best)
+        diverged.append(session.diverged_at)
+        curves.append(session.curve_arrays())
+        lanes = session.lanes
+    return ChunkResult(
+        returns=np.concatenate(returns),
+        greedy_returns=np.concatenate(greedy),
+        diverged_at=np.concatenate(diverged),
+        wall_seconds=time.perf_counter() - start,
+        lanes=lanes,
+        device=device_name(),
+        curves={name: np.concatenate([c[name] for c in curves]) for name in curves[0]},
+    )
+
+
+def run_chunk(
+    settings: Settings,
+    columns: Mapping[str, Sequence[Any] | np.ndarray],
+    keys: UInt32[np.ndarray, "runs 2"],
+    *,
+    lanes: int | None = None,
+    on_segment: Callable[[Progress], None] | None = None,
+) -> ChunkResult:
+    """Train and evaluate runs that differ only in traced values and keys.
+
+    `columns` holds one array per traced value (missing ones have their defaults; `seed` is accepted
+    and only ever enters through the keys). `on_segment` is called every second or so and may raise
+    to stop. Memory is that of one session of `lanes` runs, however many there are.
+    """
+    width = default_lanes() if lanes is None else lanes
+    count = -(-len(keys) // width)
+    return run_sessions(sessions(settings, columns, keys, width), count, on_segment)

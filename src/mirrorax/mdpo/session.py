@@ -1,0 +1,199 @@
+"""A session: some runs in training side by side, driven from the host in segments.
+
+Between segments a person can be told how far things are, training can be stopped, and the state can
+be saved. Where a run is cut into segments never changes its result.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Int, UInt32
+
+from mirrorax.errors import UserError
+from mirrorax.mdpo import checkpoint, train
+from mirrorax.mdpo.config import Settings
+from mirrorax.mdpo.evaluate import evaluate
+from mirrorax.mdpo.program import (
+    Layout,
+    Program,
+    as_keys,
+    default_lanes,
+    default_layout,
+    make_program,
+    make_values,
+)
+
+#: A segment is cut so that it takes about this long.
+SEGMENT_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What is known between two segments."""
+
+    updates_done: int
+    updates_total: int
+    seconds: float
+    #: the mean return of the last evaluation of every run, or None before the first
+    returns: Float[np.ndarray, " runs"] | None = None
+
+    @property
+    def fraction(self) -> float:
+        """Between 0 and 1."""
+        return self.updates_done / self.updates_total
+
+
+@dataclass
+class Session:
+    """Runs with one program, at most `lanes` of them; the rest of the lanes is padding."""
+
+    settings: Settings
+    keys: UInt32[np.ndarray, "runs 2"]
+    columns: Mapping[str, Sequence[Any] | np.ndarray]
+    lanes: int = field(default_factory=default_lanes)
+    layout: Layout = field(default_factory=default_layout)
+    program: Program | None = None
+    curves: dict[str, list[np.ndarray]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.keys = np.asarray(self.keys, np.uint32)
+        self.runs = len(self.keys)
+        if not 1 <= self.runs <= self.lanes:
+            raise UserError(f"runs: {self.runs} do not fit into {self.lanes} lanes")
+        self.program = self.program or make_program(self.settings)
+        self.total = self.settings.updates
+        # Padding repeats the first run, so that it is as well behaved as any.
+        order = [*range(self.runs), *[0] * (self.lanes - self.runs)]
+        self._keys = as_keys(self.keys[order])
+        values = make_values(self.columns, self.runs)
+        self._values = jax.tree.map(lambda column: column[jnp.asarray(order)], values)
+        self._state = train.init_state(self.program, self.keys[order], self._values)
+        self._updates_per_segment = 1
+
+    @property
+    def k(self) -> int:
+        """The number of updates done."""
+        return int(self._state.k)
+
+    @property
+    def diverged_at(self) -> Int[np.ndarray, " runs"]:
+        """The update at which each run diverged, or -1."""
+        return np.asarray(self._state.learner.diverged_at)[: self.runs].astype(np.int64)
+
+    @property
+    def policies(self) -> Float[np.ndarray, "runs p"]:
+        """The parameter vectors of the policies."""
+        return np.asarray(self._state.learner.actor)[: self.runs]
+
+    def advance(self, updates: int) -> None:
+        """Do some updates of every run, in one call of the compiled segment."""
+        assert self.program is not None
+        self._state = train.segment(
+            self.program,
+            self.layout,
+            self._state,
+            self._keys,
+            self._values,
+            jnp.int32(self.total),
+            jnp.int32(self.runs),
+            jnp.int32(updates),
+        )
+        jax.block_until_ready(self._state)  # type: ignore[no-untyped-call]
+
+    def evaluate(
+        self, episodes: int | None = None
+    ) -> tuple[Float[np.ndarray, "runs episodes"], Float[np.ndarray, "runs episodes"]]:
+        """Return the returns of stochastic and of greedy episodes, in units of scaled reward."""
+        assert self.program is not None
+        stochastic, greedy = evaluate(
+            self.program,
+            episodes or self.settings.eval_episodes,
+            self._state.learner.actor,
+            self._keys,
+            self._values.reward_scale,
+        )
+        own = slice(0, self.runs)
+        return np.asarray(stochastic, np.float64)[own], np.asarray(greedy, np.float64)[own]
+
+    def _record(self) -> Float[np.ndarray, " runs"]:
+        """Evaluate, and add a point to the learning curves."""
+        returns, greedy = self.evaluate()
+        point = {name: np.asarray(value) for name, value in self._state.metrics.items()}
+        point = {name: value[: self.runs].astype(np.float64) for name, value in point.items()}
+        point |= {"return": returns.mean(1), "greedy_return": greedy.mean(1)}
+        point["update"] = np.full(self.runs, self.k, np.float64)
+        for name, value in point.items():
+            self.curves.setdefault(name, []).append(value)
+        return returns.mean(1)
+
+    def run(
+        self,
+        on_segment: Callable[[Progress], None] | None = None,
+        until: int | None = None,
+    ) -> None:
+        """Train to the end, or to update `until`; `on_segment` may raise to stop in between."""
+        every, start = self.settings.eval_every, time.perf_counter()
+        end = self.total if until is None else min(until, self.total)
+        latest = self.curves["return"][-1] if self.curves else None
+        while self.k < end:
+            k = self.k
+            stop = min(end, k + self._updates_per_segment)
+            if every:
+                stop = min(stop, (k // every + 1) * every)
+            began = time.perf_counter()
+            self.advance(stop - k)
+            took = (time.perf_counter() - began) / (stop - k)
+            # At most double at a time: the first call also compiles.
+            wanted = max(1, int(SEGMENT_SECONDS / max(took, 1e-9)))
+            self._updates_per_segment = min(wanted, 2 * self._updates_per_segment)
+            if every and stop % every == 0:
+                latest = self._record()
+            if on_segment is not None:
+                seconds = time.perf_counter() - start
+                on_segment(Progress(stop, self.total, seconds, latest))
+
+    def curve_arrays(self) -> dict[str, Float[np.ndarray, "runs points"]]:
+        """Return the learning curves, one row per run."""
+        return {name: np.stack(points, axis=1) for name, points in self.curves.items()}
+
+    def save(self, path: str | Path) -> None:
+        """Write everything needed for a bit-identical continuation."""
+        arrays = checkpoint.flatten(self._state, "state/")
+        arrays |= {f"curves/{name}": curve for name, curve in self.curve_arrays().items()}
+        arrays["keys"] = self.keys
+        meta = {
+            "settings": self.settings.model_dump(mode="json"),
+            "columns": {
+                name: [None if v is None or v != v else float(v) for v in column]
+                for name, column in self.columns.items()
+            },
+            "lanes": self.lanes,
+            "layout": self.layout,
+        }
+        checkpoint.save(path, arrays, meta)
+
+    @classmethod
+    def restore(cls, path: str | Path, program: Program | None = None) -> Session:
+        """Read a session back; `program` is needed where objects stood in for names."""
+        arrays, meta = checkpoint.load(path)
+        session = cls(
+            settings=Settings(**meta["settings"]),
+            keys=arrays["keys"],
+            columns=meta["columns"],
+            lanes=meta["lanes"],
+            layout=meta["layout"],
+            program=program,
+        )
+        session._state = checkpoint.unflatten(session._state, arrays, "state/", Path(path))
+        for name, curve in arrays.items():
+            if name.startswith("curves/"):
+                session.curves[name.removeprefix("curves/")] = list(curve.T)
+        return session
