@@ -1,0 +1,264 @@
+"""`mirrorax sweep`: plan, run, status, verify, export."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+_EXAMPLES = """\
+examples:
+  mirrorax sweep plan   study.toml --store results
+  mirrorax sweep run    study.toml --store results       start and resume are the same
+  mirrorax sweep status --store results --watch          from another terminal
+  mirrorax sweep verify --store results
+  mirrorax sweep export --store results --to runs.csv
+
+exit codes: 0 all done; 1 something failed, is damaged or could not be written; 2 a mistake in the
+input; 130 or 143 after Ctrl-C or SIGTERM.
+"""
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise ValueError
+    return value
+
+
+_count.__name__ = "whole number above 0"  # what argparse calls the type in its message
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the five commands and their flags."""
+    parser.epilog = _EXAMPLES
+    commands = parser.add_subparsers(
+        dest="action", required=True, metavar="ACTION", parser_class=type(parser)
+    )
+
+    def command(name: str, text: str, *, study: bool = False) -> argparse.ArgumentParser:
+        made = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
+        if study:
+            made.add_argument("study", metavar="STUDY.toml", help="the study, a TOML file")
+        made.add_argument("--store", metavar="DIR", required=True, help="the folder of results")
+        return made
+
+    plan = command("plan", "Say what a study has left to do; write nothing.", study=True)
+    run = command("run", "Run what a study has left to do, from the start or again.", study=True)
+    for each in (plan, run):
+        each.add_argument("--lanes", type=_count, metavar="N", help="runs trained side by side")
+        each.add_argument("--workers", type=_count, metavar="N", help="worker processes")
+        each.add_argument("--retry-failed", action="store_true", help="run failed runs again")
+    plan.add_argument(
+        "--measure", action="store_true", help="time one segment per configuration, in a child"
+    )
+    run.add_argument("--engine", choices=("local", "ray"), default="local", help="who computes")
+    run.add_argument(
+        "--address", default="auto", metavar="HOST:PORT", help="the Ray cluster (default: auto)"
+    )
+    run.add_argument("--gpus", type=_count, metavar="N", help="one worker on each of N GPUs")
+    run.add_argument("--fail-fast", action="store_true", help="stop at the first failed chunk")
+    run.add_argument(
+        "--take-over", action="store_true", help="take the store from a dead holder elsewhere"
+    )
+    run.add_argument(
+        "--chunk-timeout",
+        type=_count,
+        metavar="SECONDS",
+        help="kill a worker whose chunk takes longer (it is tried again)",
+    )
+    run.add_argument("--quiet", action="store_true", help="show no progress")
+    status = command("status", "Say how a sweep is doing, while it runs or after.")
+    status.add_argument("--watch", action="store_true", help="keep looking until Ctrl-C")
+    command("verify", "Check every file of a store; name the damaged ones.")
+    export = command("export", "Write all runs to one file.")
+    export.add_argument("--to", metavar="FILE", required=True, help="FILE.csv or FILE.parquet")
+    export.add_argument(
+        "--no-provenance", action="store_true", help="leave out times, versions, device and host"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do what was asked; return the exit code."""
+    from mirrorax.store.errors import StoreError
+    from mirrorax.sweep.engine import EngineError
+
+    actions = {
+        "plan": _plan,
+        "run": _run,
+        "status": _status,
+        "verify": _verify,
+        "export": _export,
+    }
+    try:
+        return actions[args.action](args)
+    except (StoreError, EngineError) as error:
+        print(f"mirrorax: error: {error}", file=sys.stderr)
+        return 1
+
+
+def _plan(args: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from mirrorax.spec.expand import expand
+    from mirrorax.spec.study import read
+    from mirrorax.store import names
+    from mirrorax.sweep import plan as planning
+    from mirrorax.sweep.engines.local import cores
+    from mirrorax.sweep.progress import duration
+
+    study = read(args.study)
+    root = names.existing(args.store) if Path(args.store).exists() else None
+    runs = expand(study)
+    lanes = planning.lanes_for(runs, root, args.lanes)
+    table = planning.known(root)
+    plan = planning.make(runs, table, lanes=lanes, retry_failed=args.retry_failed)
+    if args.measure and plan.chunks:
+        plan = planning.make(
+            runs,
+            table,
+            lanes=lanes,
+            retry_failed=args.retry_failed,
+            measured=_measured(plan),
+        )
+    workers = args.workers or len(cores())
+    failed = int(plan.failed.sum())
+    again = " (to be run again)" if args.retry_failed and failed else ""
+    chunks = len(plan.chunks)
+    used = len({chunk.configuration for chunk in plan.chunks})
+    left = plan.seconds / workers
+    rows = [
+        ("study", study.name),
+        ("runs in all", f"{len(runs):,}"),
+        ("done", f"{int(plan.done.sum()):,}"),
+        ("failed", f"{failed:,}{again}"),
+        ("to do", f"{int(plan.todo.sum()):,}"),
+        ("chunks", f"{chunks:,} of up to {lanes} lanes, {used:,} configurations"),
+        ("memory", f"about {plan.worker_bytes() / 2**30:.1f} GiB in each of {workers} workers"),
+        ("time left", f"about {duration(left)} on {workers} workers (from {plan.rates.source})"),
+    ]
+    width = max(len(name) for name, _ in rows)
+    for name, value in rows:
+        print(f"{name:<{width}}  {value}")
+    if plan.beyond:
+        print(f"{plan.beyond:,} runs in the store are not in this study; they are kept")
+    for name, values in plan.mixed.items():
+        print(f"this store mixes results with different {name}: {', '.join(values)}")
+    return 0
+
+
+def _measured(plan: Any) -> dict[Any, float]:
+    from mirrorax.sweep.engine import EngineError
+    from mirrorax.sweep.measure import measure
+
+    try:
+        return measure(plan)
+    except RuntimeError as error:
+        raise EngineError(str(error)) from None
+
+
+def _run(args: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from mirrorax.spec.study import read
+    from mirrorax.sweep import display, task
+    from mirrorax.sweep.driver import sweep
+    from mirrorax.sweep.engine import Engine
+
+    study = read(args.study)
+
+    def make_engine(logs: Path) -> Engine:
+        if args.engine == "ray":
+            from mirrorax.sweep.engines.ray import RayEngine
+
+            return RayEngine(
+                address=args.address,
+                workers=args.workers,
+                gpus=1.0 if args.gpus else 0.0,
+                function=task.CHUNK_FUNCTION,
+            )
+        from mirrorax.sweep.engines.local import LocalEngine
+
+        return LocalEngine(
+            logs=logs,
+            workers=args.workers,
+            gpus=args.gpus or 0,
+            function=task.CHUNK_FUNCTION,
+            chunk_timeout=args.chunk_timeout,
+        )
+
+    summary = sweep(
+        study,
+        args.store,
+        make_engine,
+        lanes=args.lanes,
+        fail_fast=args.fail_fast,
+        retry_failed=args.retry_failed,
+        take_over=args.take_over,
+        check_memory=args.engine == "local" and not args.gpus,
+        display=display.make(quiet=args.quiet),
+    )
+    print(f"{summary.done:,} of {summary.total:,} runs done, {summary.failed:,} failed")
+    if summary.failed and not summary.session_failed:
+        print("failed runs are left alone; --retry-failed runs them again")
+    if summary.stopped_by is not None:
+        print("stopped; the same command goes on from here")
+    return summary.exit_code
+
+
+def _status(args: argparse.Namespace) -> int:
+    from rich.console import Console, Group
+    from rich.table import Table
+    from rich.text import Text
+
+    from mirrorax.store import names
+    from mirrorax.sweep import status
+
+    watcher = status.Watcher(names.existing(args.store))
+
+    def picture() -> Group:
+        now = watcher.status()
+        head, *body = status.rows_of(now)
+        table = Table(box=None, pad_edge=False)
+        for index, name in enumerate(head):
+            table.add_column(name, justify="left" if index < 2 else "right", no_wrap=True)
+        for row in body:
+            table.add_row(*(Text(cell) for cell in row))
+        return Group(Text(status.summary(now)), table)
+
+    console = Console(highlight=False, markup=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, markup=False, width=160)
+    if not args.watch:
+        console.print(picture())
+        return 0
+    return _watch(console, picture)
+
+
+def _watch(console: Any, picture: Any) -> int:
+    import time
+
+    from rich.live import Live
+
+    with Live(picture(), console=console, auto_refresh=False) as view:
+        while True:
+            time.sleep(1.0)
+            view.update(picture(), refresh=True)
+
+
+def _verify(args: argparse.Namespace) -> int:
+    from mirrorax.store.reading import verify
+
+    sound, wrong = verify(args.store)
+    for name, why in wrong.items():
+        print(f"damaged: {name}: {why}")
+    print(f"{sound:,} files sound, {len(wrong):,} damaged")
+    return 1 if wrong else 0
+
+
+def _export(args: argparse.Namespace) -> int:
+    from mirrorax.store.exporting import export
+
+    count = export(args.store, args.to, provenance=not args.no_provenance)
+    print(f"{count:,} runs written to {args.to}")
+    return 0

@@ -1,0 +1,141 @@
+"""What a person sees while a sweep runs: a live picture on a terminal, lines in a log otherwise."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Protocol
+
+from mirrorax.sweep.progress import Progress, duration
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+_LINE_EVERY = 10.0
+
+
+class Display(Protocol):
+    """Somewhere to show progress."""
+
+    def show(self, progress: Progress) -> None:
+        """Show the present state."""
+
+    def say(self, text: str) -> None:
+        """Say something that stays."""
+
+    def close(self, progress: Progress | None) -> None:
+        """Show the last state and leave the terminal as it was."""
+
+
+class Silent:
+    """Show nothing."""
+
+    def show(self, progress: Progress) -> None:
+        """Show nothing."""
+
+    def say(self, text: str) -> None:
+        """Say nothing."""
+
+    def close(self, progress: Progress | None) -> None:
+        """Do nothing."""
+
+
+class Lines:
+    """A line now and then, for logs and pipes."""
+
+    def __init__(self) -> None:
+        self._last = time.monotonic()
+
+    def show(self, progress: Progress) -> None:
+        """Print a line if the last one is some time ago."""
+        if time.monotonic() - self._last >= _LINE_EVERY:
+            self._last = time.monotonic()
+            self.say(_line(progress))
+
+    def say(self, text: str) -> None:
+        """Print a line."""
+        print(text, file=sys.stderr, flush=True)
+
+    def close(self, progress: Progress | None) -> None:
+        """Print the last state."""
+        if progress is not None:
+            self.say(_line(progress))
+
+
+class Live:
+    """A bar per worker and one over all, redrawn in place."""
+
+    def __init__(self, console: Console) -> None:
+        from rich.live import Live as RichLive
+
+        self._console = console
+        self._live = RichLive(console=console, auto_refresh=False, transient=False)
+        self._live.start()
+
+    def show(self, progress: Progress) -> None:
+        """Redraw."""
+        self._live.update(_picture(progress), refresh=True)
+
+    def say(self, text: str) -> None:
+        """Print a line above the picture."""
+        self._console.print(text, markup=False, highlight=False)
+
+    def close(self, progress: Progress | None) -> None:
+        """Draw the last state and give the terminal back."""
+        if progress is not None:
+            self.show(progress)
+        self._live.stop()
+
+
+def make(*, quiet: bool = False) -> Display:
+    """Return the display that suits where standard error goes."""
+    if quiet:
+        return Silent()
+    if sys.stderr.isatty():
+        from rich.console import Console
+
+        return Live(Console(stderr=True))
+    return Lines()
+
+
+def _counts(progress: Progress) -> str:
+    present = progress.before + progress.done
+    text = f"{present:,} of {progress.total:,} runs"
+    if progress.failed:
+        text += f", {progress.failed:,} failed"
+    if progress.diverged:
+        text += f", {progress.diverged:,} diverged"
+    return text
+
+
+def _speed(progress: Progress) -> str:
+    rate = progress.rate()
+    speed = f"{rate:,.1f} runs/s" if rate >= 1 else f"{rate * 3600:,.0f} runs/h"
+    return f"{speed}, {duration(progress.seconds_left())} left"
+
+
+def _line(progress: Progress) -> str:
+    best = progress.best()
+    return f"{_counts(progress)}; {_speed(progress)}" + (f"; best {best}" if best else "")
+
+
+def _picture(progress: Progress) -> RenderableType:
+    from rich.console import Group
+    from rich.progress_bar import ProgressBar
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(no_wrap=True)
+    grid.add_column(width=30)
+    grid.add_column(no_wrap=True)
+    for activity in progress.activities:
+        what = activity.label or activity.note or "idle"
+        detail = f"{what}, {activity.runs} runs, {duration(activity.seconds)}"
+        bar = ProgressBar(total=1.0, completed=min(activity.fraction, 1.0), width=30)
+        grid.add_row(activity.worker, bar, detail if activity.label else what)
+    present = progress.before + progress.done
+    whole = ProgressBar(total=max(progress.total, 1), completed=present, width=30)
+    grid.add_row("all", whole, f"{_counts(progress)}; {_speed(progress)}")
+    best = progress.best()
+    return Group(grid, Text(f"best cell so far: {best}")) if best else Group(grid)

@@ -1,0 +1,197 @@
+"""The driver: one process that takes outcomes from an engine and commits them to the store."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any
+
+from mirrorax.spec.expand import expand
+from mirrorax.spec.study import Study
+from mirrorax.store import live
+from mirrorax.store.files import Fault, no_fault
+from mirrorax.store.store import Store
+from mirrorax.sweep import plan as planning
+from mirrorax.sweep import rows
+from mirrorax.sweep.display import Display, Silent
+from mirrorax.sweep.engine import Engine
+from mirrorax.sweep.progress import Progress
+from mirrorax.sweep.provenance import here
+from mirrorax.sweep.task import Outcome
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_POLL = 0.2
+_LIVE_EVERY = 1.0
+_HELD_EVERY = 5.0
+#: How long a worker may take to reach its next segment after a stop was asked for.
+_GRACE = 10.0
+_SHOW_CURSOR = b"\x1b[?25h"
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a sweep did."""
+
+    total: int
+    done: int  # in the study, now
+    failed: int
+    session_done: int
+    session_failed: int
+    stopped_by: int | None  # the signal
+    beyond: int
+    set_aside: dict[str, str]
+
+    @property
+    def exit_code(self) -> int:
+        """The conventional exit code."""
+        if self.stopped_by is not None:
+            return 128 + self.stopped_by
+        return 0 if self.done == self.total else 1
+
+
+class Signals:
+    """Turn the first signal into a request and the second into an immediate end."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._before: dict[int, Any] = {}
+        self.received: int | None = None
+
+    def __enter__(self) -> Signals:
+        for number in _SIGNALS:
+            self._before[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.received is None:
+            self.received = number
+            return
+        # The second: whatever is being written is either visible and whole or not visible.
+        self._engine.kill()
+        if os.isatty(2):
+            os.write(2, _SHOW_CURSOR)
+        os._exit(128 + number)
+
+
+def sweep(
+    study: Study,
+    directory: str | os.PathLike[str],
+    make_engine: Callable[[Path], Engine],
+    *,
+    lanes: int | None = None,
+    fail_fast: bool = False,
+    retry_failed: bool = False,
+    take_over: bool = False,
+    check_memory: bool = False,
+    display: Display | None = None,
+    fault: Fault = no_fault,
+) -> Summary:
+    """Run what is left of a study; starting and resuming are the same.
+
+    `make_engine` is given a folder for logs. Raises `UserError` if the store is held by somebody
+    else, `StoreError` if it cannot be written, `EngineError` if nothing can be computed.
+    """
+    shown = display or Silent()
+    runs = expand(study)
+    with Store(directory, take_over=take_over, fault=fault) as store:
+        for name in store.set_aside:
+            shown.say(f"damaged, set aside; its runs are run again: {name}")
+        width = planning.lanes_for(runs, store.root, lanes)
+        plan = planning.make(
+            runs, planning.known(store.root), lanes=width, retry_failed=retry_failed
+        )
+        for name, values in plan.mixed.items():
+            shown.say(f"this store mixes results with different {name}: {', '.join(values)}")
+        if plan.beyond:
+            shown.say(f"{plan.beyond:,} runs in the store are not in this study; they are kept")
+        engine = make_engine(store.scratch("logs"))
+        try:
+            if check_memory and plan.chunks:
+                plan.check_memory(engine.workers)
+            store.record(study, runs, width)
+            progress = Progress(plan, engine.workers)
+            progress.read_cells(store.root)
+            stopped_by = _loop(store, plan, engine, progress, shown, fail_fast)
+        finally:
+            engine.close()
+            live.clear(store.root)
+        if progress.done or progress.failed:
+            store.consolidate(everything=True)
+        return Summary(
+            total=progress.total,
+            done=progress.before + progress.done,
+            failed=int(plan.failed.sum()) * (not retry_failed) + progress.failed,
+            session_done=progress.done,
+            session_failed=progress.failed,
+            stopped_by=stopped_by,
+            beyond=plan.beyond,
+            set_aside=store.set_aside,
+        )
+
+
+def _loop(
+    store: Store,
+    plan: planning.Plan,
+    engine: Engine,
+    progress: Progress,
+    display: Display,
+    fail_fast: bool,
+) -> int | None:
+    """Take outcomes until nothing is left or somebody says stop; return the signal if one did."""
+    queue = planning.Queue(plan)
+    chunks = {chunk.number: chunk for chunk in plan.chunks}
+    provenance = here()
+    deadline: float | None = None
+    last_live = last_held = 0.0
+    with Signals(engine) as signals:
+        engine.start(queue)
+        try:
+            while engine.busy():
+                for outcome in engine.finished(_POLL):
+                    mine = plan.runs.select(chunks.pop(outcome.task.number).positions)
+                    _commit(store, outcome, mine, provenance)
+                    progress.add(outcome, mine)
+                    if outcome.result is None:
+                        reason = outcome.reason.splitlines()[0] if outcome.reason else "no reason"
+                        display.say(f"failed: {outcome.task.label}, {len(mine)} runs: {reason}")
+                now = time.monotonic()
+                progress.activities = engine.activities()
+                if now - last_live >= _LIVE_EVERY:
+                    last_live = now
+                    live.write(store.root, progress.state())
+                    display.show(progress)
+                if now - last_held >= _HELD_EVERY:
+                    last_held = now
+                    store.check_held()
+                stop = signals.received is not None or (fail_fast and progress.failed > 0)
+                if stop and deadline is None:
+                    deadline = now + _GRACE
+                    display.say("stopping: dropping what is under way; again to stop at once")
+                    engine.cancel()
+                if deadline is not None and now > deadline:
+                    break
+        finally:
+            display.close(progress)
+        return signals.received
+
+
+def _commit(store: Store, outcome: Outcome, runs: Any, provenance: dict[str, Any]) -> None:
+    if outcome.result is None:
+        reason = f"given up after {outcome.attempts} attempts: {outcome.reason}"
+        store.commit(rows.failed(runs, reason, outcome.task.lanes, provenance))
+    else:
+        store.commit(rows.done(runs, outcome.result, provenance), rows.curves(runs, outcome.result))

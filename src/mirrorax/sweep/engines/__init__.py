@@ -1,0 +1,1 @@
+"""The engines: `local` (worker processes), `ray` (a cluster), `inline` (this process)."""

@@ -1,0 +1,148 @@
+"""The same chunks as tasks on a Ray cluster. Needs `pip install mirrorax[ray]`.
+
+The driver sends a chunk with the task and gets the arrays back, so no shared file system is needed.
+A task that is lost with its worker or its node is run again by Ray itself, at most `RETRIES` times.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from typing import Any
+
+from mirrorax.errors import UserError
+from mirrorax.sweep import execute
+from mirrorax.sweep.engine import RETRIES, Activity, Engine, EngineError
+from mirrorax.sweep.engines.local import CPU_ENVIRONMENT, CPU_XLA_FLAGS
+from mirrorax.sweep.plan import Queue
+from mirrorax.sweep.task import CHUNK_FUNCTION, Outcome, OutOfMemory, Task
+
+#: Tasks submitted per place on the cluster: one under way, one waiting next to it.
+_AHEAD = 2
+
+
+def _remote(function_name: str, message: dict[str, Any]) -> dict[str, Any]:
+    """Run one chunk in a Ray worker."""
+    return execute.execute(execute.resolve(function_name), message)
+
+
+class RayEngine(Engine):
+    """Chunks as Ray tasks, each with a core or a share of a GPU."""
+
+    def __init__(
+        self,
+        *,
+        address: str = "auto",
+        workers: int | None = None,
+        gpus: float = 0.0,
+        function: str = CHUNK_FUNCTION,
+    ) -> None:
+        # A driver whose workers ask for no GPU must not hide the GPUs from the others.
+        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        try:
+            import ray
+        except ImportError:
+            raise UserError(
+                "engine: 'ray' is not installed; install it with: pip install 'mirrorax[ray]'"
+            ) from None
+        self._ray = ray
+        try:
+            ray.init(address=address, logging_level="ERROR", log_to_driver=False)
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            first = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise EngineError(f"no Ray cluster at {address!r}: {first}") from None
+        self._gpus = gpus
+        self._fixed = workers
+        environment = {} if gpus else {**CPU_ENVIRONMENT, "XLA_FLAGS": CPU_XLA_FLAGS}
+        resources: dict[str, Any] = {"num_gpus": gpus} if gpus else {"num_cpus": 1}
+        self._run = ray.remote(
+            max_retries=RETRIES, runtime_env={"env_vars": environment}, **resources
+        )(_remote)
+        self._function = function
+        self._queue: Queue | None = None
+        self._under_way: dict[Any, tuple[Task, float]] = {}
+        self._configuration: int | None = None
+        self.workers = self._places()
+
+    def _places(self) -> int:
+        """Return how many chunks the cluster computes at once, as it is now."""
+        if self._fixed:
+            return self._fixed
+        total = self._ray.cluster_resources()
+        if self._gpus:
+            return max(int(total.get("GPU", 0) / self._gpus), 1)
+        return max(int(total.get("CPU", 0)), 1)
+
+    def start(self, queue: Queue) -> None:
+        """Begin to submit chunks from the queue."""
+        self._queue = queue
+
+    def busy(self) -> bool:
+        """Return whether chunks are waiting or under way."""
+        return bool(self._under_way) or (self._queue is not None and len(self._queue) > 0)
+
+    def finished(self, timeout: float) -> list[Outcome]:
+        """Keep the cluster supplied; return the chunks that have ended."""
+        self._submit()
+        if not self._under_way:
+            return []
+        ready, _ = self._ray.wait(
+            list(self._under_way), num_returns=1, timeout=timeout, fetch_local=False
+        )
+        if ready:  # whatever else is there already can come along
+            ready, _ = self._ray.wait(
+                list(self._under_way), num_returns=len(self._under_way), timeout=0
+            )
+        return [self._outcome(reference) for reference in ready]
+
+    def _submit(self) -> None:
+        self.workers = self._places()
+        while self._queue is not None and len(self._under_way) < self.workers * _AHEAD:
+            task = self._queue.take(self._configuration)
+            if task is None:
+                return
+            self._configuration = task.configuration
+            reference = self._run.remote(self._function, execute.payload(task))
+            self._under_way[reference] = (task, time.monotonic())
+
+    def _outcome(self, reference: Any) -> Outcome:
+        task, _ = self._under_way.pop(reference)
+        try:
+            return Outcome(task, execute.as_result(self._ray.get(reference), task))
+        except self._ray.exceptions.RayTaskError as error:
+            cause = error.cause
+            if isinstance(cause, OutOfMemory):
+                text = f"out of memory at {task.lanes} lanes; run with fewer ({cause})"
+                return Outcome(task, None, text)
+            return Outcome(task, None, f"{type(cause).__name__}: {cause}\n{str(error)[-3000:]}")
+        except self._ray.exceptions.RayError as error:
+            reason = f"{type(error).__name__}: {error}"[:3000]
+            return Outcome(task, None, reason, attempts=RETRIES + 1)
+        except (KeyError, ValueError) as error:
+            return Outcome(task, None, f"not a result: {error}")
+
+    def cancel(self) -> None:
+        """Submit nothing more and drop what is under way: a task cannot be asked to pause."""
+        if self._queue is not None:
+            self._queue.clear()
+        for reference in list(self._under_way):
+            with contextlib.suppress(Exception):
+                self._ray.cancel(reference, force=True)
+        self._under_way.clear()
+
+    def activities(self) -> list[Activity]:
+        """Return the chunks that have been submitted; Ray decides which of them run."""
+        now = time.monotonic()
+        return [
+            Activity(f"task {task.number}", task.label, len(task), 0.0, now - since)
+            for task, since in list(self._under_way.values())[: self.workers]
+        ]
+
+    def kill(self) -> None:
+        """Do nothing: when the driver ends, Ray ends its tasks."""
+
+    def close(self) -> None:
+        """Leave the cluster; it ends what this driver has left under way."""
+        self._ray.shutdown()

@@ -1,0 +1,165 @@
+"""How a sweep is doing: counts, rate, time left, the best cell. The driver keeps it."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from mirrorax.envs import suite
+from mirrorax.spec.expand import Runs
+from mirrorax.store import reading
+from mirrorax.sweep.engine import Activity
+from mirrorax.sweep.plan import Plan
+from mirrorax.sweep.task import Outcome
+
+_WINDOW = 300.0  # seconds over which the rate is measured
+_CELL = ("environment", "potential", "drift", "alpha_schedule", "lam_schedule")
+
+
+@dataclass
+class Progress:
+    """The state of a running sweep."""
+
+    plan: Plan
+    workers: int
+    started: float = field(default_factory=time.monotonic)
+    done: int = 0  # runs of this session
+    failed: int = 0
+    diverged: int = 0
+    predicted: float = 0.0  # what the finished chunks should have taken, and took
+    actual: float = 0.0
+    activities: list[Activity] = field(default_factory=list)
+    cells: dict[tuple[Any, ...], tuple[float, int]] = field(default_factory=dict)
+    _recent: deque[tuple[float, int]] = field(default_factory=deque)
+
+    def __post_init__(self) -> None:
+        self.before = int(self.plan.done.sum())
+        self.total = len(self.plan.runs)
+        self._left = self.plan.seconds
+
+    def add(self, outcome: Outcome, runs: Runs) -> None:
+        """Count a chunk that has ended."""
+        count = len(outcome.task)
+        self._left -= outcome.task.seconds
+        if outcome.result is None:
+            self.failed += count
+            return
+        self.done += count
+        self.diverged += int((np.asarray(outcome.result.diverged_at) >= 0).sum())
+        self.predicted += outcome.task.seconds
+        self.actual += outcome.result.wall_seconds
+        now = time.monotonic()
+        self._recent.append((now, count))
+        while self._recent and now - self._recent[0][0] > _WINDOW:
+            self._recent.popleft()
+        self._add_cells(runs, outcome.result.returns)
+
+    def _add_cells(self, runs: Runs, returns: np.ndarray) -> None:
+        settings = runs.configurations[int(runs.configuration[0])]
+        low, high = suite.environment(settings.environment).return_bounds()
+        head = tuple(getattr(settings, name) for name in _CELL)
+        scale = runs.values["reward_scale"]
+        scores = (returns.mean(axis=1) / scale - low) / (high - low)
+        temperature = runs.values["w"] if settings.learned_alpha else runs.values["alpha"]
+        rows = zip(temperature, runs.values["lam"], scale, scores, strict=True)
+        for heat, lam, size, score in rows:
+            self._count((*head, float(heat), float(lam), float(size)), float(score))
+
+    def _count(self, cell: tuple[Any, ...], score: float, number: int = 1) -> None:
+        total, seen = self.cells.get(cell, (0.0, 0))
+        if np.isfinite(score):
+            self.cells[cell] = (total + score * number, seen + number)
+
+    def read_cells(self, root: Path) -> None:
+        """Take the cells of earlier sessions from the store."""
+        values = ["alpha", "w", "lam", "reward_scale", "return_min", "return_max"]
+        reader = reading.Reader(root, [*_CELL, *values, "returns"])
+        reader.refresh()
+        table = reader.table()
+        returns = table["returns"].combine_chunks()
+        lengths = returns.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
+        keep = lengths > 0
+        if not keep.any():
+            return
+        flat = returns.flatten().to_numpy()
+        starts = np.concatenate([[0], np.cumsum(lengths[keep])[:-1]])
+        means = np.add.reduceat(flat, starts) / lengths[keep]
+        kept = table.filter(pa.array(keep))
+        low, high = kept["return_min"].to_numpy(), kept["return_max"].to_numpy()
+        scored = kept.select([*_CELL, *values[:4]]).append_column(
+            "score", pa.array((means - low) / (high - low))
+        )
+        keys = [*_CELL, *values[:4]]
+        for row in (
+            scored.group_by(keys).aggregate([("score", "sum"), ("score", "count")]).to_pylist()
+        ):
+            heat = row["alpha"] if row["w"] is None else row["w"]
+            cell = (*(row[name] for name in _CELL), heat, row["lam"], row["reward_scale"])
+            number = row["score_count"]
+            self._count(cell, row["score_sum"] / number, number)
+
+    def rate(self) -> float:
+        """Return finished runs per second, lately."""
+        if not self._recent:
+            return 0.0
+        now = time.monotonic()
+        span = min(now - self.started, _WINDOW)
+        return sum(count for _, count in self._recent) / max(span, 1e-3)
+
+    def seconds_left(self) -> float:
+        """Return the expected time to the end, corrected by how the predictions have fared."""
+        factor = self.actual / self.predicted if self.predicted > 0 else 1.0
+        under_way = sum(activity.seconds for activity in self.activities)
+        return max(self._left * factor - under_way, 0.0) / max(self.workers, 1)
+
+    def best(self) -> str:
+        """Return the best cell so far, in words; empty if there is none."""
+        if not self.cells:
+            return ""
+        cell, (total, seen) = max(self.cells.items(), key=lambda item: item[1][0] / item[1][1])
+        environment, potential, drift, alpha_schedule, lam_schedule, heat, lam, scale = cell
+        temperature = "w" if alpha_schedule.startswith("learned") else "alpha"
+        schedules = ""
+        if (alpha_schedule, lam_schedule) != ("constant", "constant"):
+            schedules = f" {alpha_schedule}/{lam_schedule}"
+        scaled = "" if scale == 1.0 else f" x{scale:g}"
+        return (
+            f"{environment}{scaled} ({potential}, {drift}){schedules} "
+            f"{temperature}={heat:g} lam={lam:g}: {total / seen:.3f} over {seen}"
+        )
+
+    def state(self) -> dict[str, Any]:
+        """Return all of it as plain data, for `status`."""
+        running: dict[str, int] = {}
+        for activity in self.activities:
+            if activity.label:
+                running[activity.label] = running.get(activity.label, 0) + activity.runs
+        return {
+            "running": running,
+            "rate": self.rate(),
+            "seconds_left": self.seconds_left(),
+            "workers": self.workers,
+            "session_done": self.done,
+            "session_failed": self.failed,
+            "best": self.best(),
+        }
+
+
+def duration(seconds: float) -> str:
+    """Say a time span shortly: 45 s, 12 min, 3 h 20 min, 5 d 4 h."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    if minutes < 90:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {minutes} min"
+    days, hours = divmod(hours, 24)
+    return f"{days} d {hours} h"

@@ -1,0 +1,174 @@
+"""What a run costs: seconds and bytes, from what the store has seen or from a shipped table.
+
+The time of a run on one core is modelled as
+
+    steps * step_seconds[family] + updates * update_seconds[family] * relative size of an update
+
+with the table measured on one core of a cloud machine. Where the store holds finished runs the
+model is scaled by what they took: per environment if it was seen, over all otherwise.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mirrorax.envs import suite
+from mirrorax.mdpo.config import Settings
+
+#: family -> (seconds per million environment steps, milliseconds per update of the default size)
+TABLE = {
+    "CartPole": (0.55, 1.85),
+    "Acrobot": (2.0, 2.0),
+    "Catch": (0.65, 3.2),
+    "DeepSea": (0.35, 3.45),
+}
+_OTHER = (2.0, 2.5)
+
+#: family -> floats in one observation, for environments whose size is not in their name
+_OBSERVATION = {"CartPole": 4, "Acrobot": 6}
+_OTHER_OBSERVATION = 64
+
+#: Bytes of one stored transition of the suite's environments, at most: they store states, not
+#: observations.
+_SUITE_TRANSITION = 40
+
+#: A worker's memory before its first lane: interpreter, jax, compiled programs.
+BASE_BYTES = 700_000_000
+#: Leave this share of the free memory to others.
+_USABLE = 0.85
+
+#: The columns `observed` needs.
+COLUMNS = (
+    "environment",
+    "steps",
+    "steps_counted",
+    "env_steps_per_update",
+    "num_envs",
+    "batch_size",
+    "buffer_size",
+    "actor_epochs",
+    "critic_epochs",
+    "wall_seconds",
+    "status",
+)
+
+
+def observation_size(settings: Settings) -> int:
+    """Return the number of floats in one observation."""
+    spec = suite.environment(settings.environment)
+    size = 1
+    for side in spec.size * (2 if spec.family == "DeepSea" else 1):
+        size *= side
+    return size if spec.size else _OBSERVATION.get(spec.family, _OTHER_OBSERVATION)
+
+
+def _work(settings: Settings) -> float:
+    """Return the multiplications of one update, relative to the default settings."""
+
+    def network(widths: tuple[int, ...]) -> int:
+        return sum(a * b for a, b in itertools.pairwise(widths))
+
+    inputs = observation_size(settings)
+    default = 4 * network((inputs, 64, 64, 4)) * 512
+    critics = 2 if settings.twin_critics else 1
+    passes = settings.actor_epochs + critics * settings.critic_epochs
+    actual = passes * network((inputs, *settings.hidden, 4)) * settings.batch_size
+    return actual / default
+
+
+def modelled_seconds(settings: Settings) -> float:
+    """Return what a run should take on one core, by the shipped table."""
+    per_million, per_update = TABLE.get(suite.environment(settings.environment).family, _OTHER)
+    steps = settings.updates * settings.steps_per_update
+    return steps / 1e6 * per_million + settings.updates * per_update / 1e3 * _work(settings)
+
+
+@dataclass(frozen=True)
+class Rates:
+    """How long runs take here, relative to the shipped table."""
+
+    source: str = "the shipped table"
+    overall: float = 1.0
+    by_environment: Mapping[str, float] = field(default_factory=dict)
+    measured: Mapping[Settings, float] = field(default_factory=dict)  # seconds per run
+
+    def seconds(self, settings: Settings) -> float:
+        """Return the expected seconds of one run's share of a worker."""
+        if settings in self.measured:
+            return self.measured[settings]
+        factor = self.by_environment.get(settings.environment, self.overall)
+        return modelled_seconds(settings) * factor
+
+
+def observed(table: pa.Table) -> Rates:
+    """Scale the shipped table by the finished runs of a store (a table with `COLUMNS`)."""
+    done = table.filter(pc.equal(table["status"], "done"))
+    if len(done) == 0:
+        return Rates()
+    keys = [name for name in COLUMNS if name not in ("wall_seconds", "status")]
+    grouped = done.group_by(keys).aggregate([("wall_seconds", "mean"), ("wall_seconds", "count")])
+    actual: dict[str, float] = {}
+    model: dict[str, float] = {}
+    for row in grouped.to_pylist():
+        weight = row["wall_seconds_count"]
+        if row["wall_seconds_mean"] is None:
+            continue
+        settings = Settings(**{name: row[name] for name in keys})
+        name = settings.environment
+        actual[name] = actual.get(name, 0.0) + weight * row["wall_seconds_mean"]
+        model[name] = model.get(name, 0.0) + weight * modelled_seconds(settings)
+    if not actual:
+        return Rates()
+    return Rates(
+        source=f"{len(done):,} finished runs in the store",
+        overall=sum(actual.values()) / sum(model.values()),
+        by_environment={name: actual[name] / model[name] for name in actual},
+    )
+
+
+def lane_bytes(settings: Settings) -> int:
+    """Return the memory one lane needs: its replay buffer above all."""
+    inputs = observation_size(settings)
+    known = suite.environment(settings.environment).family in TABLE
+    transition = _SUITE_TRANSITION if known else 4 * (2 * inputs + 2)
+    widths = (inputs, *settings.hidden, 4)
+    weights = sum(a * b + b for a, b in itertools.pairwise(widths))
+    networks = 4 * weights * (3 + 3 * 2 + 2 + 1)  # actor, critics with Adam's moments; targets
+    activations = 4 * settings.batch_size * (2 * inputs + 6 * sum(settings.hidden))
+    return settings.buffer_size * transition + networks + activations
+
+
+def worker_bytes(settings: Settings, lanes: int) -> int:
+    """Return the memory a worker needs at this lane width."""
+    return BASE_BYTES + lanes * lane_bytes(settings)
+
+
+def available_bytes() -> int:
+    """Return the memory that is free for use on this machine, within the limits of its group."""
+    free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                free = int(line.split()[1]) * 1024
+        group = Path("/sys/fs/cgroup")
+        limit = (group / "memory.max").read_text().strip()
+        if limit != "max":
+            used = int((group / "memory.current").read_text())
+            free = min(free, int(limit) - used)
+    except (OSError, ValueError):
+        pass
+    return max(free, 0)
+
+
+def lanes_that_fit(settings: Settings, workers: int, available: int | None = None) -> int:
+    """Return the largest lane width for which all workers fit in the free memory."""
+    free = available_bytes() if available is None else available
+    share = free * _USABLE / max(workers, 1)
+    return max(int((share - BASE_BYTES) // lane_bytes(settings)), 0)

@@ -1,0 +1,141 @@
+"""How a study in a store is doing, from the store alone: per environment and pair."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mirrorax.errors import UserError
+from mirrorax.store import live, reading, studies
+from mirrorax.sweep.progress import duration
+
+
+@dataclass
+class Group:
+    """The runs of one environment and pair."""
+
+    environment: str
+    pair: str
+    total: int = 0
+    done: int = 0
+    failed: int = 0
+    diverged: int = 0
+    running: int = 0
+
+
+@dataclass(frozen=True)
+class Status:
+    """Everything `status` shows."""
+
+    study: str
+    groups: list[Group]
+    beyond: int
+    damaged: dict[str, str]
+    live: dict[str, Any] | None
+
+    def sum(self, name: str) -> int:
+        """Return a count over all groups."""
+        return int(sum(getattr(group, name) for group in self.groups))
+
+
+class Watcher:
+    """Follow a store: reads only what is new."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._reader = reading.Reader(root, ["run_id", "status", "diverged"])
+        self._recorded: studies.Recorded | None = None
+        self._name: str | None = None
+        self._ids: pa.Array | None = None
+
+    def status(self) -> Status:
+        """Return the present state; raise `UserError` if no study was ever run here."""
+        notes = studies.latest_notes(self._root)
+        if notes is None:
+            raise UserError(f"store: {self._root} has no study yet; 'mirrorax sweep run' runs one")
+        if notes[0] != self._name:
+            self._recorded, self._name = studies.latest(self._root), notes[0]
+        recorded = self._recorded
+        if recorded is None:
+            raise UserError(f"store: the record of the study in {self._root} is damaged")
+        self._reader.refresh()
+        table = self._reader.table()
+        groups, group_of = _groups(recorded)
+        where = pc.index_in(table["run_id"], value_set=recorded.run_ids.combine_chunks())
+        known = pc.is_valid(where).to_numpy(zero_copy_only=False)
+        position = where.drop_null().to_numpy()
+        which = group_of[recorded.configuration[position]]
+        done = pc.equal(table["status"], "done").to_numpy(zero_copy_only=False)[known]
+        diverged = pc.fill_null(table["diverged"], False).to_numpy(zero_copy_only=False)[known]
+        for name, mask in (("done", done), ("failed", ~done), ("diverged", diverged)):
+            counts = np.bincount(which[mask], minlength=len(groups))
+            for group, count in zip(groups, counts, strict=True):
+                setattr(group, name, int(count))
+        now = live.read(self._root)
+        for group in groups if now else []:
+            label = f"{group.environment} {group.pair}"
+            group.running = (now or {}).get("running", {}).get(label, 0)
+        beyond = len(table) - len(position)
+        return Status(recorded.name, groups, beyond, dict(self._reader.damaged), now)
+
+
+def _groups(recorded: studies.Recorded) -> tuple[list[Group], np.ndarray]:
+    """Return the groups in the study's order, and each configuration's group."""
+    groups: dict[tuple[str, str], Group] = {}
+    index: list[int] = []
+    for settings in recorded.settings:
+        key = (settings["environment"], f"{settings['potential']} {settings['drift']}")
+        groups.setdefault(key, Group(*key))
+        index.append(list(groups).index(key))
+    group_of = np.array(index, dtype=np.int64)
+    counts = np.bincount(group_of[recorded.configuration], minlength=len(groups))
+    for group, count in zip(groups.values(), counts, strict=True):
+        group.total = int(count)
+    return list(groups.values()), group_of
+
+
+def summary(status: Status) -> str:
+    """Return the overall counts in a line or two."""
+    total, done = status.sum("total"), status.sum("done")
+    parts = [f"{done:,} of {total:,} runs done"]
+    if status.live:
+        parts.append(f"{status.sum('running'):,} running")
+    parts.append(f"{status.sum('failed'):,} failed")
+    parts.append(f"{status.sum('diverged'):,} diverged")
+    lines = [f"{status.study}: " + ", ".join(parts)]
+    if status.live:
+        rate = float(status.live["rate"])
+        speed = f"{rate:,.1f} runs/s" if rate >= 1 else f"{rate * 3600:,.0f} runs/h"
+        left = duration(float(status.live["seconds_left"]))
+        lines.append(f"running on {status.live['workers']} workers: {speed}, {left} left")
+        if status.live.get("best"):
+            lines.append(f"best cell so far: {status.live['best']}")
+    else:
+        lines.append("no sweep is running here now")
+    if status.beyond:
+        lines.append(f"{status.beyond:,} further runs in the store are not in this study")
+    for name, why in status.damaged.items():
+        lines.append(f"damaged: {name} ({why}); the next 'sweep run' sets it aside")
+    return "\n".join(lines)
+
+
+def rows_of(status: Status) -> list[list[str]]:
+    """Return the table of groups as text, its head first."""
+    head = ["environment", "pair", "runs", "done", "running", "failed", "diverged"]
+    body = [
+        [
+            group.environment,
+            group.pair,
+            *(
+                f"{getattr(group, name):,}"
+                for name in ("total", "done", "running", "failed", "diverged")
+            ),
+        ]
+        for group in status.groups
+    ]
+    return [head, *body]
