@@ -1,0 +1,108 @@
+"""`mirrorax play`: evaluate trained policies again, and record one as an animated GIF."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from mirrorax.errors import UserError
+
+_EXAMPLES = """examples:
+  mirrorax play runs/catch
+  mirrorax play runs/catch --episodes 100 --json
+  mirrorax play runs/catch --gif catch.gif --run 2 --greedy
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags."""
+    parser.epilog = _EXAMPLES
+    add = parser.add_argument
+    add("folder", help="what 'mirrorax train --out' wrote")
+    add("--episodes", type=int, default=10, help="episodes of each run (10)")
+    add("--seed", type=int, default=0, help="of the episodes (0)")
+    add("--gif", metavar="FILE.gif", help="record an episode, where the environment can be drawn")
+    add("--run", type=int, default=0, help="which run to record, counted from 0 (0)")
+    add("--greedy", action="store_true", help="record the greedy policy")
+    add("--json", action="store_true", help="print one JSON object and nothing else")
+
+
+def _check(args: argparse.Namespace) -> None:
+    if args.episodes < 1:
+        raise UserError(f"episodes: {args.episodes} is not allowed: at least 1")
+    if args.seed < 0:
+        raise UserError(f"seed: {args.seed} is not allowed: 0 or more")
+    if args.gif and Path(args.gif).suffix.lower() != ".gif":
+        raise UserError(f"gif: {args.gif!r} is not allowed: a name that ends in .gif")
+    if args.gif and not Path(args.gif).parent.is_dir():
+        raise UserError(f"gif: {args.gif!r}: there is no folder {str(Path(args.gif).parent)!r}")
+    if not Path(args.folder).is_dir():
+        raise UserError(f"folder: there is no folder {args.folder!r}")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Evaluate, show, record."""
+    _check(args)
+    from mirrorax.cli.results import read
+
+    policies, meta = read(args.folder)
+    if not 0 <= args.run < len(policies):
+        raise UserError(f"run: {args.run} is not allowed: 0 to {len(policies) - 1}")
+
+    import jax.numpy as jnp
+    import numpy as np
+
+    from mirrorax.mdpo.config import RunValues, Settings
+    from mirrorax.mdpo.evaluate import evaluate
+    from mirrorax.mdpo.program import as_keys, make_program
+
+    settings = Settings(**meta["settings"])
+    runs = [RunValues(**values) for values in meta["runs"]]
+    program = make_program(settings)
+    if policies.shape != (len(runs), program.actor.num_parameters):
+        raise UserError(f"folder: {args.folder!r}: the policies do not fit their settings")
+    keys = np.array([[args.seed, i] for i in range(len(runs))], np.uint32)
+    scale = jnp.asarray([values.reward_scale for values in runs], jnp.float32)
+    stochastic, greedy = evaluate(
+        program, args.episodes, jnp.asarray(policies), as_keys(keys), scale
+    )
+    low, high = program.env.return_bounds
+    result: dict[str, Any] = {}
+    for name, found in (("returns", stochastic), ("greedy_returns", greedy)):
+        result[name] = np.asarray(found, float).tolist()
+        mean = np.asarray(found, float).mean(1) / np.asarray(scale, float)
+        short = "normalized" if name == "returns" else "greedy_normalized"
+        result[short] = ((mean - low) / (high - low)).tolist()
+    result |= {"settings": meta["settings"], "runs": meta["runs"]}
+    if args.gif:
+        from mirrorax.mdpo.record import record
+
+        policy = jnp.asarray(policies[args.run])
+        frames = record(program, policy, keys[args.run], args.greedy)
+        frames[0].save(
+            args.gif, save_all=True, append_images=frames[1:], duration=60, loop=0, optimize=True
+        )
+        result |= {"gif": args.gif, "frames": len(frames)}
+    print(json.dumps(result)) if args.json else _show(result, args.episodes)
+    return 0
+
+
+def _show(result: dict[str, Any], episodes: int) -> None:
+    from rich.table import Table
+
+    from mirrorax.cli.output import console
+
+    table = Table(title=f"{result['settings']['environment']}, {episodes} episodes each")
+    for name in ("run", "alpha", "lam", "seed", "normalised", "greedy"):
+        table.add_column(name, justify="right")
+    rows = zip(result["runs"], result["normalized"], result["greedy_normalized"], strict=True)
+    for index, (values, score, greedy) in enumerate(rows):
+        alpha = "learned" if values["alpha"] is None else f"{values['alpha']:g}"
+        numbers = (str(index), alpha, f"{values['lam']:g}", str(values["seed"]))
+        table.add_row(*numbers, f"{score:.3f}", f"{greedy:.3f}")
+    screen = console()
+    screen.print(table)
+    if "gif" in result:
+        screen.print(f"{result['frames']} frames written to {result['gif']}")

@@ -1,0 +1,107 @@
+"""The folder `mirrorax train --out` writes and `mirrorax play` reads.
+
+`results.json` (what --json prints), `config.toml` (to train the same again), `policies.npz` (the
+policies and the learning curves as plain arrays), `learning_curve.png`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mirrorax.cli.output import save_figure
+from mirrorax.errors import UserError
+
+if TYPE_CHECKING:
+    from mirrorax.training import TrainResult
+
+_CURVE = "curve."
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return json.dumps(value)
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(_toml(item) for item in value)}]"
+    return repr(value)
+
+
+def config_text(result: TrainResult) -> str:
+    """Write settings and values as TOML that `mirrorax train --config` takes."""
+    fields = result.settings.model_dump(mode="json")
+    lines = [f"env = {_toml(fields.pop('environment'))}"]
+    lines += [f"{name} = {_toml(value)}" for name, value in fields.items()]
+    for name in ("alpha", "lam", "w", "gamma", "reward_scale", "actor_lr", "critic_lr"):
+        found = list(dict.fromkeys(getattr(run, name) for run in result.runs))
+        if found != [None]:
+            lines.append(f"{name} = {_toml(found[0] if len(found) == 1 else found)}")
+    lines.append(f"seeds = {_toml(list(dict.fromkeys(run.seed for run in result.runs)))}")
+    return "\n".join(lines) + "\n"
+
+
+def _put(path: Path, data: bytes) -> None:
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def write(out: Path, result: TrainResult) -> None:
+    """Write the folder; each file appears whole."""
+    from mirrorax.mdpo import checkpoint
+
+    _put(out / "results.json", (result.to_json() + "\n").encode())
+    _put(out / "config.toml", config_text(result).encode())
+    arrays = {"policies": result.policies}
+    arrays |= {f"{_CURVE}{name}": curve for name, curve in result.curves.items()}
+    meta = {
+        "settings": result.settings.model_dump(mode="json"),
+        "runs": [run.model_dump(mode="json") for run in result.runs],
+    }
+    checkpoint.save(out / "policies.npz", arrays, meta)
+    if "return" in result.curves:
+        save_figure(str(out / "learning_curve.png"), lambda ax: draw_curves(ax, result))
+
+
+def draw_curves(ax: Any, result: TrainResult) -> Any:
+    """Draw the normalised return of every run against environment steps, and their mean."""
+    low, high = result.return_bounds
+    scale = np.array([run.reward_scale for run in result.runs])[:, None]
+    steps = result.curves["update"][0] * result.settings.steps_per_update
+    score = (result.curves["return"] / scale - low) / (high - low)
+    ax.plot(steps, score.T, color="0.75", linewidth=0.8)
+    ax.plot(steps, score.mean(0), color="C0", linewidth=2, label=f"mean of {len(score)} runs")
+    ax.set_xlabel("environment steps")
+    ax.set_ylabel("normalised return")
+    ax.set_title(
+        f"MDPO({result.settings.potential}, {result.settings.drift}), {result.settings.environment}"
+    )
+    ax.legend(frameon=False, loc="best")
+    return ax
+
+
+def read(folder: str) -> tuple[np.ndarray, dict[str, Any]]:
+    """Read (policies, settings and runs) back."""
+    path = Path(folder)
+    if not path.is_dir():
+        raise UserError(f"folder: there is no folder {folder!r}")
+    if not (path / "policies.npz").is_file():
+        raise UserError(f"folder: {folder!r} holds no policies.npz; write one with train --out")
+    from mirrorax.mdpo import checkpoint
+
+    arrays, meta = checkpoint.load(path / "policies.npz")
+    if "policies" not in arrays or "settings" not in meta or "runs" not in meta:
+        raise UserError(f"folder: {folder!r} holds a policies.npz that is not one of train's")
+    return arrays["policies"], meta

@@ -1,0 +1,254 @@
+"""`mirrorax train`: train MDPO(h, D) on one environment, over seeds and temperatures."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mirrorax.errors import UserError, unknown
+
+if TYPE_CHECKING:
+    from mirrorax.training import TrainResult
+
+_EXAMPLES = """examples:
+  mirrorax train --env Catch
+  mirrorax train --env CartPole-v1 --potential entropy --drift kl --alpha 0.01 --lam 0.1 --seeds 5
+  mirrorax train --env DeepSea --alpha 0.01,0.1 --lam 0,1 --seeds 3 --steps 200000 --out runs/sea
+  mirrorax train --env Catch --alpha-schedule learned --w 0.3 --lam-schedule linear --json
+  mirrorax train --config catch.toml --preset paper
+
+--config names a TOML file of the same fields (env = "Catch", alpha = [0.01, 0.1], ...); flags win.
+Several values, separated by commas, span a grid; every point is trained with every seed.
+"""
+
+#: traced values a flag may give several of
+_TRACED = ("alpha", "lam", "w", "gamma", "reward_scale", "actor_lr", "critic_lr")
+#: how many points a learning curve has, where nothing else is asked for
+_CURVE_POINTS = 20
+#: fields that are no settings of a run
+_OTHER = ("env", "seeds", "preset", "lanes")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags: one for every field."""
+    from mirrorax.mdpo.config import PRESETS, RunValues, Settings
+
+    parser.epilog = _EXAMPLES
+    add = parser.add_argument
+    add("--env", "--environment", dest="env", help="CartPole, Acrobot, Catch, DeepSea(16), ...")
+    add("--seeds", help="a number of seeds, or seeds separated by commas (5)")
+    add("--preset", help=f"one of {', '.join(PRESETS)} (default)")
+    add("--config", metavar="FILE.toml", help="read fields from a file; flags win")
+    add("--out", metavar="DIR", help="write results, curves, configuration and policies there")
+    add("--json", action="store_true", help="print one JSON object and nothing else")
+    add("--quiet", action="store_true", help="no progress bar")
+    add("--lanes", type=int, help="runs side by side (a fixed number per kind of device)")
+    values = parser.add_argument_group("temperatures and other numbers of a run")
+    for name in _TRACED:
+        default = RunValues.model_fields[name].default
+        shown = "where alpha is learned: 0.5" if name == "w" else default
+        values.add_argument(f"--{name.replace('_', '-')}", help=f"({shown})")
+    fields = parser.add_argument_group("settings")
+    for name, info in Settings.model_fields.items():
+        if name != "environment":
+            choices = getattr(info.annotation, "__args__", ())
+            words = " | ".join(c for c in choices if isinstance(c, str))
+            shown = ",".join(map(str, info.default)) if name == "hidden" else info.default
+            fields.add_argument(f"--{name.replace('_', '-')}", help=f"{words} ({shown})".strip())
+
+
+def _numbers(name: str, text: Any) -> Any:
+    """Read "0.1" or "0.1,0.2"; a number or list from TOML passes through."""
+    if not isinstance(text, str):
+        return text
+    try:
+        found = [float(part) for part in text.split(",")]
+    except ValueError:
+        raise UserError(f"{name}: {text!r} is not a number or numbers with commas") from None
+    return found[0] if len(found) == 1 else found
+
+
+def _seeds(given: Any) -> Any:
+    if not isinstance(given, str):
+        return given
+    try:
+        found = [int(part) for part in given.split(",")]
+    except ValueError:
+        raise UserError(f"seeds: {given!r} is not a whole number or a list of them") from None
+    return found[0] if "," not in given else found
+
+
+def _from_file(path: str) -> dict[str, Any]:
+    from mirrorax.mdpo.config import Settings
+
+    try:
+        data = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"config: cannot read {path!r}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"config: {path!r} is not valid TOML: {error}") from None
+    if "environment" in data:
+        data["env"] = data.pop("environment")
+    allowed = (*_OTHER, *_TRACED, *(f for f in Settings.model_fields if f != "environment"))
+    for name in data:
+        if name not in allowed:
+            raise unknown(f"config: {path}", name, allowed)
+    return data
+
+
+def _gather(args: argparse.Namespace) -> dict[str, Any]:
+    """Join file and flags into the arguments of `mirrorax.train`."""
+    from mirrorax.mdpo.config import Settings, make_settings
+
+    given = _from_file(args.config) if args.config else {}
+    names = (*_OTHER, *_TRACED, *Settings.model_fields)
+    given |= {name: value for name in names if (value := getattr(args, name, None)) is not None}
+    if "env" not in given:
+        raise UserError("env: missing; for example --env Catch")
+    if isinstance(given.get("hidden"), str):
+        given["hidden"] = [part for part in given["hidden"].split(",") if part]
+    for name in _TRACED:
+        if name in given:
+            given[name] = _numbers(name, given[name])
+    if "seeds" in given:
+        given["seeds"] = _seeds(given["seeds"])
+    static = {name: value for name, value in given.items() if name in Settings.model_fields}
+    # Text becomes numbers here, and a mistake is found before anything heavy is imported.
+    preset = given.get("preset", "default")
+    made = make_settings(preset, environment=given["env"], **static)
+    if args.out and not made.eval_every:
+        made = made.model_copy(update={"eval_every": max(1, made.updates // _CURVE_POINTS)})
+    fields = made.model_dump()
+    fields.pop("environment")
+    rest = {name: value for name, value in given.items() if name not in Settings.model_fields}
+    return {**rest, "env": made.environment, **fields}
+
+
+def run(args: argparse.Namespace) -> int:
+    """Train, show, write."""
+    from mirrorax.mdpo.config import make_settings
+    from mirrorax.training import _GRID, plan_runs
+
+    request = _gather(args)
+    settings = make_settings(
+        environment=request["env"],
+        **{k: v for k, v in request.items() if k not in (*_OTHER, *_TRACED)},
+    )
+    grid = {name: request.get(name) for name in _GRID}
+    plan_runs(settings, grid, request.get("seeds", 5))
+    out = _prepare(args.out) if args.out else None
+
+    from mirrorax.mdpo.compilation import enable_cache
+    from mirrorax.training import train
+
+    enable_cache()
+    # The preset is already in the fields.
+    request.pop("preset", None)
+    bar = _Bar(settings, request["env"], hidden=args.json or args.quiet)
+    with bar:
+        result = train(**request, on_segment=bar)
+    if out is not None:
+        from mirrorax.cli.results import write
+
+        write(out, result)
+    if args.json:
+        print(result.to_json())
+    else:
+        _show(result, args.out)
+    return 0
+
+
+def _prepare(text: str) -> Path:
+    out = Path(text)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"out: cannot make the folder {text!r}: {error.strerror}") from None
+    return out
+
+
+class _Bar:
+    """A progress bar on standard error, with the mean normalised return so far."""
+
+    def __init__(self, settings: Any, env: str, hidden: bool) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self._env, self._settings = env, settings
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f}%"),
+            TextColumn("{task.fields[seen]}"),
+            TimeRemainingColumn(),
+            console=Console(file=sys.stderr),
+            disable=hidden,
+        )
+        self._task = self._bar.add_task(f"{env} (compiling)", total=None, seen="")
+
+    def __enter__(self) -> _Bar:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def __call__(self, progress: Any) -> None:
+        seen = ""
+        if progress.returns is not None:
+            seen = f"return {progress.returns.mean():.4g}"
+        self._bar.update(
+            self._task,
+            description=self._env,
+            completed=progress.updates_done,
+            total=progress.updates_total,
+            seen=seen,
+        )
+
+
+def _show(result: TrainResult, out: str | None) -> None:
+    from rich.table import Table
+
+    from mirrorax.cli.output import console
+
+    screen = console()
+    settings = result.settings
+    table = Table(title=f"MDPO({settings.potential}, {settings.drift}) on {settings.environment}")
+    varying = [
+        name
+        for name in ("alpha", "lam", "w", "gamma", "reward_scale", "actor_lr", "critic_lr", "seed")
+        if name == "seed" or len({getattr(run, name) for run in result.runs}) > 1
+    ]
+    for name in (*varying, "normalised", "greedy", "return", "diverged"):
+        table.add_column(name, justify="right")
+    scores = zip(result.normalized, result.greedy_normalized, result.returns.mean(1), strict=True)
+    for run, (score, greedy, plain), at in zip(
+        result.runs, scores, result.diverged_at, strict=True
+    ):
+        values = [f"{getattr(run, name):g}" for name in varying]
+        state = f"update {at}" if at >= 0 else "no"
+        table.add_row(*values, f"{score:.3f}", f"{greedy:.3f}", f"{plain:.4g}", state)
+    screen.print(table)
+    low, high = result.interval
+    screen.print(
+        f"normalised return {result.mean:.3f}  (95% bootstrap interval over runs "
+        f"[{low:.3f}, {high:.3f}]);  greedy {float(result.greedy_normalized.mean()):.3f}"
+    )
+    screen.print(_conditions(result.settings.model_dump(), result.runs[0].model_dump()))
+    screen.print(f"{result.wall_seconds:.1f} s, {len(result.runs)} runs on {result.device}")
+    if out:
+        screen.print(f"written to {out}; see 'mirrorax play {out}'")
+
+
+def _conditions(settings: Mapping[str, Any], values: Mapping[str, Any]) -> str:
+    first = "w" if values["alpha"] is None else "alpha"
+    return (
+        f"{first} {values[first]:g} ({settings['alpha_schedule']}), lam {values['lam']:g} "
+        f"({settings['lam_schedule']}), {settings['steps']:,} steps"
+        if settings
+        else ""
+    )

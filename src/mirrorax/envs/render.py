@@ -1,0 +1,74 @@
+"""Pictures of the environments that can be drawn, from what they remember of a state."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from PIL import Image, ImageDraw
+
+from mirrorax.envs.adapter import Environment
+from mirrorax.envs.boards import Catch, DeepSea
+from mirrorax.envs.physics import Acrobot, CartPole
+from mirrorax.errors import UserError
+
+_SIZE = 240
+_INK, _PAPER, _ACCENT = (40, 40, 40), (250, 250, 250), (200, 80, 40)
+
+
+def _board(rows: int, columns: int, marks: dict[tuple[int, int], tuple[int, int, int]]) -> Any:
+    cell = max(4, _SIZE // max(rows, columns))
+    image = Image.new("RGB", (columns * cell + 1, rows * cell + 1), _PAPER)
+    pen = ImageDraw.Draw(image)
+    for row in range(rows):
+        for column in range(columns):
+            corner = (column * cell, row * cell)
+            box = (*corner, corner[0] + cell, corner[1] + cell)
+            pen.rectangle(box, fill=marks.get((row, column)), outline=(215, 215, 215))
+    return image
+
+
+def _cart_pole(memory: np.ndarray) -> Any:
+    x, theta = float(memory[0]), float(memory[2])
+    image = Image.new("RGB", (_SIZE, _SIZE // 2 + 40), _PAPER)
+    pen = ImageDraw.Draw(image)
+    ground = _SIZE // 2 + 10
+    centre = _SIZE / 2 + x / 2.4 * (_SIZE / 2 - 20)
+    pen.line((0, ground, _SIZE, ground), fill=_INK)
+    pen.rectangle((centre - 18, ground - 12, centre + 18, ground), fill=_INK)
+    tip = (centre + 100 * math.sin(theta), ground - 12 - 100 * math.cos(theta))
+    pen.line((centre, ground - 12, *tip), fill=_ACCENT, width=5)
+    return image
+
+
+def _acrobot(memory: np.ndarray) -> Any:
+    cosine1, sine1, cosine2, sine2 = (float(value) for value in memory[:4])
+    image = Image.new("RGB", (_SIZE, _SIZE), _PAPER)
+    pen = ImageDraw.Draw(image)
+    middle, length = _SIZE / 2, _SIZE / 4.6
+    # Angles are measured from straight down; the second from the direction of the first.
+    elbow = (middle + length * sine1, middle + length * cosine1)
+    sine12, cosine12 = sine1 * cosine2 + cosine1 * sine2, cosine1 * cosine2 - sine1 * sine2
+    tip = (elbow[0] + length * sine12, elbow[1] + length * cosine12)
+    pen.line((0, middle - length, _SIZE, middle - length), fill=(180, 180, 180))
+    pen.line((middle, middle, *elbow), fill=_INK, width=6)
+    pen.line((*elbow, *tip), fill=_ACCENT, width=6)
+    return image
+
+
+def draw(env: Environment, memory: np.ndarray) -> Any:
+    """Draw one remembered state as an image; a `UserError` where there is no drawing."""
+    match env:
+        case Catch(rows=rows, columns=columns):
+            ball_x, ball_y, paddle = map(int, memory)
+            return _board(rows, columns, {(rows - 1, paddle): _INK, (ball_y, ball_x): _ACCENT})
+        case DeepSea(size=size):
+            row, column = map(int, memory)
+            return _board(size, size, {(size - 1, size - 1): (240, 205, 90), (row, column): _INK})
+        case CartPole():
+            return _cart_pole(memory)
+        case Acrobot():
+            return _acrobot(memory)
+        case _:
+            raise UserError(f"gif: {env.name} cannot be drawn")

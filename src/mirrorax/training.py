@@ -1,0 +1,256 @@
+"""`mirrorax.train`: train MDPO(h, D) on an environment, over seeds and temperatures at once."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from mirrorax.errors import UserError
+from mirrorax.mdpo.config import RunValues, Settings, check_values, make_settings
+
+if TYPE_CHECKING:
+    from mirrorax.envs.adapter import Environment
+    from mirrorax.mdpo.chunk import ChunkResult
+    from mirrorax.mdpo.session import Progress, Session
+    from mirrorax.regularizers import Drift, Potential
+
+#: One number, or several: several span a grid with the others.
+Numbers = float | Sequence[float] | np.ndarray | None
+
+_GRID = ("alpha", "lam", "w", "gamma", "reward_scale", "actor_lr", "critic_lr")
+
+
+def mean_interval(
+    values: Float[np.ndarray, " runs"], level: float = 0.95, draws: int = 10_000
+) -> tuple[float, float]:
+    """Return the percentile bootstrap interval of the mean over runs, from fixed random numbers."""
+    rng = np.random.default_rng(0)
+    picks = rng.integers(0, len(values), (draws, len(values)))
+    low, high = np.quantile(values[picks].mean(1), [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
+
+
+@dataclass
+class TrainResult:
+    """What `train` returns: one row per run, in the order of `runs`."""
+
+    settings: Settings
+    runs: list[RunValues]
+    returns: Float[np.ndarray, "runs episodes"]
+    greedy_returns: Float[np.ndarray, "runs episodes"]
+    diverged_at: Int[np.ndarray, " runs"]
+    return_bounds: tuple[float, float]
+    curves: dict[str, Float[np.ndarray, "runs points"]]
+    wall_seconds: float
+    lanes: int
+    device: str
+    #: the state to go on from; see `more`
+    sessions: list[Session] = field(repr=False, default_factory=list)
+
+    def _normalize(self, returns: np.ndarray) -> Float[np.ndarray, " runs"]:
+        low, high = self.return_bounds
+        scale = np.array([run.reward_scale for run in self.runs])
+        normal: np.ndarray = (returns.mean(1) / scale - low) / (high - low)
+        return normal
+
+    @property
+    def normalized(self) -> Float[np.ndarray, " runs"]:
+        """The mean stochastic return of each run, 0 and 1 at the bounds; never clipped."""
+        return self._normalize(self.returns)
+
+    @property
+    def greedy_normalized(self) -> Float[np.ndarray, " runs"]:
+        """The same for the greedy policy."""
+        return self._normalize(self.greedy_returns)
+
+    @property
+    def diverged(self) -> Bool[np.ndarray, " runs"]:
+        """Which runs were frozen because a loss or parameter was no longer finite."""
+        return self.diverged_at >= 0
+
+    @property
+    def mean(self) -> float:
+        """The mean of `normalized`."""
+        return float(self.normalized.mean())
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """A 95% bootstrap interval of that mean over runs."""
+        return mean_interval(self.normalized)
+
+    @property
+    def policies(self) -> Float[np.ndarray, "runs parameters"]:
+        """The parameter vectors of the trained policies."""
+        return np.concatenate([session.policies for session in self.sessions])
+
+    def more(self, steps: int, on_segment: Callable[[Progress], None] | None = None) -> TrainResult:
+        """Train on for further environment steps; annealed schedules see the new total length."""
+        from mirrorax.mdpo.chunk import run_sessions
+
+        settings = Settings(**{**self.settings.model_dump(), "steps": self.settings.steps + steps})
+        for session in self.sessions:
+            session.settings, session.total = settings, settings.updates
+        done = run_sessions(self.sessions, len(self.sessions), on_segment)
+        return _result(settings, self.runs, done, self.return_bounds, self.sessions)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data, ready for JSON."""
+        return {
+            "returns": self.returns.tolist(),
+            "greedy_returns": self.greedy_returns.tolist(),
+            "normalized": self.normalized.tolist(),
+            "greedy_normalized": self.greedy_normalized.tolist(),
+            "mean": self.mean,
+            "interval": list(self.interval),
+            "diverged": self.diverged.tolist(),
+            "diverged_at": [int(k) if k >= 0 else None for k in self.diverged_at],
+            "return_bounds": list(self.return_bounds),
+            "runs": [run.model_dump(mode="json") for run in self.runs],
+            "settings": self.settings.model_dump(mode="json"),
+            "wall_seconds": self.wall_seconds,
+            "lanes": self.lanes,
+            "device": self.device,
+        }
+
+    def to_json(self) -> str:
+        """Return `to_dict` as one line; a number that is not finite becomes null."""
+        return json.dumps(_finite(self.to_dict()), allow_nan=False)
+
+
+def _finite(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {key: _finite(value) for key, value in data.items()}
+    if isinstance(data, list):
+        return [_finite(value) for value in data]
+    return None if isinstance(data, float) and not math.isfinite(data) else data
+
+
+def _result(
+    settings: Settings,
+    runs: list[RunValues],
+    done: ChunkResult,
+    bounds: tuple[float, float],
+    sessions: list[Session],
+) -> TrainResult:
+    return TrainResult(
+        settings=settings,
+        runs=runs,
+        returns=done.returns,
+        greedy_returns=done.greedy_returns,
+        diverged_at=done.diverged_at,
+        return_bounds=bounds,
+        curves=done.curves,
+        wall_seconds=done.wall_seconds,
+        lanes=done.lanes,
+        device=done.device,
+        sessions=sessions,
+    )
+
+
+def _several(name: str, given: Any) -> list[Any]:
+    if given is None or isinstance(given, int | float | str):
+        return [given]
+    found = np.asarray(given).tolist() if isinstance(given, np.ndarray) else list(given)
+    if not found:
+        raise UserError(f"{name}: an empty list; give at least one number")
+    return found
+
+
+def expand_seeds(seeds: int | Iterable[int]) -> list[int]:
+    """Return the seeds: n stands for 0, ..., n - 1."""
+    if isinstance(seeds, bool) or (isinstance(seeds, int) and seeds < 1):
+        raise UserError(f"seeds: {seeds!r} is not allowed: at least 1, or a list of seeds")
+    found = list(range(seeds)) if isinstance(seeds, int) else [int(seed) for seed in seeds]
+    if not found:
+        raise UserError("seeds: an empty list; give at least one seed")
+    if len(set(found)) < len(found):
+        raise UserError(f"seeds: {found} has repetitions, which would be the same run twice")
+    return found
+
+
+def plan_runs(
+    settings: Settings, grid: dict[str, Any], seeds: int | Iterable[int]
+) -> list[RunValues]:
+    """Span the grid of the given values and seeds; every run is checked."""
+    grid = {name: value for name, value in grid.items() if value is not None}
+    if settings.learned_alpha and "w" not in grid:
+        grid["w"] = 0.5
+    axes = {name: _several(name, grid[name]) for name in _GRID if name in grid}
+    axes["seed"] = expand_seeds(seeds)
+    every = (dict(zip(axes, point, strict=True)) for point in itertools.product(*axes.values()))
+    return [check_values(settings, values) for values in every]
+
+
+def _name_of(env: str | Environment) -> str:
+    return env if isinstance(env, str) else f"{type(env).__module__}:{type(env).__name__}"
+
+
+def train(
+    env: str | Environment,
+    potential: str | Potential = "entropy",
+    drift: str | Drift = "kl",
+    alpha: Numbers = None,
+    lam: Numbers = 0.1,
+    seeds: int | Iterable[int] = 5,
+    steps: int = 1_000_000,
+    *,
+    w: Numbers = None,
+    gamma: Numbers = None,
+    reward_scale: Numbers = None,
+    actor_lr: Numbers = None,
+    critic_lr: Numbers = None,
+    preset: str = "default",
+    lanes: int | None = None,
+    on_segment: Callable[[Progress], None] | None = None,
+    **settings: Any,
+) -> TrainResult:
+    """Train MDPO(h, D) and evaluate it.
+
+    `alpha` (0.01 unless learned), `lam`, `w` (0.5 where alpha is learned), `gamma`, `reward_scale`
+    and the learning rates may each be one number or several; several span a grid, and each point of
+    it is trained with every seed, all side by side. `seeds` is a number of seeds or a list of them.
+    `settings` are the fields of `mirrorax.mdpo.config.Settings`, over those of the preset.
+    `eval_every=k` records learning curves. `on_segment` hears of progress and may raise to stop.
+
+    A run depends on its own specification alone: it is the same in any grid, and in a sweep.
+    """
+    made = make_settings(
+        preset,
+        **{
+            **settings,
+            "environment": _name_of(env),
+            "potential": str(potential),
+            "drift": str(drift),
+            "steps": steps,
+        },
+    )
+    traced = (alpha, lam, w, gamma, reward_scale, actor_lr, critic_lr)
+    runs = plan_runs(made, dict(zip(_GRID, traced, strict=True)), seeds)
+    if lanes is not None and lanes < 1:
+        raise UserError(f"lanes: {lanes} is not allowed: at least 1")
+
+    # Everything is valid: only now what is heavy.
+    from mirrorax.envs.adapter import make
+    from mirrorax.mdpo.chunk import run_sessions, sessions
+    from mirrorax.mdpo.program import make_program
+    from mirrorax.spec.identity import run_key, specification
+
+    environment = make(made.environment) if isinstance(env, str) else env
+    program = make_program(
+        made,
+        environment,
+        None if isinstance(potential, str) else potential,
+        None if isinstance(drift, str) else drift,
+    )
+    keys = np.array([run_key(specification(made, run)) for run in runs], np.uint32)
+    columns = {name: [getattr(run, name) for run in runs] for name in RunValues.model_fields}
+    group = list(sessions(made, columns, keys, lanes, program))
+    done = run_sessions(group, len(group), on_segment)
+    return _result(made, runs, done, environment.return_bounds, group)
