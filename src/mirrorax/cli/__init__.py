@@ -23,6 +23,8 @@ from mirrorax.errors import UserError, unknown
 #: command -> (module, one line for `mirrorax --help`)
 COMMANDS = {
     "solve": ("mirrorax.cli.solve", "exact Policy Mirror Descent on a finite MDP"),
+    "train": ("mirrorax.cli.train", "train MDPO(h, D) on one environment, over seeds"),
+    "play": ("mirrorax.cli.play", "evaluate trained policies again, record one as a GIF"),
     "sweep": ("mirrorax.cli.sweep", "run studies of many runs: plan, run, status, verify, export"),
     "robustness": ("mirrorax.cli.robustness", "how robust each pair is to its temperatures"),
     "report": ("mirrorax.cli.report", "one HTML page to explore a store"),
