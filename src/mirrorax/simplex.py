@@ -23,8 +23,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-#: a real array of either library; scalars and lists are accepted where numpy would
-Array: TypeAlias = jax.Array | np.ndarray
+#: a real array of either library; numpy's own scalars are arrays without axes
+Array: TypeAlias = jax.Array | np.ndarray | np.floating
 
 #: the finite stand-in for log(0): exp of any sensible multiple of it is 0, and 0 times it is 0
 LOG_ZERO = -1e30
@@ -76,6 +76,12 @@ def softmax(logits: Float[Array, "*batch actions"]) -> Float[Array, "*batch acti
     return xp.exp(log_softmax(logits))
 
 
+def action_index(x: Array) -> Array:
+    """Return 0, 1, ..., n - 1 along the last axis, with as many axes as x."""
+    n = x.shape[-1]
+    return namespace(x).arange(n).reshape((1,) * (x.ndim - 1) + (n,))
+
+
 def project(x: Float[Array, "*batch actions"]) -> Float[Array, "*batch actions"]:
     """Return the Euclidean projection onto the simplex, argmin over p of ||p - x||^2.
 
@@ -84,7 +90,7 @@ def project(x: Float[Array, "*batch actions"]) -> Float[Array, "*batch actions"]
     """
     xp = namespace(x)
     descending = -xp.sort(-x, axis=-1)
-    count = xp.arange(1, x.shape[-1] + 1)
+    count = 1 + action_index(x)
     mean_excess = (xp.cumsum(descending, axis=-1) - 1) / count
     support = xp.sum(descending > mean_excess, axis=-1, keepdims=True)
     mu = xp.take_along_axis(mean_excess, support - 1, axis=-1)
@@ -101,7 +107,7 @@ def water_level(
     """
     xp = namespace(x, amount)
     descending = -xp.sort(-x, axis=-1)
-    count = xp.arange(1, x.shape[-1] + 1)
+    count = 1 + action_index(x)
     level = (xp.cumsum(descending, axis=-1) - xp.asarray(amount)[..., None]) / count
     # The k highest peaks are cut for the largest k whose level lies below the k-th peak.
     cut = xp.maximum(xp.sum(descending > level, axis=-1, keepdims=True), 1)

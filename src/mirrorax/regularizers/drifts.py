@@ -46,16 +46,17 @@ class Drift(abc.ABC):
         self, p: Float[Array, "*batch actions"], q: Float[Array, "*#batch actions"]
     ) -> Float[Array, "*batch"]:
         """Return D(p, q)."""
-        p, q = as_real(namespace(p, q), p, q)
-        return self._value(p, q)
+        xp = namespace(p, q)
+        return self._value(*xp.broadcast_arrays(*as_real(xp, p, q)))
 
     @final
     def value_from_logits(
         self, logits: Float[Array, "*batch actions"], old_logits: Float[Array, "*#batch actions"]
     ) -> Float[Array, "*batch"]:
         """Return D(softmax(logits), softmax(old_logits)), safe for logits of any size."""
-        logits, old_logits = as_real(namespace(logits, old_logits), logits, old_logits)
-        return self._value_from_log(log_softmax(logits), log_softmax(old_logits))
+        xp = namespace(logits, old_logits)
+        new, old = xp.broadcast_arrays(*as_real(xp, logits, old_logits))
+        return self._value_from_log(log_softmax(new), log_softmax(old))
 
     @abc.abstractmethod
     def __str__(self) -> str:

@@ -111,12 +111,12 @@ def _choices(kind: Kind) -> str:
     return ", ".join([s.help for s in _BUILT_IN[kind].values()] + sorted(_REGISTERED[kind]))
 
 
-def parse_potential(text: str, field: str = "potential") -> Name:
+def parse_potential(text: object, field: str = "potential") -> Name:
     """Read a potential's name; a `UserError` that starts with `field` if it is not one."""
     return _parse(text, "potential", field)
 
 
-def parse_drift(text: str, field: str = "drift") -> Name:
+def parse_drift(text: object, field: str = "drift") -> Name:
     """Read a drift's name; a `UserError` that starts with `field` if it is not one."""
     return _parse(text, "drift", field)
 

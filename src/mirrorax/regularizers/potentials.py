@@ -25,6 +25,7 @@ from mirrorax.convex import minimize_on_simplex
 from mirrorax.regularizers import names
 from mirrorax.simplex import (
     Array,
+    action_index,
     as_real,
     exact_log,
     floored_log,
@@ -306,7 +307,7 @@ class Max(Potential):
     def _grad(self, p: Any) -> Any:
         xp = namespace(p)
         first = xp.argmax(p, axis=-1)[..., None]
-        return (xp.arange(p.shape[-1]) == first).astype(p.dtype)
+        return (action_index(p) == first).astype(p.dtype)
 
     def _value_from_log(self, logp: Any) -> Any:
         # Through the one chosen entry, not through `max`, whose gradient jax splits over ties.
@@ -362,8 +363,8 @@ class FunctionPotential(Potential):
 
     def range(self, num_actions: int) -> tuple[float, float]:
         """Search the smallest value; the largest of a convex function is at a vertex."""
-        vertices = self.value(np.eye(num_actions))
-        inside = self.value(minimize_on_simplex(self.function, (), (1, num_actions)))
+        vertices = np.asarray(self.value(np.eye(num_actions)))
+        inside = np.asarray(self.value(minimize_on_simplex(self.function, (), (1, num_actions))))
         return float(min(inside[0], vertices.min())), float(vertices.max())
 
     def bound(self, num_actions: int) -> float:

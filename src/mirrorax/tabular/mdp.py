@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float64
 from mirrorax.errors import UserError
 
 _TOLERANCE = 1e-9
+_LARGEST = 4  # GB of transitions that a builder makes
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,6 +144,16 @@ def _at_least(name: str, value: int, least: int) -> None:
         raise UserError(f"{name}: {value} is not allowed: a whole number >= {least}")
 
 
+def _fits(states: int, actions: int, copies: int = 1) -> None:
+    """Refuse what would not fit as dense arrays, before memory is asked for it."""
+    gigabytes = 8 * copies * states * actions * states / 1e9
+    if gigabytes > _LARGEST:
+        raise UserError(
+            f"mdp: {states} states x {actions} actions need {gigabytes:.0f} GB as dense arrays; "
+            f"at most {_LARGEST} GB are allowed"
+        )
+
+
 def garnet(
     num_states: int = 20,
     num_actions: int = 4,
@@ -160,6 +171,7 @@ def garnet(
     _at_least("num_actions", num_actions, 1)
     if not 1 <= branching <= num_states:
         raise UserError(f"branching: {branching} is not allowed: 1 to {num_states}, the states")
+    _fits(num_states, num_actions, int(np.prod(batch)))
     generator = np.random.default_rng(seed)
     shape = (*batch, num_states, num_actions)
     targets = np.argsort(generator.random((*shape, num_states)), axis=-1)[..., :branching]
@@ -181,6 +193,7 @@ def chain(length: int = 10, *, gamma: float = 0.99, slip: float = 0.1) -> MDP:
     _at_least("length", length, 2)
     if not 0 <= slip < 1:
         raise UserError(f"slip: {slip} is not allowed: a number in [0, 1)")
+    _fits(length, 2)
     transitions = np.zeros((length, 2, length))
     rewards = np.zeros((length, 2))
     for state in range(length):
@@ -201,6 +214,7 @@ def deepsea(size: int = 8, *, gamma: float = 0.99) -> MDP:
     """
     _at_least("size", size, 2)
     states, end = size * size + 1, size * size
+    _fits(states, 2)
     transitions, rewards = np.zeros((states, 2, states)), np.zeros((states, 2))
     for row in range(size):
         for column in range(size):
@@ -231,6 +245,7 @@ def catch(rows: int = 10, columns: int = 5, *, gamma: float = 0.99) -> MDP:
     _at_least("columns", columns, 1)
     end = (rows - 1) * columns * columns
     states = end + 1
+    _fits(states, 3)
     transitions, rewards = np.zeros((states, 3, states)), np.zeros((states, 3))
     seen = np.zeros((states, rows, columns))
 

@@ -1,0 +1,43 @@
+"""Strict numerics for every test: nothing is promoted, rounded or warned about in silence."""
+
+from __future__ import annotations
+
+import os
+
+import hypothesis
+import jaxtyping
+import pytest
+
+# Shapes and types of the mathematics are checked at run time, while the tests run.
+_CHECKED = ["mirrorax.simplex", "mirrorax.convex", "mirrorax.regularizers", "mirrorax.tabular"]
+jaxtyping.install_import_hook(_CHECKED, "typecheck.check")
+
+import jax  # noqa: E402
+
+jax.config.update("jax_numpy_rank_promotion", "raise")
+jax.config.update("jax_numpy_dtype_promotion", "standard")
+jax.config.update("jax_enable_x64", False)
+
+hypothesis.settings.register_profile(
+    "mirrorax", deadline=None, derandomize=True, print_blob=False, max_examples=50
+)
+hypothesis.settings.load_profile("mirrorax")
+
+
+@pytest.fixture
+def x64():
+    """Compute in float64 with jax inside one test."""
+    with jax.enable_x64(True):
+        yield
+
+
+@pytest.fixture
+def debug_nans():
+    """Raise at the operation that first makes a NaN."""
+    with jax.debug_nans(True):
+        yield
+
+
+def in_ci() -> bool:
+    """Whether the suite runs under CI, where nothing may be skipped for want of a program."""
+    return os.environ.get("CI", "").lower() in ("1", "true")
