@@ -1,0 +1,74 @@
+"""Learning curves with bands: the mean over seeds and where it probably is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from jaxtyping import Float
+
+from mirrorax.analysis.estimates import cell_intervals
+from mirrorax.errors import UserError
+from mirrorax.figures.style import LINES, PALETTE
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True, eq=False)
+class LearningCurve:
+    """Scores of some seeds along the training: [seed, time], NaN where there is none."""
+
+    label: str
+    steps: Float[np.ndarray, " time"]
+    scores: Float[np.ndarray, "seed time"]
+
+
+def draw_curves(
+    curves: Sequence[LearningCurve],
+    ax: Axes,
+    *,
+    rng: np.random.Generator,
+    seeds: bool = False,
+) -> Axes:
+    """Draw the mean over seeds with a pointwise 95% band; with `seeds`, each seed as a thin line.
+
+    With a single seed there is no band, and the label says so.
+    """
+    if not curves:
+        raise UserError("curves: there is no learning curve to draw")
+    for k, curve in enumerate(curves):
+        if curve.scores.shape[1] != len(curve.steps):
+            raise UserError(
+                f"curves: {curve.label} has {curve.scores.shape[1]} scores for "
+                f"{len(curve.steps)} times"
+            )
+        colour = PALETTE[k % len(PALETTE)]
+        cells = curve.scores.T[:, None, :]  # one environment per point in time
+        count = np.isfinite(curve.scores).sum(axis=0)
+        mean = np.divide(
+            np.nansum(curve.scores, axis=0),
+            count,
+            out=np.full(len(curve.steps), np.nan),
+            where=count > 0,
+        )
+        label = curve.label
+        if count.max(initial=0) < 2:
+            label += " (one seed: no band)"
+        else:
+            low, high = cell_intervals(cells, rng=rng, resamples=500)
+            ax.fill_between(curve.steps, low, high, color=colour, alpha=0.18, lw=0)
+        if seeds:
+            ax.plot(curve.steps, curve.scores.T, color=colour, lw=0.4, alpha=0.5)
+        ax.plot(curve.steps, mean, color=colour, linestyle=LINES[k % len(LINES)], label=label)
+    if max(curve.steps[-1] for curve in curves) >= 1e5:
+        ax.xaxis.set_major_formatter(lambda x, _: f"{x / 1e6:g}")
+        ax.set_xlabel("environment steps (millions)")
+    else:
+        ax.set_xlabel("environment steps")
+    ax.set_ylabel("normalised return")
+    ax.set_ylim(-0.05, 1.05)  # one seed's wide band must not squeeze the curves
+    ax.legend(loc="best")
+    return ax

@@ -1,0 +1,96 @@
+"""Performance-frequency curves with bands (Figure 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from mirrorax.analysis.estimates import frequency_band
+from mirrorax.errors import UserError
+from mirrorax.figures.style import LINES, PALETTE
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """freq(tau) of one algorithm at some levels, with the ends of its band (NaN without one)."""
+
+    label: str
+    levels: Float[np.ndarray, " levels"]
+    values: Float[np.ndarray, " levels"]
+    low: Float[np.ndarray, " levels"]
+    high: Float[np.ndarray, " levels"]
+
+
+def frequency_curve(
+    label: str,
+    runs: Float[np.ndarray, "alpha lam env seed"],
+    *,
+    rng: np.random.Generator,
+    cells: Bool[np.ndarray, "alpha lam"] | None = None,
+    start: float = 0.8,
+    points: int = 101,
+    resamples: int = 1000,
+) -> Curve:
+    """Compute the curve and its 95% band from `start` to 1."""
+    levels = np.linspace(start, 1.0, points)
+    estimates = frequency_band(runs, levels.tolist(), rng=rng, cells=cells, resamples=resamples)
+    ends = [e.interval() for e in estimates]
+    return Curve(
+        label,
+        levels,
+        np.array([e.value for e in estimates]),
+        np.array([np.nan if i is None else i.low for i in ends]),
+        np.array([np.nan if i is None else i.high for i in ends]),
+    )
+
+
+def draw_frequency(curves: Sequence[Curve], ax: Axes) -> Axes:
+    """Draw the share of temperature pairs that reach each level.
+
+    Lines differ in dash as well as in colour. Up to four have bands; more of them would hide each
+    other, so then each curve has error bars at levels of its own.
+    """
+    from matplotlib.ticker import MultipleLocator
+
+    if not curves:
+        raise UserError("frequency: there is no curve to draw")
+    for k, curve in enumerate(curves):
+        colour = PALETTE[k % len(PALETTE)]
+        dash = LINES[(k // len(PALETTE) + k) % len(LINES)]
+        ax.plot(curve.levels, curve.values, color=colour, linestyle=dash, label=curve.label)
+        if not np.isfinite(curve.low).any():
+            continue
+        if len(curves) <= 4:
+            ax.fill_between(curve.levels, curve.low, curve.high, color=colour, alpha=0.15, lw=0)
+        else:
+            at = np.linspace(0, len(curve.levels) - 1, 4 * len(curves) + 1)[1:-1].astype(int)
+            ax.vlines(
+                curve.levels[at[k :: len(curves)]],
+                curve.low[at[k :: len(curves)]],
+                curve.high[at[k :: len(curves)]],
+                color=colour,
+                lw=0.8,
+            )
+    ax.set_xlim(curves[0].levels[0], curves[0].levels[-1])
+    if np.ptp(curves[0].levels) <= 0.3:
+        ax.xaxis.set_major_locator(MultipleLocator(0.05))
+    ax.set_ylim(bottom=0)
+    ax.set_xlabel(r"performance level $\tau$")
+    ax.set_ylabel(r"share of pairs ($\alpha$, $\lambda$) with $d \geq \tau$")
+    short = max(len(curve.label) for curve in curves) < 10
+    ax.legend(
+        loc="lower left",
+        bbox_to_anchor=(0, 1.0),
+        ncols=min(4, len(curves)) if short else 1,
+        handlelength=2.4,
+        columnspacing=1.0,
+        borderaxespad=0.2,
+    )
+    return ax

@@ -1,0 +1,98 @@
+"""The minimal temperature against the maximum return, with its regression (Figure 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mirrorax.analysis.temperature import Minimal, Regression, regression
+from mirrorax.errors import UserError
+from mirrorax.figures.style import MARKERS, PALETTE
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    """Minimal temperatures for some thresholds: {threshold: points}."""
+
+    temperature: str
+    points: dict[float, Sequence[Minimal]]
+
+
+def _fit(points: Sequence[Minimal], log: bool) -> Regression | None:
+    try:
+        return regression(points, log=log)
+    except UserError:
+        return None
+
+
+def _label(threshold: float, points: Sequence[Minimal], fit: Regression | None, log: bool) -> str:
+    text = f"$\\geq$ {threshold:g}: "
+    if fit is None:
+        text += "too few points for a line"
+    elif log:
+        text += f"exponent {fit.slope:.2f} [{fit.slope_low:.2f}, {fit.slope_high:.2f}]"
+    else:
+        text += f"slope {fit.slope:.2g} [{fit.slope_low:.2g}, {fit.slope_high:.2g}]"
+    hidden = sum(p.censored for p in points)
+    zeros = sum(p.value == 0 and not p.censored for p in points) if log else 0
+    rest = [f"{hidden} never"] * bool(hidden) + [f"{zeros} at zero"] * bool(zeros)
+    return text + (f"\n({', '.join(rest)})" if rest else "")
+
+
+def draw_scaling(data: Scaling, ax: Axes, *, log: bool = False) -> Axes:
+    """Draw points, line and 95% band for each threshold.
+
+    An environment in which no temperature of the grid works is an arrow at the upper edge. On
+    logarithmic axes values of zero cannot be shown. The legend counts both.
+    """
+    if not any(data.points.values()):
+        raise UserError("scaling: there is no minimal temperature to draw")
+    for k, (threshold, points) in enumerate(data.points.items()):
+        colour = PALETTE[k % len(PALETTE)]
+        shown = [p for p in points if not p.censored and (p.value > 0 or not log)]
+        fit = _fit(points, log)
+        # Every second marker is open and larger, so that equal points are seen inside each other.
+        ax.plot(
+            [p.max_return for p in shown],
+            [p.value for p in shown],
+            linestyle="",
+            marker=MARKERS[k % len(MARKERS)],
+            markersize=3.5 if k % 2 == 0 else 6.5,
+            markerfacecolor=colour if k % 2 == 0 else "none",
+            color=colour,
+            label=_label(threshold, points, fit, log),
+        )
+        hidden = [p for p in points if p.censored]
+        if hidden:
+            ax.plot(
+                [p.max_return for p in hidden],
+                [0.97 - 0.06 * k] * len(hidden),
+                transform=ax.get_xaxis_transform(),
+                linestyle="",
+                marker=r"$\uparrow$",
+                markersize=6,
+                color=colour,
+            )
+        if fit is not None:
+            low, high = fit.x.min(), fit.x.max()
+            x = np.geomspace(low, high, 100) if log else np.linspace(low, high, 100)
+            ax.plot(x, fit.line(x), color=colour, lw=1.0, linestyle="-" if k % 2 == 0 else "--")
+            below, above = fit.band(x)
+            ax.fill_between(x, below, above, color=colour, alpha=0.15, lw=0)
+    if log:
+        ax.set_xscale("log")
+        ax.set_yscale("log")
+    else:
+        ax.set_ylim(bottom=0)
+        ax.set_xlim(left=0)
+    symbol = r"$\alpha$" if data.temperature == "alpha" else r"$\lambda$"
+    ax.set_xlabel("maximum return")
+    ax.set_ylabel(f"smallest {symbol} that works")
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 1.0), borderaxespad=0.2, handletextpad=0.2)
+    return ax

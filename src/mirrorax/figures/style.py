@@ -1,0 +1,63 @@
+"""The house style, as a context: nothing changes outside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: Width in inches of one column and of a page of text in common two-column papers.
+COLUMN, PAGE = 3.25, 6.75
+
+#: Perceptually uniform and safe for colour blindness.
+COLOURS = "viridis"
+
+#: Okabe and Ito's palette: distinct under the common kinds of colour blindness.
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+
+#: Told apart without colour, too.
+LINES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)))
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+
+_SETTINGS: Any = {
+    "font.size": 8,
+    "axes.titlesize": 8,
+    "axes.labelsize": 8,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "legend.fontsize": 7,
+    "legend.frameon": False,
+    "axes.linewidth": 0.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "lines.linewidth": 1.2,
+    "figure.dpi": 150,
+    "savefig.dpi": 300,
+    "pdf.fonttype": 42,  # text stays text
+    "svg.fonttype": "none",
+    "figure.constrained_layout.use": True,
+}
+
+
+@contextmanager
+def style() -> Iterator[None]:
+    """Use the house style within the `with` block."""
+    import matplotlib as mpl
+
+    with mpl.rc_context(_SETTINGS):
+        yield
+
+
+def new(width: float = COLUMN, height: float | None = None, **kwargs: Any) -> tuple[Figure, Any]:
+    """Return a figure and its axes (as of `Figure.subplots`) without a window or global state."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height or width * 0.8), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure, figure.subplots(**kwargs)

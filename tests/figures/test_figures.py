@@ -1,0 +1,259 @@
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from matplotlib.collections import LineCollection, QuadMesh
+
+from mirrorax.analysis.landscape import landscapes
+from mirrorax.analysis.robustness import frequency, top
+from mirrorax.analysis.scores import cell_scores, environment_scores
+from mirrorax.analysis.temperature import Minimal, regression
+from mirrorax.errors import UserError
+from mirrorax.figures.best import Bars, draw_best
+from mirrorax.figures.curves import LearningCurve, draw_curves
+from mirrorax.figures.frequency import draw_frequency, frequency_curve
+from mirrorax.figures.heatmap import (
+    HeatMap,
+    centres,
+    draw_heat_map,
+    draw_panel,
+    edges,
+    heat_map,
+    outline,
+    ticks,
+)
+from mirrorax.figures.save import save
+from mirrorax.figures.scaling import Scaling, draw_scaling
+from mirrorax.figures.style import COLUMN, PAGE, new, style
+
+
+def meshes(ax) -> list[QuadMesh]:
+    return [c for c in ax.collections if isinstance(c, QuadMesh)]
+
+
+def shown(ax) -> dict[tuple[float, float], float]:
+    """Every cell a heat map shows, by its centre."""
+    out = {}
+    for mesh in meshes(ax):
+        corners = mesh.get_coordinates()
+        values = mesh.get_array()
+        for i in range(corners.shape[0] - 1):
+            for j in range(corners.shape[1] - 1):
+                x = (corners[i, j, 0] + corners[i, j + 1, 0]) / 2
+                y = (corners[i, j, 1] + corners[i + 1, j, 1]) / 2
+                if not np.ma.getmaskarray(values)[i, j]:
+                    out[round(float(x), 6), round(float(y), 6)] = float(values[i, j])
+    return out
+
+
+def test_every_cell_is_shown_at_its_place_with_its_score(small):
+    item = landscapes(small)[0]
+    data = heat_map(item)
+    _, ax = new()
+    assert draw_heat_map(data, ax) is ax
+    cells = shown(ax)
+    assert len(cells) == data.scores.size
+    x, y = centres(item.lams), centres(item.alphas)
+    d = cell_scores(item.runs())
+    for i in range(len(y)):
+        for j in range(len(x)):
+            assert cells[round(float(x[j]), 6), round(float(y[i]), 6)] == d[i, j]
+    assert {mesh.get_clim() for mesh in meshes(ax)} == {(0.0, 1.0)}
+    assert "lambda" in ax.get_xlabel()
+
+
+def test_a_hole_stays_empty(small):
+    data = heat_map(landscapes(small)[0])
+    holed = data.scores.copy()
+    holed[2, 3] = np.nan
+    _, ax = new()
+    draw_heat_map(replace(data, scores=holed), ax)
+    assert len(shown(ax)) == data.scores.size - 1
+
+
+def test_zero_stands_apart():
+    values = np.array([0.0, 0.1, 1.0])
+    assert edges(values).tolist() == [0.0, 1.5, 2.5, 3.5]
+    assert centres(values).tolist() == [0.5, 2.0, 3.0]
+    assert edges(np.array([0.1, 1.0])).tolist() == [0.0, 1.0, 2.0]
+
+
+def test_decades_are_labelled_and_crowded_labels_left_out(synthetic):
+    places, texts, marks = ticks(synthetic.LAMS, 3.0)
+    assert texts[0] == "0"
+    assert "$10^{-4}$" in texts
+    assert min(np.diff(places)) >= 3.0
+    assert len(places) + len(marks) == 10  # zero and the nine decades of the grid
+    assert ticks(np.array([0.0, 0.03, 5.0]))[1] == ["0", "0.03", "5"]
+
+
+@pytest.mark.parametrize("width", [COLUMN, PAGE])
+def test_no_labels_overlap(synthetic, width):
+    rng = np.random.default_rng(0)
+    scores = rng.random((29, 29))
+    with style():
+        figure, ax = new(width)
+        draw_heat_map(HeatMap(scores, synthetic.ALPHAS, synthetic.LAMS, "a title"), ax)
+        figure.draw_without_rendering()
+        for axis in (ax.xaxis, ax.yaxis):
+            boxes = [label.get_window_extent() for label in axis.get_ticklabels()]
+            for one, two in itertools.pairwise(boxes):
+                assert not one.overlaps(two)
+
+
+def test_the_contour_is_the_border_of_the_good_cells():
+    good = np.zeros((3, 3), bool)
+    good[1, 1] = good[1, 2] = True
+    lines = outline(good, np.arange(4.0), np.arange(4.0))
+    assert len(lines) == 6  # two cells side by side
+    assert ((1.0, 1.0), (1.0, 2.0)) in lines
+    assert ((2.0, 1.0), (2.0, 2.0)) not in lines
+    scores = np.where(good, 0.95, 0.1)
+    _, ax = new()
+    draw_heat_map(HeatMap(scores, np.arange(1.0, 4), np.arange(1.0, 4)), ax, contour=0.9)
+    drawn = [c for c in ax.collections if isinstance(c, LineCollection)]
+    assert all(len(c.get_segments()) == 6 for c in drawn)
+    _, ax = new()
+    draw_heat_map(HeatMap(scores, np.arange(1.0, 4), np.arange(1.0, 4)), ax, contour=None)
+    assert not [c for c in ax.collections if isinstance(c, LineCollection)]
+
+
+def test_dots_grow_with_the_half_width():
+    half = np.array([[0.0, 0.1], [0.2, np.nan]])
+    _, ax = new()
+    grid = np.array([1.0, 2.0])
+    draw_heat_map(HeatMap(half, grid, grid, half_widths=half), ax, contour=None)
+    sizes = ax.collections[-1].get_sizes()
+    assert len(sizes) == 3
+    assert sizes[2] == pytest.approx(2 * sizes[1])
+
+
+def test_a_panel_shares_one_scale(small):
+    item = landscapes(small)[0]
+    figure, _ = new(PAGE)
+    figure.clear()
+    maps = [heat_map(item, environment=e.label) for e in item.environments]
+    axes = draw_panel(maps, figure)
+    assert [ax.get_title() for ax in axes] == ["CartPole", "Acrobot"]
+    for k, ax in enumerate(axes):
+        expected = environment_scores(item.runs())[..., k]
+        assert sorted(shown(ax).values()) == sorted(expected.ravel().tolist())
+        assert meshes(ax)[0].get_clim() == (0.0, 1.0)
+    with pytest.raises(UserError, match="no heat map"):
+        draw_panel([], figure)
+
+
+def test_the_frequency_curves_are_the_counts(small, rng):
+    curves = []
+    for item in landscapes(small):
+        curves.append(
+            frequency_curve(item.label, item.runs(), rng=rng, cells=item.cells(), start=0.2)
+        )
+    _, ax = new()
+    draw_frequency(curves, ax)
+    for item, curve, line in zip(landscapes(small), curves, ax.get_lines(), strict=True):
+        d = cell_scores(item.runs())[item.cells()]
+        np.testing.assert_array_equal(line.get_ydata(), frequency(d, line.get_xdata()))
+        assert line.get_label() == item.label
+        assert np.all(curve.low <= curve.high)
+    assert len(ax.collections) == 2  # bands
+    _, ax = new()
+    many = [replace(curves[k % 2], label=f"{k}") for k in range(11)]
+    draw_frequency(many, ax)
+    looks = {(line.get_color(), str(line._dash_pattern)) for line in ax.get_lines()}
+    assert len(looks) == 11  # no two look alike
+    with pytest.raises(UserError, match="no curve"):
+        draw_frequency([], ax)
+
+
+def test_a_single_seed_has_no_band(small, rng):
+    item = landscapes(small)[0]
+    curve = frequency_curve("one", item.runs()[..., :1], rng=rng)
+    assert np.isnan(curve.low).all()
+    _, ax = new()
+    draw_frequency([curve], ax)
+    assert len(ax.collections) == 0
+
+
+def test_bars_are_means_and_standard_deviations(rng):
+    tops = [
+        [top(rng.random(100), 0.1), top(rng.random(100), 0.1)],
+        [top(rng.random(50), 0.1), None],
+    ]
+    _, ax = new()
+    draw_best(Bars(["const.", "linear"], ["a", "b"], tops), ax)
+    tall = [bar.get_y() + bar.get_height() for box in ax.containers[:4] for bar in _bars(box)]
+    expected = [tops[0][0].mean, tops[1][0].mean, tops[0][1].mean]
+    np.testing.assert_allclose(tall, expected)
+    assert [t.get_text() for t in ax.texts] == ["no runs"]
+    with pytest.raises(UserError, match="no bar"):
+        draw_best(Bars(["x"], ["a"], [[None]]), ax)
+
+
+def _bars(container):
+    return container.patches if hasattr(container, "patches") else []
+
+
+def test_scaling_shows_points_line_band_and_what_is_censored():
+    x = [5, 50, 100, 500, 1000]
+    points = [
+        Minimal(f"e{k}", float(m), 1e-4 * m * (1 + 0.1 * (k % 2)), False) for k, m in enumerate(x)
+    ]
+    points += [Minimal("none", 20.0, 1.0, True), Minimal("zero", 7.0, 0.0, False)]
+    for log in (False, True):
+        _, ax = new()
+        draw_scaling(Scaling("alpha", {0.75: points}), ax, log=log)
+        dots = ax.get_lines()[0]
+        assert len(dots.get_xdata()) == (5 if log else 6)
+        arrows = ax.get_lines()[1]
+        assert arrows.get_xdata() == [20.0]
+        fit = regression(points, log=log)
+        line = ax.get_lines()[2]
+        np.testing.assert_allclose(line.get_ydata(), fit.line(np.asarray(line.get_xdata())))
+        assert "1 never" in dots.get_label()
+        assert ("1 at zero" in dots.get_label()) == log
+        assert (ax.get_xscale() == "log") == log
+    _, ax = new()
+    draw_scaling(Scaling("lam", {0.75: points[:2]}), ax)
+    assert "too few points" in ax.get_lines()[0].get_label()
+    with pytest.raises(UserError, match="no minimal temperature"):
+        draw_scaling(Scaling("lam", {0.75: []}), ax)
+
+
+def test_learning_curves_are_means_over_seeds(rng):
+    steps = np.linspace(0, 1e6, 12)
+    scores = rng.random((5, 12))
+    one = LearningCurve("one", steps, scores[:1])
+    _, ax = new()
+    draw_curves([LearningCurve("five", steps, scores), one], ax, rng=rng)
+    np.testing.assert_allclose(ax.get_lines()[0].get_ydata(), scores.mean(axis=0))
+    assert ax.get_lines()[1].get_label() == "one (one seed: no band)"
+    assert len(ax.collections) == 1
+    with pytest.raises(UserError, match="12 scores for 3 times"):
+        draw_curves([LearningCurve("x", steps[:3], scores)], ax, rng=rng)
+
+
+def test_files_in_three_formats_and_no_trace_in_global_state(small, tmp_path):
+    import matplotlib as mpl
+
+    before = dict(mpl.rcParams)
+    with style():
+        figure, ax = new()
+        draw_heat_map(heat_map(landscapes(small)[0]), ax)
+        first = save(figure, tmp_path / "map")
+        figure, ax = new()
+        draw_heat_map(heat_map(landscapes(small)[0]), ax)
+        again = save(figure, tmp_path / "again")
+    assert [path.suffix for path in first] == [".png", ".svg", ".pdf"]
+    assert first[0].read_bytes().startswith(b"\x89PNG")
+    assert b"<svg" in first[1].read_bytes()
+    assert first[0].read_bytes() == again[0].read_bytes()
+    assert first[2].read_bytes() == again[2].read_bytes()  # no date inside
+    assert dict(mpl.rcParams) == before
+    with pytest.raises(UserError, match="png, svg, pdf"):
+        save(figure, tmp_path / "map", ["bmp"])
+    with pytest.raises(UserError, match="not a folder"):
+        save(figure, tmp_path / "nowhere" / "map")
