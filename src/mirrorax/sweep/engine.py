@@ -37,6 +37,7 @@ class Activity:
     runs: int
     fraction: float
     seconds: float  # since the chunk was started
+    expected: float = 0.0  # how long it should take in all
     note: str = ""
 
 

@@ -11,13 +11,17 @@ import numpy as np
 
 from mirrorax.mdpo.config import Settings
 from mirrorax.sweep.provenance import here
-from mirrorax.sweep.task import ChunkFunction, OutOfMemory, Result, Task
+from mirrorax.sweep.task import CHUNK_FUNCTION, ChunkFunction, OutOfMemory, Result, Task
 
 _MEMORY_WORDS = ("RESOURCE_EXHAUSTED", "Out of memory", "out of memory", "bad_alloc")
 
 
 def resolve(name: str) -> ChunkFunction:
     """Import the chunk function from "module:attribute"."""
+    if name == CHUNK_FUNCTION:
+        from mirrorax.mdpo.compilation import enable_cache
+
+        enable_cache()
     module, _, attribute = name.partition(":")
     function: ChunkFunction = getattr(importlib.import_module(module), attribute)
     return function

@@ -59,8 +59,9 @@ class Plan:
 
     @property
     def seconds(self) -> float:
-        """Worker-seconds that are left."""
-        return sum(chunk.seconds for chunk in self.chunks)
+        """Worker-seconds that are left, compilation included."""
+        compiled = len({chunk.configuration for chunk in self.chunks})
+        return sum(chunk.seconds for chunk in self.chunks) + compiled * cost.COMPILE_SECONDS
 
     def worker_bytes(self) -> int:
         """Return the memory that the largest configuration left to do needs in each worker."""
@@ -181,7 +182,7 @@ def _chunks(runs: Runs, todo: np.ndarray, lanes: int, rates: cost.Rates) -> Iter
     which = runs.configuration[order]
     starts = np.flatnonzero(np.diff(which, prepend=-1))
     pieces = []
-    for start, end in zip(starts, [*starts[1:], len(order)], strict=True):
+    for start, end in zip(starts, np.append(starts, len(order))[1:], strict=True):
         configuration = int(which[start])
         seconds = rates.seconds(runs.configurations[configuration])
         for first in range(start, end, lanes):

@@ -19,6 +19,7 @@ from mirrorax.sweep.plan import Plan
 from mirrorax.sweep.task import Outcome
 
 _WINDOW = 300.0  # seconds over which the rate is measured
+_TELLING = 0.05  # a chunk this far along says more of its length than the prediction
 _CELL = ("environment", "potential", "drift", "alpha_schedule", "lam_schedule")
 
 
@@ -115,8 +116,13 @@ class Progress:
     def seconds_left(self) -> float:
         """Return the expected time to the end, corrected by how the predictions have fared."""
         factor = self.actual / self.predicted if self.predicted > 0 else 1.0
-        under_way = sum(activity.seconds for activity in self.activities)
-        return max(self._left * factor - under_way, 0.0) / max(self.workers, 1)
+        left = self._left * factor
+        for activity in self.activities:
+            expected = activity.expected * factor
+            if activity.fraction > _TELLING:
+                expected = activity.seconds / activity.fraction
+            left += max(expected - activity.seconds, 0.0) - activity.expected * factor
+        return max(left, 0.0) / max(self.workers, 1)
 
     def best(self) -> str:
         """Return the best cell so far, in words; empty if there is none."""

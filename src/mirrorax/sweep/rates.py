@@ -35,6 +35,9 @@ _OTHER = (2.0, 2.5)
 _OBSERVATION = {"CartPole": 4, "Acrobot": 6}
 _OTHER_OBSERVATION = 64
 
+#: What compiling a configuration takes on one core.
+COMPILE_SECONDS = 12.0
+
 #: Bytes of one stored transition of the suite's environments, at most: they store states, not
 #: observations.
 _SUITE_TRANSITION = 40

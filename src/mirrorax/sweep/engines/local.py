@@ -132,6 +132,7 @@ class LocalEngine(Engine):
                 runs=len(worker.task) if worker.task else 0,
                 fraction=worker.fraction,
                 seconds=now - worker.since if worker.task else 0.0,
+                expected=worker.task.seconds if worker.task else 0.0,
                 note="" if worker.ready else "starting",
             )
             for worker in sorted(self._processes, key=lambda worker: worker.index)

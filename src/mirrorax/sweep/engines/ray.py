@@ -47,9 +47,9 @@ class RayEngine(Engine):
             raise UserError(
                 "engine: 'ray' is not installed; install it with: pip install 'mirrorax[ray]'"
             ) from None
-        self._ray = ray
+        self._ray: Any = ray
         try:
-            ray.init(address=address, logging_level="ERROR", log_to_driver=False)
+            self._ray.init(address=address, logging_level="ERROR", log_to_driver=False)
         except (ConnectionError, ValueError, RuntimeError) as error:
             first = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise EngineError(f"no Ray cluster at {address!r}: {first}") from None
@@ -57,7 +57,7 @@ class RayEngine(Engine):
         self._fixed = workers
         environment = {} if gpus else {**CPU_ENVIRONMENT, "XLA_FLAGS": CPU_XLA_FLAGS}
         resources: dict[str, Any] = {"num_gpus": gpus} if gpus else {"num_cpus": 1}
-        self._run = ray.remote(
+        self._run = self._ray.remote(
             max_retries=RETRIES, runtime_env={"env_vars": environment}, **resources
         )(_remote)
         self._function = function
@@ -136,7 +136,7 @@ class RayEngine(Engine):
         """Return the chunks that have been submitted; Ray decides which of them run."""
         now = time.monotonic()
         return [
-            Activity(f"task {task.number}", task.label, len(task), 0.0, now - since)
+            Activity(f"task {task.number}", task.label, len(task), 0.0, now - since, task.seconds)
             for task, since in list(self._under_way.values())[: self.workers]
         ]
 

@@ -1,0 +1,25 @@
+"""Fixtures of the fault tests; `harness` has what they are made of."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))  # for harness and standin, here and in workers
+
+from harness import Driver
+
+
+@pytest.fixture
+def driver(tmp_path):
+    return Driver(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def expected(tmp_path_factory):
+    """The exports of a run that nothing interrupted."""
+    made = Driver(tmp_path_factory.mktemp("expected"))
+    code, out, err = made.run(made.folder / "store")
+    assert code == 0, err
+    assert "done 48 failed 0" in out
+    return made.exported(made.folder / "store")

@@ -1,0 +1,475 @@
+"""The store: what is committed comes back, whatever is done to the files is noticed."""
+
+import errno
+import json
+import os
+import random
+import shutil
+import socket
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from mirrorax.errors import UserError
+from mirrorax.spec.expand import expand
+from mirrorax.spec.study import parse
+from mirrorax.store import files, lock, names, parts, reading, schema, shards
+from mirrorax.store.errors import Damaged, DamagedShardWarning, StoreError
+from mirrorax.store.exporting import export
+from mirrorax.store.store import Store
+from mirrorax.sweep import rows
+from mirrorax.sweep.task import Result
+
+FLIPS = 10_000 if os.environ.get("MIRRORAX_FAULTS") == "long" else 1000
+
+STUDY = parse(
+    'environments = ["CartPole", { name = "Catch", reward_scale = 0.5 }]\n'
+    'pairs = [["entropy", "kl"]]\nschedules = [["constant", "linear"], ["learned", "constant"]]\n'
+    "alpha = [0.0, 0.1]\nw = 0.5\nlam = [0.1, 1.0]\nseeds = 3\n"
+)
+RUNS = expand(STUDY)
+
+
+def result(runs, shift=0.0):
+    count = len(runs)
+    returns = np.arange(count * 10, dtype=float).reshape(count, 10) + shift
+    diverged_at = np.where(np.arange(count) % 4 == 3, 17, -1)
+    return Result(returns, returns + 0.5, diverged_at, 6.0, 8, "cpu")
+
+
+def chunk(which):
+    runs = RUNS.select(np.flatnonzero(RUNS.configuration == which))
+    return runs, rows.done(runs, result(runs), {"jax_version": "0.10.2"})
+
+
+@pytest.fixture
+def filled(tmp_path):
+    """A store with one shard per configuration."""
+    root = tmp_path / "store"
+    with Store(root) as store:
+        store.record(STUDY, RUNS, 8)
+        for which in range(len(RUNS.configurations)):
+            store.commit(chunk(which)[1])
+    return root
+
+
+def test_every_setting_value_and_result_comes_back_in_plain_columns(filled):
+    table = reading.load(filled)
+    assert len(table) == len(RUNS)
+    assert table.schema.names == schema.runs().names
+    assert not any(pa.types.is_dictionary(field.type) for field in table.schema)
+    by_id = {row["run_id"]: row for row in table.to_pylist()}
+    assert [row["run_id"] for row in table.to_pylist()] == sorted(by_id)
+    for index in range(len(RUNS)):
+        row = by_id[RUNS.ids[index].decode()]
+        for name, value in RUNS.specification(index).items():
+            assert row[name] == (list(value) if isinstance(value, tuple) else value)
+    runs, _ = chunk(1)
+    expected = result(runs)
+    for place, run_id in enumerate(runs.ids):
+        row = by_id[run_id.decode()]
+        assert row["returns"] == expected.returns[place].tolist()
+        assert row["greedy_returns"] == expected.greedy_returns[place].tolist()
+        assert row["diverged"] == (place % 4 == 3)
+        assert row["diverged_at"] == (17 if place % 4 == 3 else None)
+        assert row["wall_seconds"] == 6.0 / len(runs)
+        assert (row["status"], row["failure"], row["lanes"]) == ("done", None, 8)
+    catch = [row for row in by_id.values() if row["environment"] == "Catch"]
+    assert {(row["return_min"], row["return_max"]) for row in catch} == {(-0.5, 0.5)}
+
+
+def test_consolidated_copies_change_nothing_that_is_read(filled, monkeypatch):
+    before = reading.load(filled)
+    monkeypatch.setattr(parts, "FULL", 2)
+    with Store(filled) as store:
+        store.consolidate(everything=True)
+    assert len(names.listed(filled, "parts")) == 2
+    reader = reading.Reader(filled)
+    reader.refresh()
+    assert len(reader._parts) == 2  # and no shard is read singly
+    assert set(reader._tables) == set(reader._parts)
+    assert reading.load(filled).equals(before)
+    # A copy is only a copy: damaged or deleted, the shards speak for themselves.
+    first, second = names.listed(filled, "parts")
+    damage(filled / "parts" / first, 1234)
+    assert reading.load(filled).equals(before)
+    (filled / "parts" / second).unlink()
+    assert reading.load(filled).equals(before)
+
+
+def test_a_part_is_void_once_one_of_its_shards_is_gone(filled):
+    with Store(filled) as store:
+        store.consolidate(everything=True)
+    gone = names.listed(filled, "shards")[0]
+    lost = pq.read_table(filled / "shards" / gone)["run_id"].to_pylist()
+    (filled / "shards" / gone).unlink()
+    assert not set(lost) & set(reading.load(filled)["run_id"].to_pylist())
+
+
+def test_a_reader_follows_a_writer_and_reads_each_file_once(tmp_path, monkeypatch):
+    root = tmp_path / "store"
+    read = []
+    original = shards.read
+    monkeypatch.setattr(shards, "read", lambda *a, **k: read.append(a[2]) or original(*a, **k))
+    with Store(root) as store:
+        reader = reading.Reader(root)
+        for which in range(4):
+            store.commit(chunk(which)[1])
+            assert reader.refresh()
+            assert len(reader.table()) == sum(len(chunk(i)[0]) for i in range(which + 1))
+        assert not reader.refresh()
+    assert sorted(read) == names.listed(root, "shards")
+
+
+def test_done_beats_failed_the_first_done_stands_and_the_last_failure_speaks(tmp_path):
+    root = tmp_path / "store"
+    runs, done = chunk(0)
+    later = rows.done(runs, result(runs, shift=1000.0), {})
+    others, _ = chunk(1)
+    with Store(root) as store:
+        store.commit(rows.failed(runs, "first", 8, {}))
+        store.commit(done)
+        store.commit(later)
+        store.commit(rows.failed(runs, "again", 8, {}))
+        store.commit(rows.failed(others, "one", 8, {}))
+        store.commit(rows.failed(others, "two", 8, {}))
+    for consolidated in (False, True):
+        table = reading.load(root)
+        by_id = {row["run_id"]: row for row in table.to_pylist()}
+        assert len(by_id) == len(table) == len(runs) + len(others)
+        assert by_id[runs.ids[0].decode()]["status"] == "done"
+        assert by_id[runs.ids[0].decode()]["returns"][0] == 0.0
+        assert by_id[others.ids[0].decode()]["failure"] == "two"
+        assert by_id[others.ids[0].decode()]["returns"] is None
+        if not consolidated:
+            with Store(root) as store:
+                store.consolidate(everything=True)
+
+
+def damage(path, bit):
+    data = bytearray(path.read_bytes())
+    data[bit // 8 % len(data)] ^= 1 << bit % 8
+    path.write_bytes(bytes(data))
+
+
+def test_every_flipped_bit_is_detected(filled):
+    """Single bits at random over all shards, footers included."""
+    rng = random.Random(0)
+    originals = {
+        name: (filled / "shards" / name).read_bytes() for name in names.listed(filled, "shards")
+    }
+    footer = 0
+    for _ in range(FLIPS):
+        name = rng.choice(sorted(originals))
+        data = bytearray(originals[name])
+        position = rng.randrange(len(data))
+        data[position] ^= 1 << rng.randrange(8)
+        footer += position > len(data) - 8 - int.from_bytes(originals[name][-8:-4], "little")
+        with pytest.raises(Damaged):
+            shards.check(bytes(data), name)
+    assert footer > FLIPS // 20
+    # And through the front door: named by verify and load, set aside by the next writer.
+    victim = sorted(originals)[1]
+    damage(filled / "shards" / victim, 8 * 5000 + 3)
+    sound, wrong = reading.verify(filled)
+    assert list(wrong) == [f"shards/{victim}"]
+    assert sound == len(originals)  # the other shards and the study
+    with pytest.warns(DamagedShardWarning, match=victim):
+        table = reading.load(filled)
+    assert len(table) == len(RUNS) - len(chunk(1)[0])
+
+
+def test_page_checksums_catch_what_the_digest_would_not_be_asked_about(filled):
+    """The second net: the digest aside, no flipped bit gives other data."""
+    name = names.listed(filled, "shards")[0]
+    original = (filled / "shards" / name).read_bytes()
+    table = shards.decode(original)
+    rng = random.Random(1)
+    silent = 0
+    for _ in range(300):
+        data = bytearray(original)
+        data[rng.randrange(4, len(data) - 8)] ^= 1 << rng.randrange(8)
+        try:
+            silent += not shards.decode(bytes(data)).equals(table)
+        except (Damaged, ValueError, pa.ArrowException, UnicodeDecodeError):
+            continue
+    # Pages are covered; what is left is the footer, which only the digest guards.
+    footer = int.from_bytes(original[-8:-4], "little") / len(original)
+    assert silent / 300 < footer
+
+
+@pytest.mark.parametrize("how", ["truncated", "flipped", "empty", "unreadable"])
+def test_a_damaged_shard_is_set_aside_not_deleted_and_only_its_runs_are_missing(filled, how):
+    victim = names.listed(filled, "shards")[0]
+    path = filled / "shards" / victim
+    lost = set(shards.read(filled, "shards", victim)["run_id"].to_pylist())
+    with Store(filled) as store:
+        store.consolidate(everything=True)
+    data = path.read_bytes()
+    bad = {"truncated": data[: len(data) // 2], "flipped": None, "empty": b"", "unreadable": b"x"}
+    if how == "flipped":
+        damage(path, 8 * 777)
+    else:
+        path.write_bytes(bad[how])
+    found = path.read_bytes()
+    with Store(filled) as store:
+        assert list(store.set_aside) == [f"shards/{victim}"]
+    assert not path.exists()
+    kept = filled / "quarantine" / f"{victim}.1"
+    assert kept.read_bytes() == found
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        present = set(reading.load(filled)["run_id"].to_pylist())
+    assert present == {run_id.decode() for run_id in RUNS.ids} - lost
+
+
+@pytest.mark.parametrize("point", files.POINTS[:6])
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
+def test_an_error_while_writing_leaves_nothing_half_written(filled, point, number):
+    before = reading.load(filled)
+    shown = names.listed(filled, "shards")
+
+    def fault(reached):
+        if reached == point:
+            raise OSError(number, os.strerror(number))
+
+    with Store(filled, fault=fault) as store:
+        with pytest.raises(StoreError, match="cannot write") as caught:
+            store.commit(chunk(0)[1])
+        if number != errno.EIO:
+            assert "make room" in str(caught.value)
+    assert names.listed(filled, "shards") == shown
+    assert names.entries(filled, "tmp") == []
+    assert reading.load(filled).equals(before)
+    with Store(filled) as store:  # and when there is room again
+        store.commit(chunk(0)[1])
+
+
+def test_a_really_full_disk(tmp_path):
+    """A small tmpfs, filled up, then given room again."""
+    place = tmp_path / "small"
+    place.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(place)], capture_output=True
+    )
+    if mounted.returncode != 0:
+        pytest.skip("mounting a tmpfs needs privileges")
+    try:
+        committed = 0
+        with Store(place / "store") as store:
+            table = chunk(0)[1]
+            needed = len(shards.encode(table))
+            while shutil.disk_usage(place).free > 2 * needed:
+                store.commit(table)
+                committed += 1
+            (place / "filler").write_bytes(b"x" * (shutil.disk_usage(place).free - 4096))
+            with pytest.raises(StoreError, match="no space left"):
+                store.commit(table)
+            assert committed >= 1
+            assert len(names.listed(place / "store", "shards")) == committed
+            assert names.entries(place / "store", "tmp") == []
+        assert reading.verify(place / "store") == (committed, {})
+        subprocess.run(["mount", "-o", "remount,size=4m", str(place)], check=True)
+        with Store(place / "store") as store:
+            store.commit(chunk(1)[1])
+        assert len(reading.load(place / "store")) == len(chunk(0)[0]) + len(chunk(1)[0])
+    finally:
+        subprocess.run(["umount", str(place)], check=True)
+
+
+BAD_NAMES = [
+    "../outside.parquet",
+    "/etc/passwd",
+    "00000001-" + "a" * 32 + ".parquet\0",
+    "00000001-" + "a" * 32 + ".parquet/..",
+    "..",
+    "",
+    "00000001-" + "A" * 32 + ".parquet",
+    "0000001\uff11-" + "a" * 32 + ".parquet",
+    "00000001-" + "a" * 32 + ".parquet\n",
+]
+
+
+@pytest.mark.parametrize("name", BAD_NAMES)
+@pytest.mark.parametrize("kind", ["shards", "parts", "studies", "curves", "quarantine"])
+def test_names_that_could_leave_the_store_are_refused(filled, kind, name):
+    with pytest.raises(names.UnsafeName):
+        names.inside(filled, kind, name)
+    with pytest.raises(names.UnsafeName):
+        files.write(filled, kind, name, b"x")
+
+
+def test_links_are_refused_wherever_they_stand(filled, tmp_path):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    name = names.listed(filled, "shards")[0]
+    (filled / "shards" / name).rename(outside / name)
+    (filled / "shards" / name).symlink_to(outside / name)
+    with pytest.raises(names.UnsafeName):
+        names.inside(filled, "shards", name)
+    assert name not in names.listed(filled, "shards")
+    assert "symbolic link" in reading.verify(filled)[1][f"shards/{name}"]
+    (filled / "quarantine").rmdir()
+    (filled / "quarantine").symlink_to(outside)
+    with pytest.raises(names.UnsafeName):
+        names.folder(filled, "quarantine")
+
+
+def test_a_part_that_lists_a_path_is_not_followed(filled):
+    table = pa.table({"run_id": ["x"]})
+    data = shards.encode(table, {"mirrorax.shards": json.dumps(["../../etc/passwd"])})
+    files.write(filled, "parts", f"{files.digest(data)}.parquet", data)
+    assert parts.usable(filled, set(names.listed(filled, "shards"))) == {}
+    assert len(reading.load(filled)) == len(RUNS)
+
+
+@pytest.mark.parametrize("path", ["a\0b", ""])
+def test_paths_that_are_none(path):
+    with pytest.raises(UserError):
+        Store(path)
+    with pytest.raises(UserError):
+        reading.load(path + "\0")
+
+
+def test_a_folder_that_is_no_store_is_neither_read_nor_written(tmp_path):
+    (tmp_path / "precious.txt").write_text("mine")
+    with pytest.raises(UserError, match="not empty and not a store"):
+        Store(tmp_path)
+    with pytest.raises(UserError, match="not a store"):
+        reading.load(tmp_path)
+    with pytest.raises(UserError, match="does not exist"):
+        reading.load(tmp_path / "absent")
+    with pytest.raises(UserError, match="is a file"):
+        Store(tmp_path / "precious.txt")
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["precious.txt"]
+
+
+def test_a_store_of_another_format_is_refused(filled):
+    (filled / names.MARK).write_text('{"format": 99}')
+    for use in (reading.load, Store):
+        with pytest.raises(UserError, match="format 99"):
+            use(filled)
+
+
+def test_the_second_writer_is_told_who_holds_the_store(filled):
+    with Store(filled), pytest.raises(UserError, match=rf"process {os.getpid()} of .* since 20"):
+        Store(filled)
+    with Store(filled):  # and afterwards it is free
+        pass
+
+
+def test_taking_over_from_a_living_holder_on_this_machine_is_refused(filled):
+    with Store(filled), pytest.raises(UserError, match="alive: stop it first"):
+        Store(filled, take_over=True)
+
+
+def test_a_dead_holder_never_blocks(filled):
+    code = (
+        "import os, sys\nfrom mirrorax.store.store import Store\nStore(sys.argv[1])\nos._exit(9)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(filled)], check=False)
+    assert done.returncode == 9
+    assert (filled / "holder.json").exists()
+    with Store(filled):
+        assert lock.read_holder(filled).pid == os.getpid()
+    assert not (filled / "holder.json").exists()
+
+
+def test_a_holder_on_another_machine_is_taken_over_only_when_asked(filled):
+    there = {
+        "host": "elsewhere",
+        "host_hash": "0" * 12,
+        "pid": 4,
+        "user": "ann",
+        "since": "2026-01-01 00:00:00 UTC",
+        "token": "t",
+    }
+    (filled / "holder.json").write_text(json.dumps(there))
+    with pytest.raises(UserError, match=r"process 4 of ann on elsewhere, .*--take-over"):
+        Store(filled)
+    with Store(filled, take_over=True) as store:
+        assert lock.read_holder(filled).host == socket.gethostname()
+        store.check_held()
+        (filled / "holder.json").write_text(json.dumps(there))
+        with pytest.raises(StoreError, match="taken over by process 4"):
+            store.check_held()
+    assert lock.read_holder(filled).token == "t"  # theirs is left alone
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"pid": "x"}', "null", "\xff"])
+def test_a_holder_file_that_says_nothing_is_no_holder(filled, text):
+    (filled / "holder.json").write_bytes(text.encode("latin-1"))
+    with Store(filled):
+        pass
+
+
+def test_export_is_sorted_and_lists_are_json(filled, tmp_path):
+    assert export(filled, tmp_path / "out.csv") == len(RUNS)
+    lines = (tmp_path / "out.csv").read_text().splitlines()
+    assert len(lines) == len(RUNS) + 1
+    assert lines[0].startswith('"run_id","environment"')
+    assert sorted(lines[1:]) == lines[1:]
+    assert '"[64, 64]"' in lines[1]
+    export(filled, tmp_path / "out.parquet")
+    assert pq.read_table(tmp_path / "out.parquet").equals(reading.load(filled))
+    export(filled, tmp_path / "bare.csv", provenance=False)
+    head = (tmp_path / "bare.csv").read_text().splitlines()[0]
+    assert not any(f'"{name}"' in head for name in schema.PROVENANCE_NAMES)
+    for wrong in ("out.txt", "absent/out.csv"):
+        with pytest.raises(UserError, match=r"^to:"):
+            export(filled, tmp_path / wrong)
+
+
+def test_curves_are_a_second_set_of_shards(tmp_path):
+    runs, table = chunk(0)
+    curves = pa.table(
+        {
+            "run_id": table["run_id"],
+            "return": pa.array([[1.0, 2.0]] * len(runs)),
+        }
+    )
+    with Store(tmp_path / "store") as store:
+        store.commit(table, curves)
+    found = reading.load_curves(tmp_path / "store")
+    assert sorted(found["run_id"].to_pylist()) == sorted(table["run_id"].to_pylist())
+    assert found["return"].to_pylist() == [[1.0, 2.0]] * len(runs)
+    assert len(reading.load(tmp_path / "store")) == len(runs)
+
+
+def test_an_older_shard_without_a_column_reads_as_null(filled):
+    runs, table = chunk(0)
+    older = shards.encode(table.drop_columns(["tau", "host"]))
+    for name in names.listed(filled, "shards"):
+        (filled / "shards" / name).unlink()
+    files.write(filled, "shards", f"00000001-{files.digest(older)}.parquet", older)
+    with Store(filled) as store:
+        store.commit(chunk(1)[1])
+    found = reading.load(filled)
+    assert found.schema.names == schema.runs().names
+    by_id = {row["run_id"]: row for row in found.to_pylist()}
+    assert by_id[runs.ids[0].decode()]["tau"] is None
+    assert by_id[chunk(1)[0].ids[0].decode()]["tau"] == 0.95
+
+
+def test_an_empty_store_is_an_empty_table(tmp_path):
+    with Store(tmp_path / "store"):
+        pass
+    table = reading.load(tmp_path / "store")
+    assert len(table) == 0
+    assert table.schema.names == schema.runs().names
+
+
+def test_loading_imports_no_jax(filled):
+    code = (
+        "import sys\nfrom mirrorax.store import load\n"
+        "print(len(load(sys.argv[1])), [n for n in ('jax', 'gymnax') if n in sys.modules])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(filled)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == f"{len(RUNS)} []"
