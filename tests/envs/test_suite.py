@@ -1,0 +1,70 @@
+"""Environments by name, without jax."""
+
+import subprocess
+import sys
+
+import pytest
+
+from mirrorax.envs import suite
+from mirrorax.errors import UserError
+
+
+@pytest.mark.parametrize(
+    ("spelling", "canonical"),
+    [
+        ("CartPole-v1", "CartPole"),
+        ("Acrobot", "Acrobot"),
+        ("Catch-bsuite", "Catch"),
+        ("Catch(10x5)", "Catch"),
+        (" Catch( 20 x 10 ) ", "Catch(20x10)"),
+        ("DeepSea(8)", "DeepSea"),
+        ("DeepSea-bsuite(16)", "DeepSea(16)"),
+        ("MountainCar-v0", "MountainCar-v0"),
+        ("package.module:Thing", "package.module:Thing"),
+    ],
+)
+def test_every_spelling_has_one_name(spelling, canonical):
+    assert suite.environment(spelling).name == canonical
+    assert suite.environment(canonical).name == canonical
+
+
+@pytest.mark.parametrize(
+    ("name", "bounds"),
+    [
+        ("CartPole", (0, 500)),
+        ("Acrobot", (-500, -75)),
+        ("Catch(30x15)", (-1, 1)),
+        ("DeepSea(4)", (0, 1)),
+    ],
+)
+def test_the_papers_bounds_scale_with_rewards_and_nothing_is_clipped(name, bounds):
+    spec = suite.environment(name)
+    assert spec.return_bounds() == bounds
+    assert spec.return_bounds(0.5) == (bounds[0] / 2, bounds[1] / 2)
+    low, high = spec.return_bounds(3.0)
+    assert spec.normalize(low, 3.0) == 0
+    assert spec.normalize(high, 3.0) == 1
+    assert spec.normalize(high + (high - low), 3.0) == 2
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "Cartpol", "Catch(3)", "Catch(1x5)", "Catch(10x5", "DeepSea(8x8)", "CartPole(4)", 7],
+)
+def test_a_wrong_name_is_one_clear_line(name):
+    with pytest.raises(UserError, match="^environment: ") as caught:
+        suite.environment(name)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_own_environment_that_cannot_be_imported_is_a_users_mistake():
+    with pytest.raises(UserError, match="cannot import"):
+        suite.environment("no_such_package:thing").return_bounds()
+
+
+def test_suite_and_config_import_neither_jax_nor_gymnax():
+    code = (
+        "import sys; import mirrorax.envs.suite, mirrorax.mdpo.config, mirrorax.cli.train, "
+        "mirrorax.cli.play; assert not {'jax', 'gymnax'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
