@@ -52,7 +52,7 @@ def test_the_papers_bounds_scale_with_rewards_and_nothing_is_clipped(name, bound
     ["", "Cartpol", "Catch(3)", "Catch(1x5)", "Catch(10x5", "DeepSea(8x8)", "CartPole(4)", 7],
 )
 def test_a_wrong_name_is_one_clear_line(name):
-    with pytest.raises(UserError, match="^environment: ") as caught:
+    with pytest.raises(UserError, match=r"^environment: ") as caught:
         suite.environment(name)
     assert "\n" not in str(caught.value)
 

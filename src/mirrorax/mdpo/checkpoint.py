@@ -66,7 +66,7 @@ def load(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Read a checkpoint back: (arrays, data). A file that is not one is a `UserError`."""
     path = Path(path)
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
         meta = json.loads(arrays.pop(_META).tobytes())
     except FileNotFoundError:

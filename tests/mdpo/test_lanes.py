@@ -1,0 +1,211 @@
+"""Many runs at once: each is the same alone, in company, interrupted, or beside a disaster."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from mirrorax.errors import UserError
+from mirrorax.mdpo import train
+from mirrorax.mdpo.chunk import run_chunk
+from mirrorax.mdpo.evaluate import evaluate
+from mirrorax.mdpo.program import make_program
+from mirrorax.mdpo.session import Session
+
+LANES = 4
+
+
+def columns_for(count):
+    """Different temperatures in every lane."""
+    return {
+        "alpha": np.linspace(0.01, 0.2, count),
+        "lam": np.linspace(0.0, 5.0, count),
+        "reward_scale": np.linspace(1.0, 2.0, count),
+    }
+
+
+def pick(columns, order):
+    return {name: np.asarray(column)[order] for name, column in columns.items()}
+
+
+@pytest.fixture(scope="module")
+def whole(small, some_keys):
+    """Six runs in two sessions of four lanes, the last one padded."""
+    return run_chunk(small(eval_every=15), columns_for(6), some_keys(6), lanes=LANES)
+
+
+def test_a_chunk_has_one_row_for_each_run_and_none_for_padding(whole, small):
+    assert whole.returns.shape == whole.greedy_returns.shape == (6, 4)
+    assert whole.diverged_at.tolist() == [-1] * 6
+    assert whole.lanes == LANES
+    assert whole.device.startswith("cpu")
+    assert whole.curves["update"].tolist() == [[15, 30]] * 6
+    assert set(train.METRICS) < set(whole.curves)
+    for name, curve in whole.curves.items():
+        assert curve.shape == (6, 2), name
+        assert np.isfinite(curve).all(), name
+    scale = np.linspace(1.0, 2.0, 6)[:, None]
+    np.testing.assert_allclose(np.abs(whole.returns), np.broadcast_to(scale, (6, 4)), rtol=1e-6)
+    np.testing.assert_allclose(whole.curves["alpha"], [[a] * 2 for a in np.linspace(0.01, 0.2, 6)])
+
+
+def test_a_run_is_bit_identical_whatever_its_lane_neighbours_or_chunk(whole, small, some_keys):
+    settings, keys = small(eval_every=15), some_keys(6)
+    order = [5, 2, 0]
+    other = run_chunk(settings, pick(columns_for(6), order), keys[order], lanes=LANES)
+    np.testing.assert_array_equal(other.returns, whole.returns[order])
+    np.testing.assert_array_equal(other.greedy_returns, whole.greedy_returns[order])
+    for name, curve in other.curves.items():
+        np.testing.assert_array_equal(curve, whole.curves[name][order], err_msg=name)
+
+
+def states_equal(a, b):
+    for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
+        np.testing.assert_array_equal(np.asarray(x), np.asarray(y))
+
+
+def test_a_stopped_run_goes_on_bit_identically(small, some_keys, tmp_path):
+    settings = small(eval_every=15, alpha_schedule="learned_linear", lam_schedule="linear")
+    columns = {"w": [0.2, 0.9], "lam": [0.1, 3.0], "alpha": [None, None]}
+
+    def fresh():
+        return Session(settings, some_keys(2), columns, lanes=LANES)
+
+    straight = fresh()
+    straight.run()
+    rng = np.random.default_rng(0)
+    for trial in range(3):
+        session = fresh()
+        for cut in sorted(rng.integers(1, settings.updates, 2)):
+            session.run(until=int(cut))
+            path = tmp_path / f"{trial}-{cut}.npz"
+            session.save(path)
+            session = Session.restore(path)
+            assert session.k == cut
+        session.run()
+        states_equal(session._state, straight._state)
+        for name, curve in straight.curve_arrays().items():
+            np.testing.assert_array_equal(session.curve_arrays()[name], curve)
+        for ours, theirs in zip(session.evaluate(), straight.evaluate(), strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+    alpha = straight.curve_arrays()["alpha"]
+    assert (alpha != 1).all()
+
+
+def test_a_callback_that_raises_stops_between_segments(small, some_keys):
+    session = Session(small(eval_every=15), some_keys(2), columns_for(2), lanes=LANES)
+
+    class Enough(Exception):
+        pass
+
+    def stop(progress):
+        assert 0 < progress.fraction <= 1
+        if progress.updates_done >= 10:
+            raise Enough
+
+    with pytest.raises(Enough):
+        session.run(stop)
+    assert 10 <= session.k < session.total
+    session.run()
+    whole = Session(small(eval_every=15), some_keys(2), columns_for(2), lanes=LANES)
+    whole.run()
+    states_equal(session._state, whole._state)
+
+
+def test_a_diverged_lane_is_frozen_and_its_neighbours_never_notice(whole, small, some_keys):
+    settings, keys = small(eval_every=15), some_keys(4)
+    columns = pick(columns_for(6), range(4))
+    # A learning rate that overflows at the second update.
+    columns["critic_lr"] = np.array([0.0025, 3e38, 0.0025, 0.0025])
+    found = run_chunk(settings, columns, keys, lanes=LANES)
+    assert found.diverged_at[1] >= 0
+    assert found.diverged_at[[0, 2, 3]].tolist() == [-1] * 3
+    for lane in (0, 2, 3):
+        np.testing.assert_array_equal(found.returns[lane], whole.returns[lane])
+        for name, curve in found.curves.items():
+            np.testing.assert_array_equal(curve[lane], whole.curves[name][lane], err_msg=name)
+    assert np.isfinite(found.returns).all()
+
+
+def test_a_frozen_lane_keeps_its_last_healthy_state(small, some_keys):
+    settings = small(eval_every=15)
+    session = Session(settings, some_keys(1), {"reward_scale": [1e30]}, lanes=LANES)
+    session.run(until=5)
+    at = session.diverged_at[0]
+    assert at >= 0
+    frozen = jax.tree.map(np.array, session._state.learner)
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(frozen))
+    session.run(until=9)
+    states_equal(session._state.learner, frozen)
+    assert session.diverged_at[0] == at
+
+
+def test_one_compilation_for_every_static_configuration(small, some_keys, whole):
+    """Temperatures, seeds, rates, lengths and the number of runs are data."""
+    before = train.segment._cache_size()
+    for settings, columns, count in [
+        (small(eval_every=15), {"alpha": [0.5], "lam": [3.0], "gamma": [0.5]}, 1),
+        (small(eval_every=20, steps=16 * 25), {"actor_lr": [0.1, 0.2], "critic_lr": [1.0, 2.0]}, 2),
+        (small(eval_every=3, steps=16 * 7), {"reward_scale": [0.1] * 3}, 3),
+    ]:
+        run_chunk(settings, columns, some_keys(count + 1)[1:], lanes=LANES)
+    assert train.segment._cache_size() == before
+    evaluations = evaluate._cache_size()
+    run_chunk(small(eval_every=15, hidden=(8,)), {}, some_keys(1), lanes=LANES)
+    assert train.segment._cache_size() == before + 1
+    assert evaluate._cache_size() == evaluations + 1
+
+
+def test_the_layouts_agree(small, some_keys):
+    """Mapped and batched updates differ in rounding only: one update is the same to float32."""
+    sessions = [
+        Session(small(eval_every=15), some_keys(4), columns_for(4), lanes=LANES, layout=layout)
+        for layout in ("map", "vmap")
+    ]
+    for session in sessions:
+        session.advance(2)
+    first, second = (session._state.learner for session in sessions)
+    for a, b in zip(first, second, strict=True):
+        for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
+            np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-5)
+
+
+def test_no_lapack_in_the_compiled_program(small, some_keys):
+    settings = small()
+    session = Session(settings, some_keys(2), {}, lanes=LANES)
+    text = train.segment.lower(
+        make_program(settings),
+        "map",
+        session._state,
+        session._keys,
+        session._values,
+        jnp.int32(10),
+        jnp.int32(2),
+        jnp.int32(1),
+    ).as_text()
+    assert "lapack" not in text.lower()
+    assert "qr" not in {line.split("(")[0].split("_")[-1] for line in text.splitlines()}
+
+
+def test_mistakes_in_the_runs_are_named(small, some_keys):
+    with pytest.raises(UserError, match="alpha: 3 values for 2 runs"):
+        run_chunk(small(), {"alpha": [0.1] * 3}, some_keys(2), lanes=LANES)
+    with pytest.raises(UserError, match="betta: not a traced value"):
+        run_chunk(small(), {"betta": [0.1] * 2}, some_keys(2), lanes=LANES)
+    with pytest.raises(UserError, match="keys: "):
+        run_chunk(small(), {}, np.zeros((0, 2), np.uint32), lanes=LANES)
+
+
+def test_a_file_that_is_no_checkpoint_is_a_users_mistake(small, some_keys, tmp_path):
+    torn = tmp_path / "torn.npz"
+    session = Session(small(eval_every=15), some_keys(1), {}, lanes=LANES)
+    session.save(torn)
+    torn.write_bytes(torn.read_bytes()[:1000])
+    foreign = tmp_path / "foreign.npz"
+    np.savez(foreign, x=np.zeros(3))
+    for path in (torn, foreign, tmp_path / "missing.npz"):
+        with pytest.raises(UserError, match="checkpoint: "):
+            Session.restore(path)
+    with pytest.raises(UserError, match="must end in"):
+        session.save(tmp_path / "state.pickle")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["foreign.npz", "torn.npz"]

@@ -1,0 +1,127 @@
+"""Temperatures over time."""
+
+import math
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from mirrorax.errors import UserError
+from mirrorax.mdpo import schedules
+from mirrorax.mdpo.config import check_values
+from mirrorax.mdpo.program import make_values
+from mirrorax.mdpo.schedules import Clock, Learned
+from mirrorax.regularizers import potential
+
+
+def values(**columns):
+    return jax.tree.map(lambda x: x[0], make_values({k: [v] for k, v in columns.items()}, 1))
+
+
+def clock(k, total=100):
+    return Clock(jnp.int32(k), jnp.int32(total))
+
+
+def test_constant_and_linear():
+    v = values(alpha=0.4, lam=8.0)
+    for schedule, start in (("alpha", 0.4), ("lam", 8.0)):
+        constant, linear = schedules.Constant(schedule), schedules.Linear(schedule)
+        for k in (0, 25, 99):
+            assert float(constant.temperature((), v, clock(k))) == pytest.approx(start)
+            expected = start * (1 - k / 100)
+            assert float(linear.temperature((), v, clock(k))) == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("annealed", [False, True])
+def test_the_learned_temperature_descends_equation_8(annealed):
+    low, high = potential("entropy").range(3)
+    schedule = Learned(low, high, annealed, eps=1e-5)
+    v = values(w=0.5, actor_lr=0.01)
+    state = schedule.init(v)
+    assert float(schedule.temperature(state, v, clock(0))) == 1.0
+    for mean_h, k in ((-1.0, 0), (-0.1, 0), (-0.4, 60)):
+        target = high - 0.5 * (1 - k / 100 * annealed) * (high - low)
+        after = schedule.learn(state, v, clock(k), jnp.float32(mean_h))
+        slope = jax.grad(lambda x, h, bar: -jnp.exp(x) * h + jnp.exp(x) * bar)(0.0, mean_h, target)
+        # Adam's first step has the size of the learning rate, against the slope.
+        if k == 0:
+            expected = -0.01 * np.sign(float(slope))
+            assert float(after.log_alpha) == pytest.approx(expected, rel=1e-2)
+        assert float(after.moments.first) == pytest.approx(0.1 * float(slope), rel=1e-4)
+
+
+def test_a_learned_temperature_stays_within_its_bounds():
+    v = values(w=1.0, actor_lr=1.0)
+    low, high = potential("max").range(4)
+    schedule = Learned(low, high, annealed=False, eps=1e-5)
+    state = schedule.init(v)
+    for k in range(60):
+        state = schedule.learn(state, v, clock(k), jnp.float32(high))
+    assert float(state.log_alpha) == schedules.LOG_ALPHA_BOUNDS[1]
+    v = values(w=0.0, actor_lr=30.0)
+    state = schedule.learn(schedule.init(v), v, clock(0), jnp.float32(low))
+    assert float(state.log_alpha) == schedules.LOG_ALPHA_BOUNDS[0]
+
+
+def test_the_two_references_of_a_target(small):
+    tsallis = potential("tsallis(0.5)")
+    alpha = schedules.make_alpha(
+        small(alpha_schedule="learned"), tsallis.range(4), tsallis.bound(4)
+    )
+    assert (alpha.low, alpha.high) == pytest.approx((-2 * (2 - 1), 0.0))
+    settings = small(alpha_schedule="learned_linear", target_reference="bound")
+    alpha = schedules.make_alpha(settings, tsallis.range(4), tsallis.bound(4))
+    assert (alpha.low, alpha.high) == pytest.approx((-4 / 2, 0.0))
+    assert schedules.target_range((0.25, 1.0), 1.0, "bound") == (0.0, 1.0)
+    entropy = potential("entropy")
+    assert schedules.target_range(entropy.range(3), entropy.bound(3), "bound") == pytest.approx(
+        (-math.log(3), 0.0)
+    )
+
+
+@dataclass(frozen=True)
+class Cosine(schedules.Schedule):
+    def init(self, values):
+        return ()
+
+    def temperature(self, state, values, clock):
+        return values.alpha * 0.5 * (1 + jnp.cos(jnp.pi * clock.progress))
+
+    def learn(self, state, values, clock, mean_h):
+        return state
+
+
+def test_a_schedule_of_ones_own(small, monkeypatch):
+    import sys
+    import types
+
+    module = types.ModuleType("my_schedules")
+    module.Cosine, module.wrong = Cosine, 3
+    monkeypatch.setitem(sys.modules, "my_schedules", module)
+    settings = small(alpha_schedule="my_schedules:Cosine")
+    own = schedules.make_alpha(settings, (0, 1), 1)
+    assert float(own.temperature((), values(alpha=2.0), clock(50))) == pytest.approx(1.0)
+    with pytest.raises(UserError, match="not a Schedule"):
+        schedules.make_lam(small(lam_schedule="my_schedules:wrong"))
+    with pytest.raises(UserError, match="cannot import"):
+        schedules.make_lam(small(lam_schedule="my_schedules:nothing"))
+
+
+@pytest.mark.parametrize(
+    ("schedule", "given", "message"),
+    [
+        ("learned", {"alpha": 0.1}, "^alpha: "),
+        ("learned", {}, "^w: "),
+        ("learned", {"w": 1.5}, "^w: "),
+        ("constant", {"w": 0.5}, "^w: "),
+        ("constant", {"alpha": None}, "^alpha: "),
+        ("linear", {"alpha": -0.1}, "^alpha: "),
+        ("constant", {"lam": float("nan")}, "^lam: "),
+        ("constant", {"gamma": 1.0}, "^gamma: "),
+    ],
+)
+def test_values_that_do_not_fit_the_schedule_are_refused(small, schedule, given, message):
+    with pytest.raises(UserError, match=message):
+        check_values(small(alpha_schedule=schedule), given)

@@ -1,0 +1,242 @@
+"""One update against independent implementations, and the special cases that must agree."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from mirrorax.mdpo import losses, networks, optimizer, replay, train
+from mirrorax.mdpo.program import make_program, make_values
+from mirrorax.mdpo.schedules import Clock
+from mirrorax.regularizers import FunctionDrift, drift, potential
+
+
+@pytest.fixture(scope="module")
+def problem(small):
+    """Settings, a learner and a batch of replay rows on Catch(4x3)."""
+    settings = small()
+    program = make_program(settings)
+    rng = np.random.default_rng(3)
+    env = program.env
+    rows = []
+    for _ in range(settings.batch_size):
+        ball_x, ball_y, paddle, action = (int(rng.integers(n)) for n in (3, 3, 3, 3))
+        state = env.reset(jnp.zeros(1, jnp.uint32))
+        state = state._replace(
+            ball_x=jnp.int32(ball_x), ball_y=jnp.int32(ball_y), paddle_x=jnp.int32(paddle)
+        )
+        after = env.step(state, jnp.int32(action), jnp.zeros(0, jnp.uint32))
+        remembered = env.remember(state), env.remember(after.state)
+        rows.append(
+            replay.pack(env, *remembered, jnp.int32(action), after.reward, after.terminated)
+        )
+    draw = lambda: networks.initialize(program.actor, rng, "uniform")  # noqa: E731
+    return settings, jnp.stack(rows), draw
+
+
+def learner_for(program, draw, values):
+    actor = jnp.asarray(draw())
+    critics = jnp.stack([jnp.asarray(draw()) for _ in range(program.num_critics)])
+    targets = jnp.stack([jnp.asarray(draw()) for _ in range(program.num_critics)])
+    return train.Learner(
+        actor,
+        optimizer.zeros_like(actor),
+        critics,
+        optimizer.zeros_like(critics),
+        targets,
+        program.alpha_schedule.init(values),
+        program.lam_schedule.init(values),
+        jnp.int32(-1),
+    )
+
+
+def values_of(**columns):
+    return jax.tree.map(lambda x: x[0], make_values({k: [v] for k, v in columns.items()}, 1))
+
+
+def one_update(program, learner, rows, values, k=0, total=10):
+    clock = Clock(jnp.int32(k), jnp.int32(total))
+    return train.update(program, learner, rows, values, clock)[0]
+
+
+def discrete_sac(program, learner, batch, alpha, gamma, lr, updates):
+    """Discrete Soft Actor-Critic, written with autodiff, optax and the batch first.
+
+    Actor: E_s <pi, alpha log pi - min Q>. Critics: (Q_i(s, a) - y)^2,
+    y = r + gamma (1 - d) <pi', min Q'_i - alpha log pi'>. Two actor steps, one critic step.
+    """
+    net = lambda p, x: program.actor(p, x.T).T  # noqa: E731
+    s, s_next = batch.observation.T, batch.next_observation.T
+    chain = optax.chain(optax.clip_by_global_norm(1.0), optax.adam(lr, eps=1e-5))
+    actor, (c1, c2), (t1, t2) = learner.actor, learner.critics, learner.targets
+    actor_state = chain.init(actor)
+    states = [chain.init(c1), chain.init(c2)]
+    for _ in range(updates):
+        q = jnp.minimum(net(c1, s), net(c2, s))
+
+        def actor_loss(p, q=q):
+            logp = jax.nn.log_softmax(net(p, s))
+            return jnp.mean(jnp.sum(jnp.exp(logp) * (alpha * logp - q), axis=1))
+
+        for _ in range(2):
+            change, actor_state = chain.update(jax.grad(actor_loss)(actor), actor_state)
+            actor = actor + change
+        logp = jax.nn.log_softmax(net(actor, s_next))
+        q_next = jnp.minimum(net(t1, s_next), net(t2, s_next))
+        v = jnp.sum(jnp.exp(logp) * (q_next - alpha * logp), axis=1)
+        y = batch.reward + gamma * batch.follows * v
+
+        def critic_loss(p, y=y):
+            taken = jnp.take_along_axis(net(p, s), batch.action[:, None], axis=1)[:, 0]
+            return jnp.mean((taken - y) ** 2)
+
+        new = []
+        for i, critic in enumerate((c1, c2)):
+            change, states[i] = chain.update(jax.grad(critic_loss)(critic), states[i])
+            new.append(critic + change)
+        c1, c2 = new
+        t1, t2 = 0.95 * t1 + 0.05 * c1, 0.95 * t2 + 0.05 * c2
+    return actor, jnp.stack([c1, c2]), jnp.stack([t1, t2])
+
+
+def test_entropy_without_drift_is_discrete_sac(problem):
+    settings, rows, draw = problem
+    program = make_program(settings)
+    values = values_of(alpha=0.3, lam=0.0, gamma=0.9, actor_lr=0.01, critic_lr=0.01)
+    learner = learner_for(program, draw, values)
+    found = learner
+    step = jax.jit(one_update, static_argnums=0)
+    for k in range(3):
+        found = step(program, found, rows, values, k)
+    batch = replay.unpack(program.env, rows)
+    reference = jax.jit(discrete_sac, static_argnums=(0, 6))
+    expected = reference(program, learner, batch, 0.3, 0.9, 0.01, 3)
+    for ours, theirs in zip((found.actor, found.critics, found.targets), expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=2e-5)
+    assert np.abs(found.actor - learner.actor).max() > 0.01
+
+
+@pytest.fixture(scope="module")
+def scene():
+    """Logits, old logits and values for a few states and five actions."""
+    rng = np.random.default_rng(0)
+    return [jnp.asarray(rng.standard_normal((5, 32)), jnp.float32) for _ in range(3)]
+
+
+def actor_gradient(scene, h, d, alpha=0.2, lam=0.7):
+    logits, old, q = scene
+    loss = lambda x: losses.actor_loss(x, old, q, alpha, lam, h, d)[0]  # noqa: E731
+    return jax.grad(loss)(logits)
+
+
+def test_bregman_of_entropy_is_kl(scene):
+    h = potential("entropy")
+    found = actor_gradient(scene, h, drift("bregman(entropy)"))
+    np.testing.assert_allclose(found, actor_gradient(scene, h, drift("kl")), atol=1e-7)
+
+
+def test_bregman_of_the_square_is_the_squared_distance(scene):
+    h = potential("entropy")
+    squared = FunctionDrift("squared_distance", lambda p, q: jnp.sum((p - q) ** 2))
+    found = actor_gradient(scene, h, drift("bregman(lp(2))"))
+    np.testing.assert_allclose(found, actor_gradient(scene, h, squared), atol=1e-7)
+
+
+def test_without_temperatures_it_is_expected_q(scene):
+    logits, _, q = scene
+    found = actor_gradient(scene, potential("tsallis(0.5)"), drift("kl"), 0.0, 0.0)
+    # d/dl of -<softmax(l), q> is -p (q - <p, q>), divided by the batch size.
+    p = jax.nn.softmax(logits, axis=0)
+    expected = -p * (q - jnp.sum(p * q, axis=0, keepdims=True)) / 32
+    np.testing.assert_allclose(found, expected, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "kl",
+        "forward_kl",
+        "squared_tv",
+        "zero",
+        "bregman(entropy)",
+        "bregman(tsallis(0.5))",
+        "bregman(tsallis(2))",
+        "bregman(lp(2))",
+        "bregman(lp(3))",
+    ],
+)
+def test_at_the_first_epoch_no_smooth_drift_pulls(scene, name):
+    logits, _, q = scene
+    at_rest = (logits, logits, q)
+    with_drift = actor_gradient(at_rest, potential("entropy"), drift(name), 0.2, 50.0)
+    without = actor_gradient(at_rest, potential("entropy"), drift("zero"), 0.2, 50.0)
+    np.testing.assert_allclose(with_drift, without, atol=2e-6)
+
+
+def test_the_first_epoch_starts_at_the_frozen_policy(problem):
+    """With one epoch lambda has no effect, with two it has."""
+    settings, rows, draw = problem
+    for epochs in (1, 2):
+        program = make_program(settings.model_copy(update={"actor_epochs": epochs}))
+        weak, strong = (values_of(alpha=0.1, lam=lam) for lam in (0.0, 100.0))
+        learner = learner_for(program, draw, weak)
+        step = jax.jit(one_update, static_argnums=0)
+        actors = [step(program, learner, rows, v).actor for v in (weak, strong)]
+        same = np.abs(actors[0] - actors[1]).max() < 1e-6
+        assert same == (epochs == 1)
+
+
+def test_the_three_readings_of_the_critics_target(small):
+    rng = np.random.default_rng(1)
+    logits, next_logits, next_q = (
+        jnp.asarray(rng.standard_normal((3, 6)), jnp.float32) for _ in range(3)
+    )
+    follows = jnp.asarray([1.0, 0.0] * 3)
+    reward = jnp.asarray(rng.standard_normal(6), jnp.float32)
+    empty = jnp.zeros((1, 6))
+    batch = replay.Batch(empty, jnp.zeros(6, jnp.int32), reward, empty, follows)
+
+    def target(**fields):
+        return losses.critic_target(
+            small(**fields), potential("entropy"), batch, next_logits, next_q, logits, 0.5, 0.9, 2.0
+        )
+
+    def numbers(x):
+        p = np.exp(np.asarray(x, float))
+        p /= p.sum(0)
+        return p, (p * np.log(p)).sum(0)
+
+    p_next, h_next = numbers(next_logits)
+    _, h_now = numbers(logits)
+    v = (p_next * np.asarray(next_q, float)).sum(0)
+    r, f = 2.0 * np.asarray(reward, float), 0.9 * np.asarray(follows, float)
+    for reading, expected in {
+        "sac": r + f * (v - 0.5 * h_next),
+        "paper": r - 0.5 * h_now + f * v,
+        "printed": r + f * v - 0.5 * h_next,
+    }.items():
+        np.testing.assert_allclose(target(critic_target=reading), expected, rtol=1e-5, atol=1e-6)
+        plain = target(critic_target=reading, actor_q="unregularized")
+        np.testing.assert_allclose(plain, r + f * v, rtol=1e-5, atol=1e-6)
+
+
+def test_settings_that_change_an_update_do_change_it(problem):
+    settings, rows, draw = problem
+    # Tight enough for clipping to bite.
+    settings = settings.model_copy(update={"max_grad_norm": 0.1})
+    base = make_program(settings)
+    values = values_of(alpha=0.2, lam=0.5)
+    learner = learner_for(base, draw, values)
+    step = jax.jit(one_update, static_argnums=0)
+    plain = step(base, learner, rows, values, 3)
+    for field, other in {
+        "clipping": "joint",
+        "critic_epochs": 2,
+        "anneal_learning_rate": True,
+        "lam_schedule": "linear",
+    }.items():
+        program = make_program(settings.model_copy(update={field: other}))
+        changed = step(program, learner, rows, values, 3)
+        pairs = zip(jax.tree.leaves(plain), jax.tree.leaves(changed), strict=True)
+        assert max(np.abs(np.asarray(a - b)).max() for a, b in pairs) > 1e-6, field
