@@ -148,11 +148,12 @@ def _plan(args: argparse.Namespace) -> int:
 
 
 def _measured(plan: Any) -> dict[Any, float]:
+    from mirrorax.sweep import task
     from mirrorax.sweep.engine import EngineError
     from mirrorax.sweep.measure import measure
 
     try:
-        return measure(plan)
+        return measure(plan, task.CHUNK_FUNCTION)
     except RuntimeError as error:
         raise EngineError(str(error)) from None
 

@@ -18,7 +18,7 @@ from mirrorax.mdpo.config import Settings
 from mirrorax.sweep import execute, wire
 from mirrorax.sweep.engines.local import CPU_ENVIRONMENT, CPU_XLA_FLAGS
 from mirrorax.sweep.plan import Plan
-from mirrorax.sweep.task import CHUNK_FUNCTION, Stop
+from mirrorax.sweep.task import Stop
 
 
 def _time_one(function: Any, message: dict[str, Any]) -> dict[str, float]:
@@ -52,7 +52,7 @@ def main() -> int:
     return 0
 
 
-def measure(plan: Plan, function: str = CHUNK_FUNCTION) -> dict[Settings, float]:
+def measure(plan: Plan, function: str) -> dict[Settings, float]:
     """Return the measured seconds per run of every configuration that is left to do."""
     firsts = {chunk.configuration: chunk for chunk in reversed(plan.chunks)}
     tasks = [execute.payload(plan.task(chunk)) for chunk in firsts.values()]

@@ -1,0 +1,279 @@
+"""`mirrorax sweep` from the command line, with the stand-in for the trainer."""
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+import standin
+
+from mirrorax.cli import main
+from mirrorax.store import names
+from mirrorax.store.reading import load
+from mirrorax.store.store import Store
+from mirrorax.sweep import task
+
+STUDY = """
+environments = ["CartPole", "Catch"]
+pairs = [["entropy", "kl"], ["max", "bregman(max)"]]
+alpha = [0.0, 0.1]
+lam = [0.1, 10.0]
+seeds = 2
+"""
+
+
+@pytest.fixture
+def study(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(Path(standin.__file__).parent))
+    monkeypatch.setattr(task, "CHUNK_FUNCTION", "standin:run_chunk")
+    path = tmp_path / "study.toml"
+    path.write_text(STUDY)
+    return path
+
+
+def call(capsys, *words):
+    code = main(["sweep", *map(str, words)])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_plan_run_status_verify_export(study, tmp_path, capsys):
+    store = tmp_path / "store"
+    code, out, _ = call(capsys, "plan", study, "--store", store, "--workers", 3)
+    assert code == 0
+    assert re.search(r"runs in all +32\n", out)
+    assert re.search(r"to do +32\n", out)
+    assert re.search(r"chunks +4 of up to 8 lanes, 4 configurations\n", out)
+    assert re.search(r"memory +about \d+\.\d GiB in each of 3 workers\n", out)
+    assert re.search(r"time left +about .* on 3 workers \(from the shipped table\)\n", out)
+    assert not store.exists(), "plan writes nothing"
+
+    code, out, err = call(capsys, "run", study, "--store", store, "--workers", 2)
+    assert (code, out) == (0, "32 of 32 runs done, 0 failed\n")
+    assert "32 of 32 runs" in err
+
+    code, out, _ = call(capsys, "plan", study, "--store", store)
+    assert re.search(r"done +32\n", out)
+    assert re.search(r"to do +0\n", out)
+    assert "finished runs in the store" in out
+
+    code, out, _ = call(capsys, "status", "--store", store)
+    assert code == 0
+    assert out.startswith("study: 32 of 32 runs done, 0 failed,")
+    assert "no sweep is running" in out
+    assert re.search(r"Catch +max bregman\(max\) +8 +8 +0 +0 +\d\n", out)
+
+    code, out, _ = call(capsys, "verify", "--store", store)
+    assert (code, out) == (0, "6 files sound, 0 damaged\n")
+
+    for name in ("runs.csv", "runs.parquet"):
+        code, out, _ = call(capsys, "export", "--store", store, "--to", tmp_path / name)
+        assert (code, out) == (0, f"32 runs written to {tmp_path / name}\n")
+    assert pq.read_table(tmp_path / "runs.parquet").equals(load(store))
+
+    code, out, _ = call(capsys, "run", study, "--store", store, "--quiet")
+    assert (code, out) == (0, "32 of 32 runs done, 0 failed\n")
+
+
+def test_status_needs_only_the_store_and_counts_failures(study, tmp_path, capsys):
+    text = STUDY.replace("10.0]", f"{standin.RAISES}]")
+    study.write_text(text)
+    store = tmp_path / "store"
+    code, out, err = call(capsys, "run", study, "--store", store, "--lanes", 1)
+    assert code == 1
+    assert out == "16 of 32 runs done, 16 failed\n"
+    assert "failed: CartPole entropy kl, 1 runs: ArithmeticError" in err
+    study.unlink()
+    code, out, _ = call(capsys, "status", "--store", store)
+    assert "16 of 32 runs done, 16 failed" in out
+
+
+def test_a_study_edited_between_runs(study, tmp_path, capsys):
+    store = tmp_path / "store"
+    call(capsys, "run", study, "--store", store, "--quiet")
+    study.write_text(STUDY.replace("seeds = 2", "seeds = 3").replace(', "Catch"', ""))
+    code, out, err = call(capsys, "run", study, "--store", store)
+    assert code == 0
+    assert out.startswith("24 of 24 runs done")
+    assert "16 runs in the store are not in this study; they are kept" in err
+    assert len(load(store)) == 40
+    _, out, _ = call(capsys, "status", "--store", store)
+    assert "24 of 24 runs done" in out
+    assert "16 further runs in the store are not in this study" in out
+
+
+def test_a_damaged_shard_is_named_set_aside_and_run_again(study, tmp_path, capsys):
+    store = tmp_path / "store"
+    call(capsys, "run", study, "--store", store, "--quiet")
+    before = load(store)
+    victim = store / "shards" / names.listed(store, "shards")[2]
+    data = bytearray(victim.read_bytes())
+    data[len(data) // 2] ^= 4
+    victim.write_bytes(data)
+    code, out, _ = call(capsys, "verify", "--store", store)
+    assert code == 1
+    assert f"damaged: shards/{victim.name}: " in out
+    code, out, err = call(capsys, "run", study, "--store", store)
+    assert (code, out) == (0, "32 of 32 runs done, 0 failed\n")
+    assert f"damaged, set aside; its runs are run again: shards/{victim.name}" in err
+    after = load(store)
+    results = ["run_id", "returns", "greedy_returns", "diverged_at", "status"]
+    assert after.select(results).equals(before.select(results))
+    assert len(list((store / "quarantine").iterdir())) == 1
+
+
+BAD = STUDY + "stepz = 3\nactivation = 'gelu'\n"
+
+
+@pytest.mark.parametrize("action", ["plan", "run"])
+def test_a_bad_study_is_exit_code_2_and_nothing_is_written(study, tmp_path, capsys, action):
+    study.write_text(BAD)
+    code, out, err = call(capsys, action, study, "--store", tmp_path / "store")
+    assert (code, out) == (2, "")
+    assert "2 mistakes" in err
+    assert "stepz: 3: no such key; did you mean 'steps'?" in err
+    assert "activation: 'gelu': must be 'tanh' or 'relu'" in err
+    assert "Traceback" not in err
+    assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["plan"],
+        ["nothing"],
+        [],
+        ["run", "STUDY"],
+        ["run", "STUDY", "--store", "STORE", "--lanes", "0"],
+        ["run", "STUDY", "--store", "STORE", "--lanes", "many"],
+        ["run", "STUDY", "--store", "STORE", "--engine", "slurm"],
+        ["run", "absent.toml", "--store", "STORE"],
+        ["plan", "STUDY", "--store", "STUDY"],
+        ["status", "--store", "absent"],
+        ["verify", "--store", "absent"],
+        ["export", "--store", "absent", "--to", "x.csv"],
+        ["export", "--store", "absent", "--to", "x.txt"],
+        ["status", "--store", "a\0b"],
+    ],
+)
+def test_mistakes_on_the_command_line_are_exit_code_2(study, tmp_path, capsys, words):
+    real = {"STUDY": str(study), "STORE": str(tmp_path / "store")}
+    code, _, err = call(capsys, *(real.get(word, word) for word in words))
+    assert code == 2
+    assert err.startswith("mirrorax: error: ")
+    assert len(err.splitlines()) == 1
+
+
+def test_a_store_that_is_held_is_exit_code_2_with_the_holder(study, tmp_path, capsys):
+    with Store(tmp_path / "store"):
+        code, _, err = call(capsys, "run", study, "--store", tmp_path / "store")
+    assert code == 2
+    assert f"is held by process {os.getpid()}" in err
+
+
+def test_a_full_disk_is_exit_code_1_with_a_clear_line(study, tmp_path, capsys, monkeypatch):
+    from mirrorax.store import files
+
+    original = files.write
+
+    def full(root, kind, name, data, fault=files.no_fault):
+        def fails(point):
+            if kind == "shards" and point == "temp-half-written":
+                raise OSError(28, "No space left on device")
+
+        return original(root, kind, name, data, fails)
+
+    monkeypatch.setattr(files, "write", full)
+    code, _, err = call(capsys, "run", study, "--store", tmp_path / "store", "--quiet")
+    assert code == 1
+    assert "no space left on the device; make room and run the same command again" in err
+    assert "Traceback" not in err
+    assert names.listed(tmp_path / "store", "shards") == []
+    monkeypatch.setattr(files, "write", original)
+    code, out, _ = call(capsys, "run", study, "--store", tmp_path / "store", "--quiet")
+    assert (code, out) == (0, "32 of 32 runs done, 0 failed\n")
+
+
+def test_measure_works_in_a_child_and_writes_nothing(study, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("STANDIN_SECONDS", "0.4")
+    code, out, _ = call(capsys, "plan", study, "--store", tmp_path / "store", "--measure")
+    assert code == 0
+    assert "(from measured just now)" in out
+    assert not (tmp_path / "store").exists()
+
+
+QUIET = r"""
+import json, sys
+from mirrorax.cli import main
+try:
+    code = main(json.loads(sys.argv[1]))
+except SystemExit as stopped:
+    code = stopped.code
+heavy = [name for name in ("jax", "jaxlib", "gymnax", "ray", "matplotlib") if name in sys.modules]
+print(json.dumps([code, heavy]), file=sys.stderr)
+"""
+
+
+def test_plan_status_verify_export_and_help_import_no_jax(study, tmp_path, capsys):
+    store = str(tmp_path / "store")
+    call(capsys, "run", study, "--store", store, "--quiet")
+    for words in (
+        ["sweep", "plan", str(study), "--store", store],
+        ["sweep", "plan", str(study), "--store", store, "--measure"],  # all done: nothing to time
+        ["sweep", "status", "--store", store],
+        ["sweep", "verify", "--store", store],
+        ["sweep", "export", "--store", store, "--to", str(tmp_path / "x.csv")],
+        ["sweep", "--help"],
+        ["sweep", "run", "--help"],
+        ["--help"],
+    ):
+        done = subprocess.run(
+            [sys.executable, "-c", QUIET, json.dumps(words)], capture_output=True, text=True
+        )
+        assert json.loads(done.stderr.splitlines()[-1]) == [0, []], words
+
+
+def test_status_shows_a_running_sweep_and_watch_ends_with_ctrl_c(study, tmp_path, capsys):
+    store = tmp_path / "store"
+    drive = Path(standin.__file__).parent / "drive.py"
+    running = subprocess.Popen(
+        [sys.executable, str(drive), str(study), str(store), "--engine", "local", "--lanes", "8"],
+        env={**os.environ, "STANDIN_SECONDS": "300", "STANDIN_SEGMENTS": "3000"},
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+        deadline = time.monotonic() + 60
+        out = ""
+        while "running on 2 workers" not in out or "16 running" not in out:
+            assert time.monotonic() < deadline, out
+            time.sleep(0.2)
+            if (store / "live.json").exists():
+                _, out, _ = call(capsys, "status", "--store", store)
+        terminal, theirs = pty.openpty()
+        command = "import sys; from mirrorax.cli import main; sys.exit(main(sys.argv[1:]))"
+        watch = subprocess.Popen(
+            [sys.executable, "-c", command, "sweep", "status", "--store", str(store), "--watch"],
+            env={**os.environ, "TERM": "xterm", "COLUMNS": "120"},
+            stdout=theirs,
+            stderr=subprocess.PIPE,
+        )
+        seen = b""
+        while seen.count(b"running on 2 workers") < 2:  # drawn, and drawn again
+            assert time.monotonic() < deadline
+            seen += os.read(terminal, 65536)
+        watch.send_signal(signal.SIGINT)
+        _, err = watch.communicate(timeout=10)
+        assert watch.returncode == 130
+        assert b"Traceback" not in err
+        os.close(terminal)
+        os.close(theirs)
+    finally:
+        running.send_signal(signal.SIGTERM)
+        assert running.wait(timeout=30) == 143
