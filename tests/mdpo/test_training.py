@@ -1,0 +1,242 @@
+"""What a person does: `mirrorax.train`, `mirrorax train`, `mirrorax play`."""
+
+import json
+import tomllib
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from mirrorax.cli import main
+from mirrorax.envs.adapter import Environment, Step
+from mirrorax.errors import UserError
+from mirrorax.mdpo.config import FIELDS, PRESETS, make_settings
+from mirrorax.training import mean_interval, train
+
+TINY = {
+    "num_envs": 4,
+    "env_steps_per_update": 16,
+    "batch_size": 16,
+    "buffer_size": 160,
+    "hidden": (8,),
+    "eval_episodes": 3,
+}
+ARGUMENTS = [
+    text
+    for name, value in TINY.items()
+    for text in (f"--{name.replace('_', '-')}", "8" if name == "hidden" else str(value))
+]
+CLI = ["train", "--env", "Catch-bsuite", "--steps", "320", "--lanes", "4", *ARGUMENTS]
+
+
+@dataclass(frozen=True)
+class Corridor(Environment):
+    """The example of the documentation: walk right to the end."""
+
+    length: int = 6
+    name = "Corridor"
+    num_actions, return_bounds, max_steps = 2, (0.0, 1.0), 30
+    reset_words = step_words = 0
+    memory_size, memory_dtype = 1, "uint8"
+
+    @property
+    def observation_size(self):
+        return self.length
+
+    def reset(self, noise):
+        return {"place": jnp.int32(0), "time": jnp.int32(0)}
+
+    def step(self, state, action, noise):
+        place = jnp.maximum(state["place"] + 2 * action - 1, 0)
+        time = state["time"] + 1
+        reached = place == self.length - 1
+        state = {"place": place, "time": time}
+        return Step(state, reached.astype(jnp.float32), reached, time >= self.max_steps)
+
+    def remember(self, state):
+        return state["place"][None].astype(jnp.uint8)
+
+    def observe(self, memory):
+        return (jnp.arange(self.length) == memory[0]).astype(jnp.float32)
+
+
+def test_presets_are_what_the_documentation_says():
+    default, paper = (make_settings(name, environment="CartPole") for name in PRESETS)
+    assert (default.updates, default.initialization) == (3906, "orthogonal")
+    assert (paper.updates, paper.steps_per_update, paper.initialization) == (244, 4096, "uniform")
+    # The paper's table of fixed hyperparameters, in both.
+    table = {
+        "num_envs": 16,
+        "max_grad_norm": 1.0,
+        "buffer_size": 100_000,
+        "env_steps_per_update": 256,
+        "batch_size": 512,
+        "critic_epochs": 1,
+        "actor_epochs": 2,
+        "tau": 0.95,
+        "steps": 1_000_000,
+    }
+    for settings in (default, paper):
+        assert {name: getattr(settings, name) for name in table} == table
+    assert {FIELDS[name] for name in table} == {"static"}
+    traced = {"alpha", "lam", "w", "seed", "actor_lr", "critic_lr", "gamma", "reward_scale"}
+    assert {name for name, kind in FIELDS.items() if kind == "traced"} == traced
+
+
+def test_an_environment_of_ones_own_is_learned():
+    fields = {**TINY, "buffer_size": 2000, "batch_size": 64}
+    result = train(Corridor(), alpha=0.01, lam=0.1, seeds=2, steps=16 * 400, lanes=2, **fields)
+    assert result.normalized.shape == (2,)
+    assert (result.greedy_normalized == 1).all()
+    assert result.settings.environment.endswith(":Corridor")
+    more = result.more(steps=16 * 10)
+    assert more.settings.updates == 410
+    assert more.sessions[0].k == 410
+
+
+def test_temperatures_and_seeds_span_a_grid_of_independent_runs():
+    request = {"env": "Catch", "steps": 320, "lanes": 4, **TINY}
+    grid = train(alpha=[0.01, 0.5], lam=np.array([0.1, 2.0]), seeds=[3, 8], **request)
+    assert [(r.alpha, r.lam, r.seed) for r in grid.runs] == [
+        (a, l, s) for a in (0.01, 0.5) for l in (0.1, 2.0) for s in (3, 8)
+    ]
+    assert grid.returns.shape == grid.greedy_returns.shape == (8, 3)
+    alone = train(alpha=0.5, lam=0.1, seeds=[8], **request)
+    np.testing.assert_array_equal(alone.policies[0], grid.policies[5])
+    np.testing.assert_array_equal(alone.returns[0], grid.returns[5])
+    assert len({p.tobytes() for p in grid.policies}) == 8
+
+
+@pytest.mark.parametrize(
+    ("fields", "start"),
+    [
+        ({"env": "Nowhere"}, "environment: "),
+        ({"env": "Catch", "potential": "entropi"}, "potential: "),
+        ({"env": "Catch", "alpha": -1}, "alpha: "),
+        ({"env": "Catch", "alpha": []}, "alpha: "),
+        ({"env": "Catch", "seeds": 0}, "seeds: "),
+        ({"env": "Catch", "seeds": [1, 1]}, "seeds: "),
+        ({"env": "Catch", "batch_size": 200_000}, "batch_size: "),
+        ({"env": "Catch", "steps": 10}, "steps: "),
+        ({"env": "Catch", "num_envs": 7}, "env_steps_per_update: "),
+        ({"env": "Catch", "typo": 7}, "typo: "),
+        ({"env": "Catch", "preset": "papper"}, "preset: "),
+        ({"env": "Catch", "lanes": 0}, "lanes: "),
+    ],
+)
+def test_mistakes_are_one_line_naming_the_field(fields, start):
+    with pytest.raises(UserError) as caught:
+        train(**fields)
+    assert str(caught.value).startswith(start)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_interval_of_a_mean_holds_it_and_shrinks_with_seeds():
+    rng = np.random.default_rng(0)
+    few, many = rng.normal(0.5, 0.1, 5), rng.normal(0.5, 0.1, 500)
+    for values in (few, many):
+        low, high = mean_interval(values)
+        assert low <= values.mean() <= high
+    assert np.diff(mean_interval(many))[0] < np.diff(mean_interval(few))[0]
+    assert mean_interval(np.array([0.3, 0.3])) == pytest.approx((0.3, 0.3))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The folder of a small training run."""
+    out = tmp_path_factory.mktemp("out") / "run"
+    assert main([*CLI, "--seeds", "2", "--alpha", "0.05", "--quiet", "--out", str(out)]) == 0
+    return out
+
+
+def test_train_writes_a_folder_that_gives_the_same_run_again(folder, capsys):
+    names = {path.name for path in folder.iterdir()}
+    assert names == {"results.json", "config.toml", "policies.npz", "learning_curve.png"}
+    stored = json.loads((folder / "results.json").read_text())
+    config = tomllib.loads((folder / "config.toml").read_text())
+    assert config["env"] == "Catch"
+    assert main(["train", "--config", str(folder / "config.toml"), "--lanes", "4", "--json"]) == 0
+    captured = capsys.readouterr()
+    again = json.loads(captured.out)
+    assert captured.err == ""
+    expected = {"returns", "greedy_returns", "normalized", "mean", "interval", "diverged"}
+    assert expected | {"settings"} <= set(again)
+    for name in expected:
+        assert again[name] == stored[name]
+    assert again["normalized"] == [np.mean(r) / 2 + 0.5 for r in again["returns"]]
+    # A flag wins over the file.
+    flags = ["--config", str(folder / "config.toml"), "--seeds", "9", "--lanes", "4", "--json"]
+    assert main(["train", *flags]) == 0
+    other = json.loads(capsys.readouterr().out)
+    assert [run["seed"] for run in other["runs"]] == list(range(9))
+
+
+def test_train_shows_a_table(capsys):
+    assert main([*CLI, "--seeds", "4,2", "--quiet"]) == 0
+    shown = capsys.readouterr().out
+    for word in ("MDPO(entropy, kl) on Catch", "normalised", "greedy", "bootstrap interval"):
+        assert word in shown
+
+
+def test_play_evaluates_and_records(folder, tmp_path, capsys):
+    gif = tmp_path / "catch.gif"
+    arguments = [str(folder), "--episodes", "5", "--gif", str(gif), "--run", "1", "--json"]
+    assert main(["play", *arguments]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert np.shape(found["returns"]) == np.shape(found["greedy_returns"]) == (2, 5)
+    assert gif.read_bytes().startswith(b"GIF8")
+    assert found["frames"] == 10
+    assert main(["play", str(folder)]) == 0
+    assert "normalised" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "start"),
+    [
+        (["train"], "env: "),
+        (["train", "--env", "Cach"], "environment: "),
+        (["train", "--env", "Catch", "--drift", "k1"], "drift: "),
+        (["train", "--env", "Catch", "--lam", "-1"], "lam: "),
+        (["train", "--env", "Catch", "--lam", "one"], "lam: "),
+        (["train", "--env", "Catch", "--seeds", "0"], "seeds: "),
+        (["train", "--env", "Catch", "--seeds", "many"], "seeds: "),
+        (["train", "--env", "Catch", "--hidden", "64,x"], "hidden"),
+        (["train", "--env", "Catch", "--batch-size", "1000000"], "batch_size: "),
+        (["train", "--env", "Catch", "--config", "no-such-file.toml"], "config: "),
+        (["play", "no-such-folder"], "folder: "),
+    ],
+)
+def test_commands_refuse_mistakes_with_one_line(arguments, start, capsys):
+    assert main(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith(f"mirrorax: error: {start}")
+    assert captured.err.count("\n") == 1
+
+
+def test_a_wrong_config_file_is_refused(tmp_path, capsys):
+    wrong = tmp_path / "wrong.toml"
+    for text, word in (("env = ", "TOML"), ('env = "Catch"\ntempo = 3\n', "tempo")):
+        wrong.write_text(text)
+        assert main(["train", "--config", str(wrong)]) == 2
+        assert word in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["CartPole", "Acrobot", "DeepSea(5)", "Catch(6x4)"])
+def test_every_suite_environment_can_be_drawn(name):
+    from mirrorax.envs.adapter import make
+    from mirrorax.envs.render import draw
+
+    env = make(name)
+    state = env.reset(jnp.zeros(env.reset_words, jnp.uint32))
+    image = np.asarray(draw(env, np.asarray(env.remember(state))))
+    assert image.ndim == 3
+    assert len(np.unique(image.reshape(-1, 3), axis=0)) > 2
+
+
+def test_an_environment_without_a_drawing_says_so():
+    from mirrorax.envs.render import draw
+
+    with pytest.raises(UserError, match="cannot be drawn"):
+        draw(Corridor(), np.zeros(1))

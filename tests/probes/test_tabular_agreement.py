@@ -1,0 +1,85 @@
+"""The trainer against the exact solver, on boards small enough for both."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from mirrorax import tabular
+from mirrorax.mdpo.config import make_settings
+from mirrorax.mdpo.session import Session
+from mirrorax.regularizers import potential
+
+GAMMA = 0.9
+ALPHA = 0.2
+
+BOARDS = {
+    "Catch(5x3)": lambda: tabular.catch(5, 3, gamma=GAMMA),
+    "DeepSea(4)": lambda: tabular.deepsea(4, gamma=GAMMA),
+}
+
+
+def run(name, updates, columns, **fields):
+    settings = make_settings(
+        environment=name,
+        steps=updates * 64,
+        env_steps_per_update=64,
+        batch_size=128,
+        buffer_size=6400,
+        hidden=(48,),
+        tau=0.8,
+        **fields,
+    )
+    columns = {"gamma": [GAMMA], "alpha": [ALPHA], **columns}
+    session = Session(settings, np.array([[1, 2]], np.uint32), columns, lanes=1)
+    session.run()
+    return session
+
+
+def softmax(logits):
+    p = np.exp(np.asarray(logits, float) - np.asarray(logits, float).max(-1, keepdims=True))
+    return p / p.sum(-1, keepdims=True)
+
+
+def visited(mdp, policy):
+    """Weights of the states a policy comes through, without discount."""
+    weight, now = np.zeros(mdp.num_states), mdp.initial * mdp.alive
+    while now.sum() > 1e-12:
+        weight += now
+        now = np.einsum("s,sa,sat->t", now, policy, mdp.transitions) * mdp.alive
+    return weight / weight.sum()
+
+
+@pytest.mark.parametrize(
+    ("name", "reading"), [("Catch(5x3)", "sac"), ("DeepSea(4)", "sac"), ("DeepSea(4)", "paper")]
+)
+def test_with_a_fixed_policy_the_critics_reach_its_exact_values(name, reading):
+    """Root mean square error over the visited states and actions at most 0.03."""
+    mdp = BOARDS[name]()
+    rates = {"actor_lr": [1e-30], "critic_lr": [0.005]}
+    session = run(name, 1500, rates, critic_target=reading)
+    seen = jnp.asarray(mdp.observations, jnp.float32).T
+    policy = softmax(session.program.actor(session._state.learner.actor[0], seen).T)
+    exact = tabular.evaluate(mdp, policy, "entropy", ALPHA)
+    expected = exact.q_sac if reading == "sac" else exact.q
+    weight = visited(mdp, policy)[:, None] * policy
+    for critic in session._state.learner.critics[0]:
+        found = np.asarray(session.program.critic(critic, seen).T, float)
+        assert np.sqrt((weight * (found - expected) ** 2).sum()) < 0.03
+
+
+@pytest.mark.parametrize(
+    ("name", "h", "d"),
+    [("Catch(5x3)", "entropy", "kl"), ("DeepSea(4)", "lp(2)", "bregman(lp(2))")],
+)
+def test_training_approaches_the_exact_regularised_optimum(name, h, d):
+    """The regularised value of the learned policy is within 3% of the range of returns."""
+    mdp = BOARDS[name]()
+    columns = {"lam": [0.5], "actor_lr": [0.01], "critic_lr": [0.01]}
+    session = run(name, 2500, columns, potential=h, drift=d)
+    seen = jnp.asarray(mdp.observations, jnp.float32).T
+    policy = softmax(session.program.actor(session._state.learner.actor[0], seen).T)
+    found = mdp.initial @ tabular.evaluate(mdp, policy, h, ALPHA).v
+    best = mdp.initial @ tabular.optimum(mdp, potential(h), ALPHA).v
+    low, high = session.program.env.return_bounds
+    assert found <= best + 1e-6
+    assert best - found < 0.03 * (high - low)
