@@ -1,0 +1,124 @@
+"""The same proofs with the real trainer, on runs that are as small as they can be."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from harness import HERE, long_form, wait_for, workers_of
+
+from mirrorax.store import names
+from mirrorax.store.exporting import export
+from mirrorax.store.reading import load
+
+STUDY = """
+environments = ["Catch"]
+pairs = [["entropy", "kl"]]
+alpha = [0.0, 0.1]
+lam = [0.1, 10.0]
+seeds = 3
+steps = 40960
+num_envs = 4
+env_steps_per_update = 32
+batch_size = 16
+buffer_size = 512
+hidden = [8]
+eval_episodes = 2
+"""
+COMMAND = "import sys; from mirrorax.cli import main; sys.exit(main(sys.argv[1:]))"
+
+
+def sweep(*words):
+    return subprocess.Popen(
+        [sys.executable, "-c", COMMAND, "sweep", *map(str, words)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finished(*words):
+    process = sweep(*words)
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    return out
+
+
+def exported(store, folder):
+    target = folder / f"{store.name}.csv"
+    export(store, target, provenance=False)
+    return target.read_bytes()
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    path = tmp_path_factory.mktemp("trainer") / "study.toml"
+    path.write_text(STUDY)
+    return path
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(study):
+    """One worker, nothing happens to it."""
+    store = study.parent / "uninterrupted"
+    out = finished("run", study, "--store", store, "--lanes", 4, "--workers", 1, "--quiet")
+    assert out == "12 of 12 runs done, 0 failed\n"
+    return store
+
+
+def test_killed_worker_and_driver_change_no_bit(study, uninterrupted, tmp_path):
+    store = tmp_path / "store"
+    process = sweep("run", study, "--store", store, "--lanes", 4, "--workers", 2, "--quiet")
+    assert wait_for(lambda: names.listed(store, "shards") if store.exists() else None, 120)
+    for worker in workers_of(process.pid)[:1]:
+        os.kill(worker, signal.SIGKILL)
+    process.kill()
+    process.communicate(timeout=30)
+    assert wait_for(lambda: not workers_of(process.pid))
+    done = len(load(store))
+    out = finished("run", study, "--store", store, "--quiet")  # the width is the store's
+    assert out == "12 of 12 runs done, 0 failed\n"
+    assert 4 <= done <= 12
+    assert exported(store, tmp_path) == exported(uninterrupted, tmp_path)
+
+
+def test_what_a_run_leaves_behind(study, uninterrupted):
+    table = load(uninterrupted)
+    assert set(table["status"].to_pylist()) == {"done"}
+    assert {len(returns) for returns in table["returns"].to_pylist()} == {2}
+    for returns in table["returns"].to_pylist():
+        assert all(abs(value) == 1.0 for value in returns)  # Catch: caught or missed
+    for name in ("jax_version", "gymnax_version", "numpy_version", "device", "host"):
+        assert None not in table[name].to_pylist()
+    assert set(table["lanes"].to_pylist()) == {4}
+    other = finished("plan", study, "--store", uninterrupted)
+    assert "finished runs in the store" in other
+
+
+def test_measure_times_the_real_trainer(study, tmp_path):
+    out = finished("plan", study, "--store", tmp_path / "store", "--lanes", 4, "--measure")
+    assert "(from measured just now)" in out
+    assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.skipif(not long_form(), reason="long form only")
+def test_ray_and_local_agree_to_the_last_bit(study, uninterrupted, tmp_path):
+    pytest.importorskip("ray")
+    store = tmp_path / "store"
+    path = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [
+            *(sys.executable, str(HERE / "ray_cluster.py"), str(study), str(store)),
+            *("mirrorax.mdpo.chunk:run_chunk", "4"),
+        ],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=400,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert (told["done"], told["failed"]) == (12, 0)
+    assert exported(store, tmp_path) == exported(uninterrupted, tmp_path)
