@@ -1,0 +1,258 @@
+"""How fast the trainer is, as ratios measured in one run on one machine.
+
+    python benchmarks/train_speed.py                 # everything below, about four minutes
+    python benchmarks/train_speed.py --only CartPole --seconds 2
+
+1. Core-seconds of a run of 10^6 steps against the SGEMM floor: the floating-point operations of the
+   algorithm's matrix products over the single-core rate of such products, measured here.
+2. The same program with every lane batched (plain `vmap`), beside it.
+3. Both presets; where the time goes; the paper's whole study in core-hours.
+4. Compile time, load time from the persistent cache, memory of a lane, two workers against one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+ONE_THREAD = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+os.environ["XLA_FLAGS"] = ONE_THREAD
+
+import jax  # noqa: E402
+import jax.numpy as jnp  # noqa: E402
+import numpy as np  # noqa: E402
+
+from mirrorax.mdpo import replay  # noqa: E402
+from mirrorax.mdpo.config import make_settings  # noqa: E402
+from mirrorax.mdpo.evaluate import evaluate  # noqa: E402
+from mirrorax.mdpo.program import default_lanes  # noqa: E402
+from mirrorax.mdpo.session import Session  # noqa: E402
+
+SUITE = ("CartPole", "Acrobot", "Catch", "DeepSea")
+#: environments of the paper's study: configurations of 4,205 runs each, 120 in all
+STUDY = {"CartPole": 37, "Acrobot": 27, "Catch": 27, "DeepSea": 27}
+SCALED_CATCH = ("Catch(20x10)", "Catch(30x15)")
+RUNS_PER_CONFIGURATION = 4205
+
+
+def products(program) -> tuple[float, float]:
+    """Return the FLOPs of the matrix products of one environment step and of one update."""
+    sizes = program.actor.sizes
+    pairs = list(itertools.pairwise(sizes))
+    forward = sum(2 * m * n for m, n in pairs)
+    # Backwards: a weight gradient in every layer, an input gradient in all but the first.
+    backward = forward + sum(2 * m * n for m, n in pairs[1:])
+    s = program.settings
+    critics = program.num_critics
+    per_sample = s.actor_epochs * (forward + backward)  # the first gives the old policy too
+    per_sample += critics * forward  # Q for the actor, used again by the critics' gradient
+    per_sample += forward + critics * forward  # the target: policy and target critics
+    per_sample += critics * (s.critic_epochs * backward + (s.critic_epochs - 1) * forward)
+    return float(forward), float(per_sample * s.batch_size)
+
+
+def sgemm_rate(seconds: float = 1.0) -> float:
+    """Return the best single-core rate of float32 products, in FLOP/s."""
+    best = 0.0
+    for shape in ((64, 64, 512), (512, 512, 512)):
+        a = jnp.ones(shape[:2]) * 0.01
+        b = jnp.ones(shape[1:])
+        chain = jax.jit(lambda a, b: jax.lax.fori_loop(0, 200, lambda _, x: a @ x, b))
+        chain(a, b).block_until_ready()
+        end = time.perf_counter() + seconds
+        while time.perf_counter() < end:
+            start = time.perf_counter()
+            chain(a, b).block_until_ready()
+            best = max(best, 200 * 2 * np.prod(shape) / (time.perf_counter() - start))
+    return best
+
+
+def make_session(name: str, preset: str, lanes: int, layout: str) -> Session:
+    settings = make_settings(preset, environment=name)
+    keys = np.random.default_rng(0).integers(0, 2**32, (lanes, 2), dtype=np.uint32)
+    return Session(settings, keys, {}, lanes=lanes, layout=layout)
+
+
+def core_seconds(session: Session, seconds: float) -> float:
+    """Return core-seconds of one update of one lane: the best of several measurements."""
+    session.advance(2)
+    start = time.process_time()
+    session.advance(2)
+    count = max(1, int(seconds / 5 / max((time.process_time() - start) / 2, 1e-6)))
+    best = float("inf")
+    for _ in range(5):
+        start = time.process_time()
+        session.advance(count)
+        best = min(best, (time.process_time() - start) / count)
+    return best / session.lanes
+
+
+def measure(name: str, preset: str, seconds: float, rate: float, with_vmap: bool) -> dict:
+    session = make_session(name, preset, default_lanes(), "map")
+    spent = core_seconds(session, seconds)
+    # Without a lane to update only rollout, replay and random numbers are left.
+    session.runs = 0
+    rollout = core_seconds(session, seconds / 3)
+    step, update = products(session.program)
+    settings = session.settings
+    floor = (step * settings.steps_per_update + update) / rate
+    runs = settings.updates
+    row = {
+        "environment": name,
+        "preset": preset,
+        "core_seconds": spent * runs,
+        "floor": floor * runs,
+        "ratio": spent / floor,
+        "rollout": rollout * runs,
+        "update": (spent - rollout) * runs,
+        "update_floor": update / rate * runs,
+    }
+    if with_vmap:
+        del session
+        row["vmap"] = core_seconds(make_session(name, preset, default_lanes(), "vmap"), seconds)
+        row["vmap"] *= runs
+    return row
+
+
+def show(rows: list[dict]) -> None:
+    head = "{:14} {:8} {:>8} {:>7} {:>7} {:>9} {:>9} {:>9} {:>8}"
+    line = "{:14} {:8} {:8.2f} {:7.2f} {:7.2f} {:9.2f} {:9.2f} {:9.2f} {:>8}"
+    print(head.format("core-seconds", "", "run", "floor", "ratio", "rollout", "update", "", "vmap"))
+    for r in rows:
+        vmap = f"{r['vmap']:.2f}" if "vmap" in r else ""
+        numbers = (r["core_seconds"], r["floor"], r["ratio"], r["rollout"], r["update"])
+        print(line.format(r["environment"], r["preset"], *numbers, r["update_floor"], vmap))
+    print("  (update: in all, then the floor of its products alone)")
+
+
+def study(rows: list[dict]) -> None:
+    for preset in ("default", "paper"):
+        found = {r["environment"]: r for r in rows if r["preset"] == preset}
+        if not set(STUDY) <= set(found):
+            continue
+        for what in ("core_seconds", "floor"):
+            total = sum(count * found[name][what] for name, count in STUDY.items())
+            # The two larger boards, where not measured, by their products.
+            for name in SCALED_CATCH:
+                if name in found:
+                    total += found[name][what]
+                else:
+                    larger, plain = (
+                        sum(products(make_session(n, preset, 1, "map").program))
+                        for n in (name, "Catch")
+                    )
+                    total += found["Catch"][what] * larger / plain
+            hours = total * RUNS_PER_CONFIGURATION / 3600
+            print(f"the paper's study (504,600 runs), {preset}, {what}: {hours:,.0f} core-hours")
+
+
+def compile_time(name: str) -> None:
+    """Time the first segment and evaluation of a fresh process, without and with a cache."""
+    with tempfile.TemporaryDirectory() as folder:
+        for label in ("compiled", "from the cache"):
+            env = {**os.environ, "MIRRORAX_COMPILE_CACHE": folder, "XLA_FLAGS": ""}
+            command = [sys.executable, __file__, "--child-compile", name]
+            done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+            print(f"{name}: training and evaluation {label}: {done.stdout.strip()} s")
+
+
+def child_compile(name: str) -> None:
+    from mirrorax.mdpo.compilation import enable_cache
+
+    enable_cache()
+    session = make_session(name, "default", default_lanes(), "map")
+    start = time.perf_counter()
+    session.advance(0)
+    evaluate.lower(
+        session.program, 10, session._state.learner.actor, session._keys, session._values.gamma
+    ).compile()
+    print(f"{time.perf_counter() - start:.2f}")
+
+
+def memory() -> None:
+    for name in SUITE:
+        session = make_session(name, "default", 1, "map")
+        env, settings = session.program.env, session.settings
+        rows = settings.replay_slots * settings.num_envs
+        size = rows * replay.width(env) * np.dtype(env.memory_dtype).itemsize
+        rest = sum(leaf.nbytes for leaf in jax.tree.leaves(session._state)) - size
+        print(f"{name}: replay of a lane {size / 1e6:.2f} MB, all else {rest / 1e6:.2f} MB")
+
+
+def workers(name: str, seconds: float) -> None:
+    """Compare updates per second of one pinned worker and of two."""
+    rates = {}
+    for count in (1, 2, 1, 2):
+        start_at = time.time() + 25
+        command = [sys.executable, __file__, "--child-worker", name, str(start_at), str(seconds)]
+        children = [
+            subprocess.Popen([*command, str(core)], stdout=subprocess.PIPE, text=True)
+            for core in range(count)
+        ]
+        found = sum(float(child.communicate()[0]) for child in children)
+        rates[count] = max(rates.get(count, 0.0), found)
+    print(f"{name}: two workers on two cores: {rates[2] / rates[1]:.2f} times one")
+
+
+def child_worker(name: str, start_at: float, seconds: float, core: int) -> None:
+    os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[core]})
+    session = make_session(name, "default", default_lanes(), "map")
+    session.advance(3)
+    time.sleep(max(0.0, start_at - time.time()))
+    start, done = time.perf_counter(), 0
+    while time.perf_counter() - start < seconds:
+        session.advance(10)
+        done += 10
+    print(done / (time.perf_counter() - start))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", nargs="*", default=SUITE)
+    parser.add_argument("--presets", nargs="*", default=("default", "paper"))
+    parser.add_argument("--seconds", type=float, default=5.0, help="of each measurement")
+    parser.add_argument("--skip", nargs="*", default=(), help="vmap compile memory workers")
+    parser.add_argument("--json", metavar="FILE")
+    parser.add_argument("--child-compile", help=argparse.SUPPRESS)
+    parser.add_argument("--child-worker", nargs=4, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.child_compile:
+        return child_compile(args.child_compile)
+    if args.child_worker:
+        name, start_at, seconds, core = args.child_worker
+        return child_worker(name, float(start_at), float(seconds), int(core))
+    rate = sgemm_rate()
+    print(
+        f"SGEMM on one core: {rate / 1e9:.1f} GFLOP/s; {default_lanes()} lanes; "
+        f"jax {jax.__version__}"
+    )
+    rows = []
+    for preset in args.presets:
+        for name in args.only:
+            rows.append(measure(name, preset, args.seconds, rate, "vmap" not in args.skip))
+            again = sgemm_rate(0.3)
+            rows[-1]["sgemm_after"] = again
+            print(".", end="", flush=True)
+    print()
+    show(rows)
+    study(rows)
+    if "compile" not in args.skip:
+        compile_time(args.only[0])
+    if "memory" not in args.skip:
+        memory()
+    if "workers" not in args.skip:
+        workers(args.only[0], 10.0)
+    if args.json:
+        with open(args.json, "w") as file:
+            json.dump({"sgemm": rate, "rows": rows}, file, indent=1)
+    return None
+
+
+if __name__ == "__main__":
+    main()
