@@ -8,8 +8,10 @@ import hypothesis
 import jaxtyping
 import pytest
 
-# Shapes and types of the mathematics are checked at run time, while the tests run.
-_CHECKED = ["mirrorax.simplex", "mirrorax.convex", "mirrorax.regularizers", "mirrorax.tabular"]
+# Shapes and types of the mathematics are checked at run time, while the tests run. (Not those of
+# tabular.mdp, which checks its input itself, with better messages.)
+_CHECKED = ["mirrorax.simplex", "mirrorax.convex", "mirrorax.regularizers"]
+_CHECKED += [f"mirrorax.tabular.{room}" for room in ("evaluation", "mirror", "pmd", "roots")]
 jaxtyping.install_import_hook(_CHECKED, "typecheck.check")
 
 import jax  # noqa: E402

@@ -43,7 +43,7 @@ def _derivatives(function: Callable[..., jax.Array]) -> tuple[Any, Any]:
 
 def minimize_on_simplex(
     function: Callable[..., jax.Array],
-    parameters: tuple[Float64[np.ndarray, "rows *rest"], ...],
+    parameters: tuple[Float64[np.ndarray, "rows ..."], ...],
     shape: tuple[int, int],
 ) -> Float64[np.ndarray, "rows actions"]:
     """Return, for each row, the p on the simplex that minimises `function(p, *parameters[row])`.
@@ -91,7 +91,10 @@ def _newton(
         matrix[:, :-1, -1] = matrix[:, -1, :-1] = p
         slope = gradient * p - t[:, None]
         right = np.concatenate([-slope, 1 - p.sum(-1, keepdims=True)], axis=-1)
-        relative = np.linalg.solve(matrix, right[..., None])[:, :-1, 0]
+        try:
+            relative = np.linalg.solve(matrix, right[..., None])[:, :-1, 0]
+        except np.linalg.LinAlgError:  # a direction without curvature or barrier: not convex
+            return p, np.zeros(len(p), bool)
         decrement = -(slope * relative).sum(-1)
         done = decrement <= 1e-3 * t
         if done.all():

@@ -229,7 +229,9 @@ class NegativeTsallis(Potential):
         return _tsallis_terms(self.m, p, exact_log(p)).sum(-1)
 
     def _grad(self, p: Any) -> Any:
-        return 1 + self.m * power_minus_one_over(self.m - 1, floored_log(p))
+        # For m > 1 the slope at p = 0 is finite, -1 / (m - 1), and needs no convention.
+        log = exact_log if self.m > 1 else floored_log
+        return 1 + self.m * power_minus_one_over(self.m - 1, log(p))
 
     def _value_from_log(self, logp: Any) -> Any:
         return _tsallis_terms(self.m, namespace(logp).exp(logp), logp).sum(-1)

@@ -114,7 +114,7 @@ class MDP:
         return np.where(self.terminal, 0.0, 1.0)
 
     @cached_property
-    def matrix(self) -> Float64[np.ndarray, "*batch states*actions states"]:
+    def matrix(self) -> Float64[np.ndarray, "*batch pairs states"]:
         """The transitions as one matrix per MDP, for products with values."""
         states, actions = self.num_states, self.num_actions
         return self.transitions.reshape(*self.batch, states * actions, states)

@@ -304,7 +304,7 @@ def objective(
     alpha, lam = temperature("alpha", alpha), temperature("lam", lam)
     with np.errstate(invalid="ignore"):
         moved = np.where(lam > 0, lam * d.value(p, policy), 0)  # 0 * inf is 0: the drift is absent
-    return value + alpha * h.value(p) + moved
+    return np.asarray(value + alpha * h.value(p) + moved)
 
 
 def best_response(

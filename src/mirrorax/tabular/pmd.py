@@ -77,7 +77,7 @@ def promised_rate(
     same = own == h or (_is_entropy(own) and _is_entropy(h))
     if not same or isinstance(h, Max | Zero) or h.powers == () or not (alpha > 0).all():
         return None
-    return (lam + gamma * alpha) / (lam + alpha)
+    return np.asarray((lam + gamma * alpha) / (lam + alpha))
 
 
 def _is_entropy(h: Potential | None) -> bool:
@@ -96,7 +96,7 @@ def solve(
     lam: Temperature = 0.1,
     iterations: int = 50,
     *,
-    critic: Critic = "regularized",
+    critic: Critic | str = "regularized",
     policy: Any = None,
     noise: float = 0.0,
     seed: int | np.random.Generator = 0,

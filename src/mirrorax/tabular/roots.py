@@ -21,7 +21,19 @@ _TOLERANCE = 1e-13
 
 def psi(u: Any, powers: dict[float, Any]) -> Any:
     """Return the sum of b ln_e(p) at u = log p <= 0."""
-    return sum(b * (np.expm1(e * u) / e if e else u) for e, b in powers.items())
+    with np.errstate(over="ignore"):
+        return sum(_times(b, np.expm1(e * u) / e if e else u) for e, b in powers.items())
+
+
+def psi_slope(u: Any, powers: dict[float, Any]) -> Any:
+    """Return the derivative of psi in u, the sum of b p^e."""
+    with np.errstate(over="ignore"):
+        return sum(_times(b, np.exp(e * u)) for e, b in powers.items())
+
+
+def _times(b: Any, value: Any) -> Any:
+    """Multiply, where a term with b = 0 is absent even if its value overflows."""
+    return np.where(b > 0, b, 0) * np.where(b > 0, value, 0)
 
 
 def _single(y: Any, e: float, b: Any) -> Any:
@@ -45,10 +57,19 @@ def inverse(y: Any, powers: dict[float, Any], start: Any = None) -> Any:
     count = len(powers)
     low = np.max([_single(y, e, b) for e, b in powers.items()], axis=0)
     high = np.max([_single(y / count, e, b) for e, b in powers.items()], axis=0)
-    # Where all exponents are positive psi is bounded below, and p = 0 from there on.
+    # Where all exponents are positive psi is bounded below, and p = 0 from there on. Just above,
+    # the single terms give no bound: then sum (b / e) p^e = y - floor, of which one is 1/K.
     floor = -sum(np.where(b > 0, b / e if e > 0 else np.inf, 0) for e, b in powers.items())
     zero = (y <= floor) | ~np.isfinite(high)
-    low = np.where(np.isfinite(low), low, np.minimum(high, 0) - 800.0)
+    if not np.isfinite(np.where(zero, 0, low)).all():
+        above = np.where(zero | ~np.isfinite(floor), 1.0, y - floor) / count
+        with np.errstate(divide="ignore"):
+            bounds = [
+                np.where(b > 0, np.log(above * e / b) / e, np.inf)
+                for e, b in powers.items()
+                if e > 0
+            ]
+        low = np.where(np.isfinite(low), low, np.min(bounds, axis=0))
     low, high = np.where(zero, -1.0, low), np.where(zero, -1.0, np.minimum(high, 0))
     low = np.minimum(low, high)
     target = np.where(zero, psi(low, powers), y)
@@ -56,8 +77,7 @@ def inverse(y: Any, powers: dict[float, Any], start: Any = None) -> Any:
     for step in range(_NEWTON + _BISECT):
         error = psi(u, powers) - target
         low, high = np.where(error <= 0, u, low), np.where(error >= 0, u, high)
-        slope = sum(b * np.exp(e * u) for e, b in powers.items())
-        newton = u - error / np.maximum(slope, 1e-300)
+        newton = u - error / np.maximum(psi_slope(u, powers), 1e-300)
         inside = (newton >= low) & (newton <= high) if step < _NEWTON else np.zeros_like(zero)
         following = np.where(inside, newton, (low + high) / 2)
         moved = np.abs(following - u) / (1 + np.abs(u))
@@ -130,7 +150,7 @@ def _primal(
         moving, u = (p > 0) & (p != anchor), np.zeros_like(p)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         safe = np.where(moving, p, 1.0)
-        rate = np.where(moving, safe / sum(b * safe**e for e, b in powers.items()), 0.0)
+        rate = np.where(moving, safe / psi_slope(np.log(safe), powers), 0.0)
     return p, p.sum(-1), rate.sum(-1), u
 
 

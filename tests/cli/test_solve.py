@@ -1,0 +1,117 @@
+"""`mirrorax solve` as a person runs it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from mirrorax.cli import COMMANDS, main
+from mirrorax.tabular import deepsea, solve
+
+
+def test_the_table_and_the_picture(tmp_path, capsys):
+    picture = tmp_path / "gap.png"
+    code = main(
+        ["solve", "--mdp", "deepsea", "--size", "5", "--iterations", "12", "--plot", str(picture)]
+    )
+    assert code == 0
+    out = capsys.readouterr().out
+    assert "DeepSea 5: PMD(entropy, kl), alpha 0.01, lam 0.1" in out
+    trace = solve(deepsea(5), iterations=12)
+    assert f"{trace.gap[12]:.3e}" in out
+    assert f"theory promises at most {float(trace.promised_rate):.4f}" in out
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert list(tmp_path.iterdir()) == [picture]
+
+
+def test_json_is_the_whole_output(capsys):
+    arguments = ["--potential", "lp(2)", "--drift", "forward_kl", "--alpha", "0.2", "--lam", "0.5"]
+    assert main(["solve", "--size", "4", "--iterations", "7", *arguments, "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    trace = solve(deepsea(4), "lp(2)", "forward_kl", 0.2, 0.5, 7)
+    np.testing.assert_allclose(result["gap"], trace.gap)
+    assert result["promised_rate"] is None
+    assert result["potential"] == "lp(2)"
+
+
+@pytest.mark.parametrize("mdp", ["catch", "chain", "garnet"])
+@pytest.mark.parametrize("extra", [[], ["--critic", "unregularized"], ["--anneal-alpha"]])
+def test_every_mdp(mdp, extra, capsys):
+    assert main(["solve", "--mdp", mdp, "--iterations", "3", *extra]) == 0
+    assert "gap to optimum" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (["--alpha", "-1"], ["--alpha", "-1", ">= 0"]),
+        (["--lam", "nan"], ["--lam", "nan"]),
+        (["--gamma", "1"], ["--gamma", "1.0", "[0, 1)"]),
+        (["--iterations", "0"], ["--iterations", "0", ">= 1"]),
+        (["--potential", "entrpy"], ["--potential", "'entrpy'", "'entropy'"]),
+        (["--drift", "tsallis(2)"], ["--drift", "bregman(tsallis(2))"]),
+        (["--mdp", "chess"], ["--mdp", "chess", "deepsea"]),
+        (["--columns", "4"], ["--columns", "4", "deepsea", "--size"]),
+        (["--size", "1"], ["size", "1", ">= 2"]),
+        (["--size", "three"], ["--size", "three"]),
+        (["--size", "1000"], ["GB"]),
+        (["--plot", "gap.jpeg"], ["--plot", "gap.jpeg", ".png"]),
+        (["--plot", "no/such/folder/gap.png"], ["--plot", "no/such/folder"]),
+        (["--colour", "red"], ["--colour"]),
+        (["--mdp", "garnet", "--branching", "50"], ["branching", "50", "20"]),
+    ],
+)
+def test_a_mistake_gets_one_line_and_exit_code_two(arguments, parts, capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert main(["solve", *arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("mirrorax: error: ")
+    assert captured.err.count("\n") == 1
+    for part in parts:
+        assert part in captured.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_overview_lists_every_command(capsys):
+    assert main(["--help"]) == 0
+    out = capsys.readouterr().out
+    for command in COMMANDS:
+        assert f"  {command} " in out
+    assert main([]) == 2
+    assert main(["solv"]) == 2
+    assert "did you mean 'solve'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["--version"], ["solve", "--help"], ["solve", "--alpha", "-1"]]
+)
+def test_help_and_mistakes_import_nothing_heavy(arguments):
+    code = (
+        "import sys\nfrom mirrorax.cli import main\n"
+        "try:\n    main(sys.argv[1:])\nexcept SystemExit:\n    pass\n"
+        "heavy = {'jax', 'numpy', 'gymnax', 'matplotlib', 'scipy'} & set(sys.modules)\n"
+        "print('heavy:', sorted(heavy), file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True
+    )
+    assert "heavy: []" in done.stderr
+
+
+def test_the_installed_command_answers():
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "from mirrorax.cli import main; raise SystemExit(main(['--version']))",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.startswith("mirrorax ")

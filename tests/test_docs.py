@@ -1,0 +1,32 @@
+"""Every Python example in the README and in the docs runs, from top to bottom of its page."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_examples_run(page, tmp_path, monkeypatch):
+    import matplotlib
+
+    matplotlib.use("agg")
+    monkeypatch.chdir(tmp_path)
+    blocks = BLOCK.findall(page.read_text())
+    scope: dict = {"__name__": f"example_{page.stem}"}
+    for block in blocks:
+        # The examples are the project's own files, executed as a reader would type them.
+        exec(compile(block, str(page), "exec"), scope)
+    if page.name == "README.md":
+        assert blocks
+
+
+def test_the_readmes_example_is_short():
+    (block,) = BLOCK.findall((ROOT / "README.md").read_text())
+    assert len(block.splitlines()) <= 15
