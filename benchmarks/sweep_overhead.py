@@ -1,0 +1,75 @@
+"""Measure what the local engine adds to its chunks' own time.
+
+python benchmarks/sweep_overhead.py [SECONDS_PER_CHUNK] [CHUNKS]
+
+The overhead is the wall time of a whole sweep (start of the driver's work to the last commit,
+workers' start included) over the sum of the chunks' compute divided by the number of workers. The
+chunks stand in for the trainer: each waits its time in a hundred segments.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+
+from mirrorax.spec.study import parse
+from mirrorax.store.reading import load
+from mirrorax.sweep.driver import sweep
+from mirrorax.sweep.engines.local import LocalEngine
+
+WORKERS = 2
+
+
+def waiting(settings, columns, keys, *, lanes=None, on_segment=None):
+    start = time.perf_counter()
+    for segment in range(100):
+        time.sleep(float(os.environ["CHUNK_SECONDS"]) / 100)
+        if on_segment is not None:
+            on_segment(SimpleNamespace(fraction=(segment + 1) / 100))
+    returns = np.zeros((len(keys), settings.eval_episodes))
+    return SimpleNamespace(
+        returns=returns,
+        greedy_returns=returns,
+        diverged_at=np.full(len(keys), -1),
+        wall_seconds=time.perf_counter() - start,
+        lanes=lanes,
+        device="standin",
+        curves={},
+    )
+
+
+def main() -> None:
+    seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 30.0
+    chunks = int(sys.argv[2]) if len(sys.argv) > 2 else 6
+    os.environ["CHUNK_SECONDS"] = str(seconds)
+    os.environ["PYTHONPATH"] = str(Path(__file__).parent)
+    study = parse(
+        'environments = ["CartPole"]\npairs = [["entropy", "kl"]]\n'
+        f"alpha = 0.1\nlam = 0.1\nseeds = {32 * chunks}\n"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        store = Path(folder) / "store"
+        start = time.perf_counter()
+        sweep(
+            study,
+            store,
+            lambda logs: LocalEngine(logs=logs, workers=WORKERS, function="sweep_overhead:waiting"),
+            lanes=32,
+        )
+        wall = time.perf_counter() - start
+        compute = sum(load(store)["wall_seconds"].to_pylist())
+    ideal = compute / WORKERS
+    print(
+        f"{chunks} chunks of {seconds:g} s on {WORKERS} workers: {wall:.2f} s for {ideal:.2f} s "
+        f"of work: overhead {100 * (wall / ideal - 1):.2f}%"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+"""Measure planning, storing and loading half a million runs: the size of the paper's whole study.
+
+python benchmarks/sweep_scale.py [FOLDER]
+
+Makes a store of 504,600 runs with an engine whose chunks finish at once (this is the driver's
+throughput), and times `plan` when half are done, `status` and `load` when all are, each in a fresh
+process with its peak memory. FOLDER (about 0.5 GB) is kept if named.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+
+from mirrorax.spec.expand import expand
+from mirrorax.spec.study import parse, read
+from mirrorax.sweep.driver import sweep
+from mirrorax.sweep.engines.inline import InlineEngine
+
+STUDY = """
+environments = ["CartPole", "Acrobot", "Catch", "DeepSea"]
+pairs = [
+  ["entropy", "kl"], ["max", "bregman(max)"], ["entropy", "forward_kl"],
+  ["tsallis(0.5)", "kl"], ["lp(2)", "kl"],
+]
+schedules = [
+  ["constant", "constant"], ["linear", "constant"], ["constant", "linear"],
+  ["linear", "linear"], ["learned", "constant"], ["learned", "linear"],
+]
+alpha = { log = [1e-3, 1e2], points = 28, plus = [0.0] }
+w = { linear = [0.0, 1.0], points = 29 }
+lam = { log = [1e-3, 1e2], points = 28, plus = [0.0] }
+seeds = SEEDS
+"""
+COMMAND = "import sys; from mirrorax.cli import main; sys.exit(main(sys.argv[1:]))"
+LOAD = "import sys; from mirrorax.store import load; print(len(load(sys.argv[1])), 'runs')"
+
+
+def instant(settings, columns, keys, *, lanes=None, on_segment=None):
+    """Stand in for the trainer: other numbers for every run, in no time."""
+    count = len(keys)
+    noise = np.resize(keys / 2**32, (count, settings.eval_episodes)) * 100
+    return SimpleNamespace(
+        returns=noise,
+        greedy_returns=noise + 1,
+        diverged_at=np.full(count, -1),
+        wall_seconds=7.5 * count,
+        lanes=lanes,
+        device="standin",
+        curves={},
+    )
+
+
+def timed(name: str, *command: str) -> None:
+    start = time.perf_counter()
+    process = subprocess.Popen([sys.executable, "-c", *command], stdout=subprocess.PIPE, text=True)
+    out, _ = process.communicate()
+    seconds = time.perf_counter() - start
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20
+    print(f"{name}: {seconds:.2f} s, exit code {process.returncode}; peak so far {peak:.2f} GiB")
+    print("    " + (out.splitlines()[0] if out else ""), flush=True)
+
+
+def fill(study: Path, store: Path) -> None:
+    before = time.perf_counter()
+    summary = sweep(read(study), store, lambda logs: InlineEngine(instant), lanes=32)
+    seconds = time.perf_counter() - before
+    rate = summary.session_done / seconds
+    print(f"driver: {summary.session_done:,} runs in {seconds:.1f} s = {rate:,.0f} runs/s")
+
+
+def main() -> None:
+    named = sys.argv[1] if len(sys.argv) > 1 else None
+    folder = Path(named or tempfile.mkdtemp(prefix="mirrorax-"))
+    folder.mkdir(exist_ok=True)
+    half, whole = folder / "half.toml", folder / "study.toml"
+    # Five seeds of ten would double the runs: half of the cells are taken instead.
+    whole.write_text(STUDY.replace("SEEDS", "5"))
+    half.write_text(STUDY.replace("SEEDS", "5").replace('"CartPole", "Acrobot", ', ""))
+    store = folder / "store"
+
+    start = time.perf_counter()
+    study = parse(whole.read_text())
+    runs = expand(study)
+    print(f"expand and hash {len(runs):,} runs: {time.perf_counter() - start:.2f} s")
+    del runs
+    timed("--help", COMMAND, "sweep", "--help")
+    fill(half, store)
+    timed("plan, half done", COMMAND, "sweep", "plan", str(whole), "--store", str(store))
+    fill(whole, store)
+    timed("status", COMMAND, "sweep", "status", "--store", str(store))
+    timed("load", LOAD, str(store))
+    timed("verify", COMMAND, "sweep", "verify", "--store", str(store))
+    if named is None:
+        subprocess.run(["rm", "-r", os.fspath(folder)], check=True)
+
+
+if __name__ == "__main__":
+    main()
