@@ -225,8 +225,8 @@ def test_unknown_choices_name_the_allowed_ones(small):
 
 def test_the_rooms_of_results_import_no_jax():
     code = (
-        "import sys, mirrorax.analysis, mirrorax.figures.robustness_table, "
-        "mirrorax.analysis.coverage, mirrorax.cli.robustness; "
+        "import sys, mirrorax.analysis, mirrorax.figures.robustness_table, mirrorax.report, "
+        "mirrorax.analysis.coverage, mirrorax.cli.robustness, mirrorax.cli.report; "
         "sys.exit('jax' in sys.modules or 'gymnax' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

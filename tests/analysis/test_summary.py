@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import mirrorax
 from mirrorax.analysis.landscape import landscapes
 from mirrorax.analysis.published import numbers, published
 from mirrorax.analysis.robustness import rbst
@@ -18,6 +17,8 @@ from mirrorax.analysis.tuning import tuned_against_fixed
 from mirrorax.cli import main
 from mirrorax.errors import UserError
 from mirrorax.figures.robustness_table import latex_text, render, symbol
+from mirrorax.store import schema
+from mirrorax.store.store import Store
 
 GRID = np.array([0.0, 0.01, 0.03, 0.1])
 
@@ -243,10 +244,12 @@ def test_an_empty_store(small, rng):
         summarise(small.slice(0, 0), rng=rng)
 
 
-@pytest.fixture
-def store(full, monkeypatch):
-    monkeypatch.setattr(mirrorax, "load", lambda directory: full, raising=False)
-    return "runs"
+@pytest.fixture(scope="module")
+def store(full, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("store") / "runs"
+    with Store(folder) as held:
+        held.commit(schema.in_order(full).select(schema.runs().names))
+    return str(folder)
 
 
 def test_the_command_prints_the_table(store, full, capsys):

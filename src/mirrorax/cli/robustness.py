@@ -56,15 +56,15 @@ def run(args: argparse.Namespace) -> int:
     """Print the robustness table of a store."""
     import numpy as np
 
-    import mirrorax
     from mirrorax.analysis.summary import summarise
     from mirrorax.errors import UserError
     from mirrorax.figures.robustness_table import render
+    from mirrorax.store import load
 
     if args.seed < 0:
         raise UserError(f"seed: {args.seed} is negative; a whole number from 0 is needed")
     summary = summarise(
-        mirrorax.load(args.store),
+        load(args.store),
         rng=np.random.default_rng(args.seed),
         thresholds=args.thresholds,
         cells=args.cells,

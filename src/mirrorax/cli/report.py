@@ -1,0 +1,102 @@
+"""`mirrorax report`: one HTML page to explore a store."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_EXAMPLES = """\
+examples:
+  mirrorax report --store runs --out report.html
+  mirrorax report --store runs --out report.html --open
+  mirrorax report --store runs --out report.html --watch      while a sweep runs; Ctrl-C ends
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags."""
+    parser.epilog = _EXAMPLES
+    parser.add_argument("--store", required=True, metavar="DIR", help="the store of a sweep")
+    parser.add_argument("--out", required=True, metavar="FILE", help="the HTML file to write")
+    parser.add_argument("--title", metavar="TEXT", help="default: the name of the study")
+    parser.add_argument("--open", action="store_true", help="show it in the browser")
+    parser.add_argument(
+        "--watch", action="store_true", help="build it again whenever the store has new runs"
+    )
+    parser.add_argument(
+        "--every",
+        type=float,
+        default=10.0,
+        metavar="SECONDS",
+        help="how often --watch looks at the store (default: 10)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Build the page, once or again and again."""
+    import time
+    import webbrowser
+
+    from mirrorax.errors import UserError
+
+    if not args.every > 0:
+        raise UserError(f"every: {args.every} is not a positive number of seconds")
+    seen = _state(args.store)
+    path = _make(args)
+    if path is not None and args.open:
+        webbrowser.open(path.absolute().as_uri())
+    opened = path is not None
+    while args.watch:
+        time.sleep(args.every)
+        now = _state(args.store)
+        if now == seen:
+            continue
+        seen = now
+        path = _make(args)
+        if path is not None and args.open and not opened:
+            opened = True
+            webbrowser.open(path.absolute().as_uri())
+    return 0
+
+
+def _state(store: str) -> tuple[str, ...]:
+    """The shards of the store, by name: a shard never changes, so a new state has other names."""
+    from pathlib import Path
+
+    return tuple(sorted(path.name for path in Path(store).glob("shards/*.parquet")))
+
+
+def _make(args: argparse.Namespace) -> Path | None:
+    """Write the page; with --watch a store without runs is waited for, not an error."""
+    import time
+    from pathlib import Path
+
+    from mirrorax.errors import UserError
+    from mirrorax.report import build, facts, write
+    from mirrorax.store import load, load_curves, studies
+
+    table = load(args.store)
+    if table.num_rows == 0 and args.watch:
+        print("waiting for the first runs", file=sys.stderr)
+        return None
+    known = studies.latest(Path(args.store))
+    try:
+        curves = load_curves(args.store)
+    except UserError:
+        curves = None  # no study asked for them
+    about = facts(
+        table,
+        title=args.title or (known.name if known else Path(args.store).name),
+        made=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+        planned=known.run_ids if known else None,
+        study=known.text if known else "",
+        refresh=max(1, round(args.every)) if args.watch else 0,
+    )
+    path = write(build(table, about, curves), args.out)
+    megabytes = path.stat().st_size / 1e6
+    print(f"{path}: {about.done} runs, {megabytes:.1f} MB")
+    return path

@@ -1,0 +1,67 @@
+"""Put the page together from its parts and write it."""
+
+from __future__ import annotations
+
+import html
+import os
+import tempfile
+from importlib import resources
+from pathlib import Path
+
+import pyarrow as pa
+
+from mirrorax.errors import UserError
+from mirrorax.report.facts import Facts
+from mirrorax.report.payload import as_json, payload
+
+#: The page's JavaScript, in the order in which one part uses another.
+SCRIPTS = (
+    "stats.js",
+    "colours.js",
+    "surface.js",
+    "data.js",
+    "heatmap.js",
+    "plots.js",
+    "download.js",
+    "table.js",
+    "compare.js",
+    "detail.js",
+    "main.js",
+)
+
+
+def _part(name: str) -> str:
+    return (resources.files("mirrorax.report") / "page" / name).read_text(encoding="utf-8")
+
+
+def build(table: pa.Table, about: Facts, curves: pa.Table | None = None) -> str:
+    """Return the page as text."""
+    script = "\n".join(_part(name) for name in SCRIPTS)
+    # Replaced from the last to the first: data may hold anything, the parts hold no marks.
+    page = _part("index.html")
+    for mark, text in (
+        ("<!--TITLE-->", html.escape(about.title)),
+        ("/*STYLE*/", _part("style.css")),
+        ("/*SCRIPT*/", f'"use strict";\n(() => {{\n{script}\n}})();'),
+        ("<!--DATA-->", as_json(payload(table, about, curves))),
+    ):
+        page = page.replace(mark, text, 1)
+    return page
+
+
+def write(page: str, path: str | os.PathLike[str]) -> Path:
+    """Write the page in one step: whoever has it open never sees half of it."""
+    target = Path(path)
+    if not target.parent.is_dir():
+        raise UserError(f"out: {target.parent} is not a folder")
+    if target.is_dir():
+        raise UserError(f"out: {target} is a folder, not a file")
+    try:
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(page)
+        os.chmod(name, 0o644)
+        os.replace(name, target)
+    except OSError as error:
+        raise UserError(f"out: cannot write {target}: {error.strerror}") from error
+    return target

@@ -1,0 +1,304 @@
+// The page: one state, kept in the address, and what follows from it.
+const state = {
+  evaluation: "stochastic", statistic: "mean", cells: "positive", threshold: 0.9,
+  environment: DATA.shared.length ? "shared" : "0", layout: "pair", pair: 0, first: 0,
+  second: Math.min(1, ALGORITHMS.length - 1), picked: null, cursor: null,
+};
+let maps = [], compareMaps = [], rows = [];
+
+function readAddress() {
+  const given = new URLSearchParams(location.hash.slice(1));
+  const choose = (name, allowed) => { if (allowed.includes(given.get(name))) state[name] = given.get(name); };
+  choose("evaluation", ["stochastic", "greedy"]);
+  choose("statistic", ["mean", "iqm"]);
+  choose("cells", ["positive", "all"]);
+  choose("layout", ["pair", "environment"]);
+  choose("environment", [...(DATA.shared.length ? ["shared"] : []), ...DATA.environments.map((_, k) => String(k))]);
+  for (const name of ["pair", "first", "second"]) {
+    const k = Number(given.get(name) ?? NaN);
+    if (Number.isInteger(k) && k >= 0 && k < ALGORITHMS.length) state[name] = k;
+  }
+  const t = Number(given.get("threshold") ?? NaN);
+  if (t >= 0 && t <= 0.99) state.threshold = t;
+}
+
+let addressTimer = 0;
+
+// Browsers slow pages down that change their address at every move of a slider.
+function keepAddress() {
+  clearTimeout(addressTimer);
+  addressTimer = setTimeout(writeAddress, 250);
+}
+
+function writeAddress() {
+  const keep = ["evaluation", "statistic", "cells", "layout", "environment", "pair", "first", "second", "threshold"];
+  const text = new URLSearchParams(keep.map((name) => [name, String(state[name])])).toString();
+  try { history.replaceState(null, "", `#${text}`); } catch { /* an address that cannot be changed is no loss */ }
+}
+
+function showStudy() {
+  const { facts } = DATA;
+  $("title").textContent = facts.title;
+  $("subtitle").textContent = `${ALGORITHMS.length} algorithm${ALGORITHMS.length === 1 ? "" : "s"}, ${DATA.environments.length} environment${DATA.environments.length === 1 ? "" : "s"} · made ${facts.made}`;
+  const fact = (value, name, alarm) => element("div", { class: alarm ? "fact alarm" : "fact" }, element("b", { text: value }), element("span", { text: name }));
+  const text = (n) => n.toLocaleString("en");
+  const cards = [fact(text(facts.done), "runs done"),
+    fact(text(facts.failed), "failed", facts.failed > 0), fact(text(facts.diverged), "diverged", facts.diverged > 0)];
+  if (facts.core_hours !== null) cards.push(fact(facts.core_hours < 10 ? facts.core_hours.toFixed(2) : text(Math.round(facts.core_hours)), "hours of running"));
+  $("facts").replaceChildren(...cards);
+  if (facts.planned) {
+    const share = facts.reached / facts.planned, fill = element("i", {});
+    fill.style.width = `${100 * share}%`;
+    $("progress").replaceChildren(element("p", { class: "hint", text: `${text(facts.reached)} of the ${text(facts.planned)} runs of the study are done` }),
+      element("div", { class: "bar", role: "progressbar", "aria-valuenow": Math.round(100 * share), "aria-valuemin": 0, "aria-valuemax": 100, "aria-label": "Runs done" }, fill));
+  }
+  const list = (host, pairs) => host.querySelector("table").replaceChildren(...pairs.map(([a, b]) => element("tr", {}, element("th", { scope: "row", text: a }), element("td", { text: b }))));
+  if (facts.failures.length) {
+    $("failures").hidden = false;
+    $("failures").querySelector("summary").textContent = `Why ${text(facts.failed)} runs failed`;
+    list($("failures"), facts.failures.map(([why, n]) => [text(n), why]));
+  }
+  list($("machine"), facts.versions.map(([name, values]) => [name, values.join(", ")]));
+  $("machine").hidden = facts.versions.length === 0;
+  if (facts.study) { $("declaration").hidden = false; $("declaration").querySelector("pre").textContent = facts.study; }
+  if (facts.refresh > 0) setTimeout(() => location.reload(), facts.refresh * 1000);
+}
+
+function fillSelects() {
+  const names = () => ALGORITHMS.map((a) => element("option", { value: a.index, text: (a.paper ? `${a.paper.label}  ` : "") + a.label }));
+  for (const id of ["pair", "first", "second"]) { $(id).replaceChildren(...names()); $(id).value = state[id]; }
+  const environments = DATA.environments.map((e, k) => element("option", { value: String(k), text: e.label }));
+  if (DATA.shared.length) environments.unshift(element("option", { value: "shared", text: DATA.shared.length > 1 ? `mean over ${DATA.shared.length}` : `${DATA.environments[DATA.shared[0]].label} (all there is in common)` }));
+  $("environment").replaceChildren(...environments);
+  for (const id of ["evaluation", "statistic", "cells", "layout", "environment"]) $(id).value = state[id];
+  $("threshold").value = state.threshold;
+}
+
+// --- maps ---------------------------------------------------------------------------------------
+
+function mapSpecs(titled) {
+  const out = [], room = state.layout === "pair" ? 290 : 240;
+  const add = (a, environment, title) => {
+    const view = viewOf(a, { ...state, environment });
+    if (view) out.push({ algorithm: a, environment, values: view.d, view, kind: "score", threshold: state.threshold, cell: cellSize(a, room), titled, title });
+  };
+  if (state.layout === "pair") {
+    const a = ALGORITHMS[state.pair];
+    if (DATA.shared.length > 1) add(a, "shared", environmentLabel("shared"));
+    a.envs.forEach((e) => add(a, String(e), DATA.environments[e].label));
+  } else ALGORITHMS.forEach((a) => add(a, state.environment, (a.paper ? `${a.paper.label}  ` : "") + a.label));
+  for (const spec of out) spec.note = mapNote(spec);
+  return out;
+}
+
+function mapNote(spec) {
+  const found = plainValues(spec.view, maskOf(spec.algorithm, state.cells), state.threshold);
+  return found ? `freq ${number(found.freq)}, Rbst ${number(found.rbst, 4)}` : "no score";
+}
+
+class HeatMap {
+  constructor(spec, host, owner) {
+    this.spec = spec;
+    this.owner = owner;
+    this.figure = heatFigure({ ...spec, titled: false });
+    this.title = element("h3", { text: spec.title });
+    this.note = element("p", { text: spec.note || "" });
+    this.canvas = element("canvas", { tabindex: "0", role: "img", "data-map": spec.title });
+    host.append(element("div", { class: "map" }, this.title, this.note, this.canvas));
+    const here = (event) => { const r = this.canvas.getBoundingClientRect(); return cellAt(this.figure.box, event.clientX - r.left, event.clientY - r.top); };
+    this.canvas.addEventListener("pointermove", (event) => point(this, here(event), event.clientX, event.clientY));
+    this.canvas.addEventListener("pointerleave", () => point(this, null));
+    this.canvas.addEventListener("click", (event) => { const at = here(event); if (at) pick(this, at); });
+    this.canvas.addEventListener("keydown", (event) => this.key(event));
+    this.canvas.addEventListener("blur", () => point(this, null));
+    this.paint();
+  }
+
+  paint() {
+    const scale = window.devicePixelRatio || 1;
+    this.base = figureCanvas(this.figure, theme(), scale, this.base);
+    this.canvas.width = this.base.width;
+    this.canvas.height = this.base.height;
+    this.canvas.style.width = `${this.figure.width}px`;
+    this.canvas.style.height = `${this.figure.height}px`;
+    this.note.textContent = this.spec.note || "";
+    this.canvas.setAttribute("aria-label", `${this.spec.title}. ${this.spec.note || ""}. Arrow keys move between cells, Enter shows the runs of one.`);
+    this.show();
+  }
+
+  update(spec) {
+    this.spec = spec;
+    this.figure = heatFigure({ ...spec, titled: false });
+    this.title.textContent = spec.title;
+    this.paint();
+  }
+
+  // The base picture, with the linked cell outlined.
+  show() {
+    const context = this.canvas.getContext("2d"), a = this.spec.algorithm, scale = window.devicePixelRatio || 1;
+    context.setTransform(1, 0, 0, 1, 0, 0);
+    context.clearRect(0, 0, this.canvas.width, this.canvas.height);
+    context.drawImage(this.base, 0, 0);
+    const c = state.cursor;
+    if (!c || c.axis !== a.axis) return;
+    const i = a.alphas.indexOf(c.alpha), j = a.lams.indexOf(c.lam);
+    if (i < 0 || j < 0) return;
+    context.setTransform(scale, 0, 0, scale, 0, 0);
+    const { x, y } = cellBox(this.figure.box, i, j), size = this.figure.box.cell;
+    context.lineWidth = 3.5; context.strokeStyle = "#000"; context.strokeRect(x - 1.5, y - 1.5, size + 3, size + 3);
+    context.lineWidth = 1.8; context.strokeStyle = "#fff"; context.strokeRect(x - 1.5, y - 1.5, size + 3, size + 3);
+  }
+
+  key(event) {
+    const a = this.spec.algorithm, step = { ArrowUp: [1, 0], ArrowDown: [-1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
+    const c = state.cursor;
+    let i = c ? a.alphas.indexOf(c.alpha) : -1, j = c ? a.lams.indexOf(c.lam) : -1;
+    if (event.key === "Escape") { point(this, null); return; }
+    if (event.key === "Enter" || event.key === " ") { if (i >= 0 && j >= 0) { event.preventDefault(); pick(this, { i, j }); } return; }
+    if (!step) return;
+    event.preventDefault();
+    if (i < 0 || j < 0) { i = 0; j = 0; } else { i = Math.min(Math.max(i + step[0], 0), a.A - 1); j = Math.min(Math.max(j + step[1], 0), a.L - 1); }
+    const box = this.canvas.getBoundingClientRect(), at = cellBox(this.figure.box, i, j);
+    point(this, { i, j }, box.left + at.x + 10, box.top + at.y + 10);
+  }
+}
+
+function point(map, at, x, y) {
+  const tip = $("tip"), a = map.spec.algorithm;
+  state.cursor = at ? { axis: a.axis, alpha: a.alphas[at.i], lam: a.lams[at.j] } : null;
+  for (const other of [...maps, ...compareMaps]) other.show();
+  if (!at) { tip.hidden = true; return; }
+  let lines;
+  if (map.spec.kind === "difference") {
+    const k = at.i * a.L + at.j, v = map.spec.values[k];
+    lines = [cellLines(a, at.i, at.j, state)[0], Number.isFinite(v) ? `first − second = ${number(v)}` : "not in both", map.spec.marks[k] ? "supported by the data" : "not supported"];
+  } else lines = cellLines(a, at.i, at.j, { ...state, environment: map.spec.environment ?? state.environment });
+  tip.replaceChildren(element("b", { text: a.label }), ...lines.map((t) => element("div", { text: t })));
+  tip.hidden = false;
+  const w = tip.offsetWidth, h = tip.offsetHeight;
+  tip.style.left = `${Math.max(4, Math.min(x + 16, innerWidth - w - 8))}px`;
+  tip.style.top = `${y + 16 + h > innerHeight ? Math.max(4, y - h - 12) : y + 16}px`;
+}
+
+function pick(map, at) {
+  if (map.spec.kind === "difference") return;
+  state.picked = { algorithm: map.spec.algorithm.index, ...at };
+  showDetail(state);
+  $("detail").scrollIntoView({ block: "nearest" });
+}
+
+function sync(list, specs, host) {
+  // Keep the elements where the same maps are shown: a reader's focus must survive the slider.
+  const same = list.length === specs.length && list.every((m, k) => m.spec.algorithm === specs[k].algorithm && m.spec.kind === specs[k].kind && m.spec.environment === specs[k].environment);
+  if (same) { list.forEach((m, k) => m.update(specs[k])); return list; }
+  host.replaceChildren();
+  return specs.map((spec) => new HeatMap(spec, host));
+}
+
+// --- everything that follows from the state -----------------------------------------------------
+
+function frequencyNow(marked = true) {
+  const chosen = [state.pair, state.second];
+  return frequencyFigure(rows.map(({ a }) => {
+    const view = viewOf(a, state), strong = chosen.includes(a.index);
+    return { label: (a.paper ? `${a.paper.label}  ` : "") + a.label, values: frequencyCurve(a, view, state.cells), band: strong ? frequencyBand(a, view, state.cells) : null, strong: a.index === state.pair };
+  }), marked ? state.threshold : NaN);
+}
+
+// Only the line at the threshold moves with the slider.
+let drawn = "";
+
+function showFrequency() {
+  const key = [state.evaluation, state.statistic, state.environment, state.cells, state.pair, state.second, theme().dark].join("|");
+  if (key !== drawn) showSvg($("frequency"), figureSvg(frequencyNow(false), theme()));
+  drawn = key;
+  const svg = $("frequency").querySelector("svg");
+  svg.querySelector(".threshold")?.remove();
+  if (state.threshold < 0.5) return;
+  const line = document.createElementNS("http://www.w3.org/2000/svg", "line"), x = FREQUENCY.left + ((state.threshold - 0.5) / 0.5) * FREQUENCY.width;
+  for (const [name, value] of Object.entries({ class: "threshold", x1: x, x2: x, y1: FREQUENCY.top, y2: FREQUENCY.top + FREQUENCY.height, stroke: theme().ink, "stroke-width": 1.4, "stroke-dasharray": "5 4" })) line.setAttribute(name, value);
+  svg.append(line);
+}
+
+function render() {
+  const start = performance.now();
+  $("threshold-value").textContent = state.threshold.toFixed(2);
+  rows = tableRows(state);
+  maps = sync(maps, mapSpecs(false), $("maps"));
+  if (!maps.length) $("maps").replaceChildren(element("p", { text: "No runs here." }));
+  showTable(rows, state, (index) => { state.pair = index; state.layout = "pair"; $("pair").value = index; $("layout").value = "pair"; render(); $("landscapes").scrollIntoView(); });
+  showFrequency();
+  const mine = rows.find((r) => r.a.index === state.pair);
+  $("live").textContent = mine ? `${mine.label}: freq ${number(mine.freq.value)} ${interval(mine.freq, 3)}, Rbst ${number(mine.rbst.value, 4)} ${interval(mine.rbst)} at threshold ${state.threshold.toFixed(2)}` : "The pair has no score on this environment.";
+  $("robustness-note").textContent = `Scores: ${state.statistic === "mean" ? "mean" : "interquartile mean"} of normalised ${state.evaluation} returns, ${environmentLabel(state.environment)}. Intervals: 95%, over seeds, corrected for the bias of noisy cells; with few seeds they may lie beside the plain value.`;
+  const found = compareOf(state);
+  $("verdict").textContent = verdict(found, state);
+  compareMaps = sync(compareMaps, compareSpecs(found, state), $("compare-maps"));
+  if ($("matrix").open) showMatrix(rows);
+  $("pair-label").hidden = state.layout !== "pair";
+  keepAddress();
+  state.lastRender = performance.now() - start;
+  document.documentElement.dataset.rendered = String(Number(document.documentElement.dataset.rendered || 0) + 1);
+  document.documentElement.dataset.renderMs = state.lastRender.toFixed(1);
+}
+
+function setTheme(dark) {
+  document.documentElement.dataset.theme = dark ? "dark" : "light";
+  $("theme").textContent = dark ? "Light" : "Dark";
+  $("theme").setAttribute("aria-pressed", String(dark));
+  showSvg($("scale"), figureSvg(scaleFigure("score"), theme()));
+  maps = []; compareMaps = [];
+  render();
+  showDetail(state);
+}
+
+function landscapeCsv() {
+  const out = [["label", "environment", "evaluation", "statistic", "axis", "alpha_or_w", "lam", "score", "low", "high", "runs", "wanted", "good"]];
+  for (const spec of mapSpecs(false)) {
+    const a = spec.algorithm;
+    for (let k = 0; k < a.A * a.L; k += 1) {
+      const range = cellInterval(cellRuns(a, k, spec.view.places, state.evaluation), state.statistic);
+      out.push([a.label, environmentLabel(spec.environment), state.evaluation, state.statistic, a.axis, a.alphas[Math.floor(k / a.L)], a.lams[k % a.L], spec.view.d[k], range ? range.low : NaN, range ? range.high : NaN, spec.view.count[k], spec.view.wanted, Number.isFinite(spec.view.d[k]) ? Number(spec.view.d[k] >= state.threshold) : ""]);
+    }
+  }
+  return out;
+}
+
+function frequencyCsv() {
+  return [["label", "level", "share"], ...rows.flatMap(({ a }) => frequencyCurve(a, viewOf(a, state), state.cells).map((v, k) => [a.label, Number(LEVELS[k].toFixed(3)), v]))];
+}
+
+function wire() {
+  for (const id of ["evaluation", "statistic", "cells", "layout", "environment"]) $(id).addEventListener("change", () => { state[id] = $(id).value; render(); showDetail(state); });
+  for (const id of ["pair", "first", "second"]) $(id).addEventListener("change", () => { state[id] = Number($(id).value); render(); });
+  let waiting = false;
+  $("threshold").addEventListener("input", () => {
+    state.threshold = Number($("threshold").value);
+    if (waiting) return;
+    waiting = true;
+    requestAnimationFrame(() => { waiting = false; render(); showDetail(state); });
+  });
+  $("matrix").addEventListener("toggle", () => { if ($("matrix").open) showMatrix(rows); });
+  $("theme").addEventListener("click", () => {
+    const dark = document.documentElement.dataset.theme !== "dark";
+    try { localStorage.setItem("mirrorax-theme", dark ? "dark" : "light"); } catch { /* not kept, then */ }
+    setTheme(dark);
+  });
+  wireDownloads({
+    landscapes: { figure: () => composite(mapSpecs(true).map(heatFigure), 4), rows: landscapeCsv },
+    frequency: { figure: () => frequencyNow(), rows: frequencyCsv },
+    table: { rows: () => tableCsv(rows, state) },
+    comparison: { figure: () => composite(compareSpecs(compareOf(state), state).map(heatFigure), 3), rows: () => compareCsv(compareOf(state), state) },
+  });
+}
+
+function startDark() {
+  try { const kept = localStorage.getItem("mirrorax-theme"); if (kept) return kept === "dark"; } catch { /* ask the system */ }
+  return matchMedia("(prefers-color-scheme: dark)").matches;
+}
+
+readAddress();
+showStudy();
+fillSelects();
+wire();
+setTheme(startDark());

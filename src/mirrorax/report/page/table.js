@@ -1,0 +1,105 @@
+// The robustness table: one row per algorithm, sortable, live with the threshold.
+const sorting = { key: "rbst", down: true };
+
+function bestCell(a, view, mask) {
+  let best = -1;
+  for (let k = 0; k < view.d.length; k += 1) if (mask[k] && Number.isFinite(view.d[k]) && (best < 0 || view.d[k] > view.d[best])) best = k;
+  return best < 0 ? null : { alpha: a.alphas[Math.floor(best / a.L)], lam: a.lams[best % a.L], score: view.d[best] };
+}
+
+function tableRows(state) {
+  const rows = [];
+  for (const a of ALGORITHMS) {
+    const view = viewOf(a, state);
+    if (!view) continue;
+    const mask = maskOf(a, state.cells), rbst = estimate("rbst", view, mask, state.threshold);
+    if (!rbst) continue;
+    const freq = estimate("freq", view, mask, state.threshold);
+    let runs = 0, wanted = 0, grid = 0;
+    mask.forEach((m, k) => { if (m) { grid += 1; runs += view.count[k]; wanted += view.wanted; } });
+    const like = state.environment === "shared" && state.evaluation === "stochastic" && state.statistic === "mean" && state.cells === "positive";
+    const theirs = like && a.paper ? a.paper.rbst.find(([t]) => Math.abs(t - state.threshold) < 1e-9) : null;
+    rows.push({ a, label: a.label, paperLabel: a.paper ? a.paper.label : "", best: bestCell(a, view, mask), rbst, freq,
+      paper: theirs ? theirs[1] : NaN, gap: theirs ? rbst.value - theirs[1] : NaN, cells: rbst.n, grid, runs, wanted, unlike: theirs && a.paper.cells !== grid });
+  }
+  // A rank is as sure as the differences that the data support.
+  for (const row of rows) {
+    const gaps = rows.filter((o) => o !== row).map((o) => differenceOf(row.rbst, o.rbst));
+    row.rankLow = 1 + gaps.filter((g) => g.supported && g.high < 0).length;
+    row.rankHigh = rows.length - gaps.filter((g) => g.supported && g.low > 0).length;
+    row.rank = rows.some((o) => o.rbst.why) ? "" : (row.rankLow === row.rankHigh ? String(row.rankLow) : `${row.rankLow}–${row.rankHigh}`);
+  }
+  return rows;
+}
+
+const COLUMNS = [
+  { key: "paperLabel", name: "#", value: (r) => r.paperLabel },
+  { key: "label", name: "(h, D) and schedule", value: (r) => r.label },
+  { key: "alpha", name: "best α or w", number: true, value: (r) => r.best.alpha, show: (r) => plain(r.best.alpha) },
+  { key: "lam", name: "best λ", number: true, value: (r) => r.best.lam, show: (r) => plain(r.best.lam) },
+  { key: "score", name: "its score", number: true, value: (r) => r.best.score, show: (r) => number(r.best.score) },
+  { key: "freq", name: "freq", number: true, value: (r) => r.freq.value, show: (r) => number(r.freq.value) },
+  { key: "freqInterval", name: "95%", number: true, value: (r) => r.freq.low, show: (r) => interval(r.freq, 3) },
+  { key: "rbst", name: "Rbst", number: true, value: (r) => r.rbst.value, show: (r) => number(r.rbst.value, 4) },
+  { key: "interval", name: "95%", number: true, value: (r) => r.rbst.low, show: (r) => interval(r.rbst) },
+  { key: "rank", name: "rank", number: true, value: (r) => r.rankLow + r.rankHigh / 1000, show: (r) => r.rank },
+  { key: "paper", name: "paper", number: true, value: (r) => r.paper, show: (r) => (Number.isFinite(r.paper) ? number(r.paper, 4) : "") },
+  { key: "gap", name: "ours − paper", number: true, value: (r) => r.gap, show: (r) => (Number.isFinite(r.gap) ? (r.gap < 0 ? "−" : "+") + number(Math.abs(r.gap), 4) : "") },
+  { key: "cells", name: "cells", number: true, value: (r) => r.cells / r.grid, show: (r) => `${r.cells}/${r.grid}` },
+  { key: "runs", name: "runs", number: true, value: (r) => r.runs / r.wanted, show: (r) => `${r.runs}/${r.wanted}` },
+];
+
+function shownColumns() {
+  const paper = ALGORITHMS.some((a) => a.paper);
+  return COLUMNS.filter((c) => paper || !["paperLabel", "paper", "gap"].includes(c.key));
+}
+
+function sortRows(rows) {
+  const column = COLUMNS.find((c) => c.key === sorting.key), sign = sorting.down ? -1 : 1;
+  const missing = (v) => (typeof v === "number" && !Number.isFinite(v)) || v === "";
+  return [...rows].sort((p, q) => {
+    const a = column.value(p), b = column.value(q);
+    if (missing(a) || missing(b)) return missing(a) - missing(b);
+    return sign * (typeof a === "string" ? a.localeCompare(b, undefined, { numeric: true }) : a - b);
+  });
+}
+
+function showTable(rows, state, choose) {
+  const table = $("table"), columns = shownColumns();
+  const head = element("tr", {}, ...columns.map((c) => {
+    const on = sorting.key === c.key;
+    const button = element("button", { type: "button", text: c.name + (on ? (sorting.down ? " ▼" : " ▲") : ""), "data-key": c.key,
+      onclick: () => {
+        sorting.down = on ? !sorting.down : Boolean(c.number);
+        sorting.key = c.key;
+        showTable(rows, state, choose);
+        table.querySelector(`button[data-key="${c.key}"]`).focus();
+      } });
+    return element("th", { scope: "col", class: c.number ? "number" : "", "aria-sort": on ? (sorting.down ? "descending" : "ascending") : "none" }, button);
+  }));
+  const body = sortRows(rows).map((row) => {
+    const tr = element("tr", { class: row.a.index === state.pair ? "chosen" : "", "data-algorithm": row.a.index });
+    for (const c of columns) {
+      const text = c.show ? c.show(row) : c.value(row);
+      const cell = element("td", { class: c.number ? "number" : "" });
+      if (c.key === "label") cell.append(element("button", { type: "button", text, title: "Show its landscapes", onclick: () => choose(row.a.index) }));
+      else cell.textContent = text;
+      tr.append(cell);
+    }
+    return tr;
+  });
+  table.replaceChildren(element("thead", {}, head), element("tbody", {}, ...body));
+  const notes = [];
+  for (const row of rows) if (row.runs < row.wanted) notes.push(`${row.label}: ${row.wanted - row.runs} of ${row.wanted} runs are missing or failed`);
+  const why = new Set(rows.map((r) => r.rbst.why).filter(Boolean));
+  notes.push(...why);
+  if (rows.some((r) => r.unlike)) notes.push("The paper's values are over another number of cells than ours: not like for like.");
+  const left = DATA.environments.filter((_, e) => !DATA.shared.includes(e)).map((e) => e.label);
+  if (state.environment === "shared" && left.length) notes.push(`Not averaged over: ${left.join(", ")}.`);
+  $("table-notes").textContent = notes.join(" · ");
+}
+
+const tableCsv = (rows, state) => [
+  ["paper_label", "label", "environment", "evaluation", "statistic", "threshold", "best_alpha_or_w", "best_lam", "best_score", "freq", "freq_low", "freq_high", "rbst", "rbst_corrected", "rbst_low", "rbst_high", "rank_low", "rank_high", "paper", "difference", "cells", "grid", "runs", "wanted"],
+  ...sortRows(rows).map((r) => [r.paperLabel, r.label, environmentLabel(state.environment), state.evaluation, state.statistic, state.threshold, r.best.alpha, r.best.lam, r.best.score, r.freq.value, r.freq.low, r.freq.high, r.rbst.value, r.rbst.corrected, r.rbst.low, r.rbst.high, r.rank ? r.rankLow : "", r.rank ? r.rankHigh : "", r.paper, r.gap, r.cells, r.grid, r.runs, r.wanted]),
+];

@@ -1,0 +1,138 @@
+"""What the page knows, as plain data: run scores packed as 32-bit floats, the rest as JSON."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from jaxtyping import Float
+
+from mirrorax.analysis import columns
+from mirrorax.analysis.landscape import DONE, Landscape, landscapes, shared_environments
+from mirrorax.analysis.published import published
+from mirrorax.errors import UserError
+from mirrorax.report.facts import Facts
+
+#: Numbers of learning curves that a page may hold: 2 MB of text.
+CURVES = 400_000
+#: Runs up to which seeds that differ from cell to cell are named.
+SEEDS = 100_000
+
+
+def pack(values: np.ndarray, kind: str) -> str:
+    """Return an array as base64 text of little-endian numbers of this kind."""
+    return base64.b64encode(np.ascontiguousarray(values, dtype=kind).tobytes()).decode("ascii")
+
+
+def payload(table: pa.Table, about: Facts, curves: pa.Table | None = None) -> dict[str, Any]:
+    """Return everything the page shows."""
+    items = landscapes(table)
+    environments: dict[str, dict[str, Any]] = {}
+    for item in items:
+        for e in item.environments:
+            environments.setdefault(
+                e.label,
+                {"label": e.label, "low": _plain(e.return_min), "high": _plain(e.return_max)},
+            )
+    labels = list(environments)
+    try:
+        shared = list(shared_environments(items))
+    except UserError:
+        shared = []  # nothing to average over: the page shows each environment on its own
+    drawn = _curves(table, items, curves)
+    return {
+        "facts": about.plain(),
+        "environments": list(environments.values()),
+        "shared": [labels.index(name) for name in shared],
+        "algorithms": [
+            _algorithm(item, labels, shared, None if drawn is None else drawn[k])
+            for k, item in enumerate(items)
+        ],
+        "curves_left_out": curves is not None and drawn is None,
+    }
+
+
+def _plain(value: float) -> float | None:
+    return value if np.isfinite(value) else None
+
+
+def _algorithm(
+    item: Landscape, labels: Sequence[str], shared: Sequence[str], curve: dict[str, Any] | None
+) -> dict[str, Any]:
+    theirs = published(item.settings, shared)
+    out: dict[str, Any] = {
+        "label": item.label,
+        "potential": str(item.settings["potential"]),
+        "drift": str(item.settings["drift"]),
+        "axis": item.axis,
+        "alphas": item.alphas.tolist(),
+        "lams": item.lams.tolist(),
+        "envs": [labels.index(e.label) for e in item.environments],
+        "seeds": item.expected,
+        "stochastic": pack(item.runs("stochastic"), "<f4"),
+        "greedy": pack(item.runs("greedy"), "<f4"),
+        "settings": [[name, _text(value)] for name, value in item.settings.items()],
+        "paper": None,
+        "state": None,
+        "seed_names": None,
+        "curve": curve,
+    }
+    if theirs is not None:
+        values = [[t, r] for t, r in theirs.rbst.items()]
+        out["paper"] = {"label": theirs.label, "rbst": values, "cells": theirs.cells}
+    if (item.state != DONE).any():
+        out["state"] = pack(item.state, "u1")
+    slots = np.broadcast_to(np.arange(item.expected), item.seeds.shape)
+    usual = (item.seeds == slots) | (item.seeds < 0)
+    if not usual.all() and item.seeds.size <= SEEDS:
+        out["seed_names"] = pack(item.seeds, "<i4")
+    return out
+
+
+def _text(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _curves(
+    table: pa.Table, items: Sequence[Landscape], curves: pa.Table | None
+) -> list[dict[str, Any] | None] | None:
+    """Return each algorithm's learning curves, or nothing where there are none or too many."""
+    if curves is None or "return" not in curves.column_names:
+        return None
+    values, lengths = columns.matrix(curves, "return")
+    if values.size > CURVES or lengths.max(initial=0) < 2:
+        return None
+    # The row of the curves for each row of the runs; -1 where a run has none.
+    found = pc.index_in(table["run_id"], value_set=curves["run_id"].combine_chunks())
+    at = pc.fill_null(found, -1).to_numpy().astype(np.int64)
+    updates = columns.matrix(curves, "update")[0] if "update" in curves.column_names else None
+    low, high = columns.numbers(table, "return_min"), columns.numbers(table, "return_max")
+    out: list[dict[str, Any] | None] = []
+    for item in items:
+        rows = item.rows
+        index = np.where(rows >= 0, at[rows], -1)
+        if (index < 0).all():
+            out.append(None)
+            continue
+        points = int(lengths[index[index >= 0]].max())
+        scale = np.where(rows >= 0, high[rows] - low[rows], np.nan)[..., None]
+        floor = np.where(rows >= 0, low[rows], np.nan)[..., None]
+        part = np.where((index >= 0)[..., None], values[index][..., :points], np.nan)
+        x: Float[np.ndarray, " points"] = np.arange(1.0, points + 1)
+        if updates is not None:
+            x = updates[index[index >= 0][0], :points]
+        out.append({"x": x.tolist(), "points": points, "y": pack((part - floor) / scale, "<f4")})
+    return out
+
+
+def as_json(data: dict[str, Any]) -> str:
+    """Return JSON that can stand inside a script element: nothing in it can end the element."""
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text

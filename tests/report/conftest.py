@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+
+def load_synthetic() -> ModuleType:
+    path = Path(__file__).parents[2] / "benchmarks" / "analysis_synthetic.py"
+    spec = importlib.util.spec_from_file_location("analysis_synthetic", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def synthetic() -> ModuleType:
+    return load_synthetic()
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(20240607)
+
+
+@pytest.fixture(scope="session")
+def small(synthetic):
+    """Two algorithms, two environments, a 6 x 7 grid with zeros, 3 seeds, 4 evaluations."""
+    return synthetic.study(
+        [{}, {"drift": "bregman(max)"}],
+        np.random.default_rng(7),
+        environments=("CartPole", "Acrobot"),
+        alphas=np.array([0.0, 0.001, 0.01, 0.03, 0.1, 1.0]),
+        lams=np.array([0.0, 1e-4, 1e-2, 1.0, 5.0, 50.0, 5e4]),
+        seeds=3,
+        evaluations=4,
+    )

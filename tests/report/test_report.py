@@ -1,0 +1,266 @@
+from __future__ import annotations
+
+import base64
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import mirrorax
+from mirrorax.analysis.landscape import landscapes
+from mirrorax.cli import main
+from mirrorax.errors import UserError
+from mirrorax.report import build, facts, write
+from mirrorax.report.build import SCRIPTS
+from mirrorax.report.payload import CURVES, as_json, payload
+from mirrorax.store import schema
+from mirrorax.store.store import Store
+
+MADE = "2026-01-01 10:00 UTC"
+
+
+def data_of(page: str) -> dict:
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    return json.loads(found.group(1))
+
+
+def unpack(text: str, kind: str = "<f4") -> np.ndarray:
+    return np.frombuffer(base64.b64decode(text), dtype=kind)
+
+
+def changed(table: pa.Table, name: str, values) -> pa.Table:
+    return table.set_column(table.column_names.index(name), name, pa.array(values))
+
+
+def test_the_page_holds_every_runs_score(small):
+    data = data_of(build(small, facts(small, title="t", made=MADE)))
+    for item, given in zip(landscapes(small), data["algorithms"], strict=True):
+        assert given["label"] == item.label
+        assert given["alphas"] == item.alphas.tolist()
+        for kind in ("stochastic", "greedy"):
+            expected = item.runs(kind).astype(np.float32).ravel()
+            np.testing.assert_array_equal(unpack(given[kind]), expected)
+    assert [e["label"] for e in data["environments"]] == ["CartPole", "Acrobot"]
+    assert data["shared"] == [0, 1]
+
+
+def test_what_became_of_each_run_is_told_only_where_it_matters(small):
+    diverged = np.zeros(small.num_rows, bool)
+    diverged[4] = True
+    table = changed(small, "diverged", diverged)
+    items = landscapes(table)
+    data = payload(table, facts(table, title="t", made=MADE))
+    for item, given in zip(items, data["algorithms"], strict=True):
+        if (item.state == 1).all():
+            assert given["state"] is None
+        else:
+            np.testing.assert_array_equal(unpack(given["state"], "u1"), item.state.ravel())
+
+
+def test_facts_count_what_there_is(small):
+    status = np.array(["done"] * small.num_rows, dtype=object)
+    status[:7] = "failed"
+    why = np.array([None] * small.num_rows, dtype=object)
+    why[:5], why[5:7] = "out of memory", "killed"
+    table = changed(changed(small, "status", status), "failure", why.tolist())
+    planned = pa.chunked_array([[*table["run_id"].to_pylist(), "one more"]])
+    about = facts(table, title="t", made=MADE, planned=planned)
+    assert (about.done, about.failed) == (small.num_rows - 7, 7)
+    assert (about.planned, about.reached) == (small.num_rows + 1, small.num_rows - 7)
+    assert about.failures == [("out of memory", 5), ("killed", 2)]
+    assert dict(about.versions)["jax_version"] == ["0.10.2"]
+    assert about.core_hours == pytest.approx(small.num_rows * 1.5 / 3600)
+
+
+@pytest.mark.parametrize(
+    "evil", ["<script>alert(1)</script>", "</script><b>", "a&b\u2028'\"", "$&"]
+)
+def test_text_of_studies_and_stores_cannot_leave_its_place(small, evil):
+    table = changed(small, "host", [evil] * small.num_rows)
+    page = build(table, facts(table, title=evil, made=MADE, study=evil))
+    assert page.count("</script>") == 2  # the data's and the code's own
+    assert "<b>" not in page
+    data = data_of(page)
+    assert data["facts"]["title"] == evil
+    assert data["facts"]["study"] == evil
+    assert dict(data["facts"]["versions"])["host"] == [evil]
+
+
+def test_json_inside_a_script_has_no_dangerous_character():
+    text = as_json({"a": "<>&\u2028\u2029"})
+    assert not set("<>&\u2028\u2029") & set(text)
+    assert json.loads(text) == {"a": "<>&\u2028\u2029"}
+
+
+def test_the_page_asks_for_nothing_from_outside(small):
+    page = build(small, facts(small, title="t", made=MADE))
+    assert "default-src 'none'" in page
+    code = page[page.rindex("<script>") :]
+    for word in (
+        "http://",
+        "https://",
+        "fetch(",
+        "XMLHttpRequest",
+        "import(",
+        "eval(",
+        "innerHTML",
+    ):
+        found = code.replace("http://www.w3.org/2000/svg", "")
+        assert word not in found, word
+
+
+def test_every_part_of_the_page_is_used():
+    folder = Path(mirrorax.__file__).parent / "report" / "page"
+    assert {path.name for path in folder.iterdir()} == {*SCRIPTS, "index.html", "style.css"}
+
+
+def test_learning_curves_are_put_with_their_runs(small):
+    rng = np.random.default_rng(0)
+    picked = rng.permutation(small.num_rows)[:200]
+    values = rng.random((200, 3)) * 100
+    curves = pa.table(
+        {
+            "run_id": small["run_id"].take(picked),
+            "return": pa.array(values.tolist()),
+            "update": pa.array([[10.0, 20.0, 30.0]] * 200),
+        }
+    )
+    data = payload(small, facts(small, title="t", made=MADE), curves)
+    ids = small["run_id"].to_pylist()
+    where = {ids[row]: k for k, row in enumerate(picked)}
+    for item, given in zip(landscapes(small), data["algorithms"], strict=True):
+        assert given["curve"]["x"] == [10.0, 20.0, 30.0]
+        y = unpack(given["curve"]["y"]).reshape(*item.rows.shape, 3)
+        for index in np.ndindex(item.rows.shape):
+            environment = item.environments[index[2]]
+            k = where.get(ids[item.rows[index]])
+            if k is None:
+                assert np.isnan(y[index]).all()
+            else:
+                scale = environment.return_max - environment.return_min
+                expected = (values[k] - environment.return_min) / scale
+                np.testing.assert_allclose(y[index], expected, rtol=1e-5)
+
+
+def test_too_many_curves_are_left_out_and_that_is_said(small):
+    wide = [[0.0] * (CURVES // small.num_rows + 2)] * small.num_rows
+    curves = pa.table({"run_id": small["run_id"], "return": pa.array(wide)})
+    data = payload(small, facts(small, title="t", made=MADE), curves)
+    assert data["curves_left_out"]
+    assert all(given["curve"] is None for given in data["algorithms"])
+
+
+def test_seeds_are_named_where_they_are_not_zero_to_n(small):
+    about = facts(small, title="t", made=MADE)
+    assert payload(small, about)["algorithms"][0]["seed_names"] is None
+    table = changed(small, "seed", small["seed"].to_numpy() + 100)
+    names = unpack(payload(table, about)["algorithms"][0]["seed_names"], "<i4")
+    assert sorted(set(names.tolist())) == [100, 101, 102]
+
+
+def test_algorithms_without_a_common_environment_still_make_a_page(synthetic, rng):
+    grid = np.array([0.0, 0.1])
+    a = synthetic.block({}, "Catch", grid, grid, 2, rng)
+    b = synthetic.block({"drift": "forward_kl"}, "DeepSea", grid, grid, 2, rng)
+    table = pa.concat_tables([a, b])
+    assert payload(table, facts(table, title="t", made=MADE))["shared"] == []
+
+
+def test_an_empty_store_is_an_error(small):
+    empty = small.slice(0, 0)
+    with pytest.raises(UserError, match="holds no runs"):
+        build(empty, facts(empty, title="t", made=MADE))
+
+
+def test_a_page_is_written_whole_or_not_at_all(tmp_path):
+    path = write("old", tmp_path / "report.html")
+    write("new", path)
+    assert path.read_text() == "new"
+    assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
+    with pytest.raises(UserError, match="not a folder"):
+        write("x", tmp_path / "no" / "report.html")
+    with pytest.raises(UserError, match="is a folder"):
+        write("x", tmp_path)
+
+
+# The command, on a real store.
+
+
+@pytest.fixture
+def store(small, tmp_path):
+    folder = tmp_path / "runs"
+    table = schema.in_order(small).select(schema.runs().names)
+    with Store(folder) as held:
+        held.commit(table.slice(0, 200))
+        held.commit(table.slice(200))
+    return folder
+
+
+def test_the_command_makes_a_page(store, small, tmp_path, capsys):
+    out = tmp_path / "report.html"
+    assert main(["report", "--store", str(store), "--out", str(out), "--title", "Mine"]) == 0
+    data = data_of(out.read_text(encoding="utf-8"))
+    assert data["facts"]["title"] == "Mine"
+    assert data["facts"]["done"] == small.num_rows
+    assert len(data["algorithms"]) == 2
+    assert f"{small.num_rows} runs" in capsys.readouterr().out
+
+
+def test_the_table_of_a_real_store(store, capsys):
+    assert main(["robustness", "--store", str(store), "--format", "markdown"]) == 0
+    assert "(entropy, bregman(max))" in capsys.readouterr().out
+
+
+def test_open_shows_it(store, tmp_path, monkeypatch):
+    shown = []
+    monkeypatch.setattr("webbrowser.open", shown.append)
+    out = tmp_path / "report.html"
+    assert main(["report", "--store", str(store), "--out", str(out), "--open"]) == 0
+    assert shown == [out.as_uri()]
+
+
+def test_watch_builds_again_when_the_store_grows(store, small, tmp_path, monkeypatch, capsys):
+    out = tmp_path / "report.html"
+    more = changed(small, "steps", np.full(small.num_rows, 5))
+    ids = [f"{k:032x}" for k in range(small.num_rows)]
+    more = schema.in_order(changed(more, "run_id", ids)).select(schema.runs().names)
+    naps = []
+
+    def nap(seconds):
+        naps.append(seconds)
+        if len(naps) == 2:
+            with Store(store) as held:
+                held.commit(more)
+        if len(naps) == 4:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("time.sleep", nap)
+    code = main(["report", "--store", str(store), "--out", str(out), "--watch", "--every", "3"])
+    assert code == 130
+    assert naps == [3.0] * 4
+    data = data_of(out.read_text(encoding="utf-8"))
+    assert len(data["algorithms"]) == 4
+    assert data["facts"]["refresh"] == 3
+    assert capsys.readouterr().out.count("MB") == 2  # built twice, not at every look
+
+
+@pytest.mark.parametrize(
+    ("flags", "line"),
+    [
+        (["--every", "0", "--watch"], "every: 0.0 is not a positive number"),
+        (["--out", "no/where.html"], "out: no is not a folder"),
+    ],
+)
+def test_a_mistake_is_one_line(store, tmp_path, capsys, monkeypatch, flags, line):
+    monkeypatch.chdir(tmp_path)
+    assert main(["report", "--store", str(store), "--out", "r.html", *flags]) == 2
+    assert line in capsys.readouterr().err
+
+
+def test_a_store_that_is_not_there(tmp_path, capsys):
+    code = main(["report", "--store", str(tmp_path / "none"), "--out", str(tmp_path / "r.html")])
+    assert code == 2
+    assert capsys.readouterr().err.count("\n") == 1
