@@ -208,6 +208,7 @@ def train(
     critic_lr: Numbers = None,
     preset: str = "default",
     lanes: int | None = None,
+    curve_points: int = 0,
     on_segment: Callable[[Progress], None] | None = None,
     **settings: Any,
 ) -> TrainResult:
@@ -217,7 +218,9 @@ def train(
     and the learning rates may each be one number or several; several span a grid, and each point of
     it is trained with every seed, all side by side. `seeds` is a number of seeds or a list of them.
     `settings` are the fields of `mirrorax.mdpo.config.Settings`, over those of the preset.
-    `eval_every=k` records learning curves. `on_segment` hears of progress and may raise to stop.
+    `curve_points=n` evaluates about n times along the way (`curves["return"]`) and changes nothing;
+    `eval_every=k` is a setting, and also records losses, h, D, temperatures and gradient norms.
+    `on_segment` hears of progress and may raise to stop.
 
     A run depends on its own specification alone: it is the same in any grid, and in a sweep.
     """
@@ -235,6 +238,8 @@ def train(
     runs = plan_runs(made, dict(zip(_GRID, traced, strict=True)), seeds)
     if lanes is not None and lanes < 1:
         raise UserError(f"lanes: {lanes} is not allowed: at least 1")
+    if curve_points < 0:
+        raise UserError(f"curve_points: {curve_points} is not allowed: 0 or more")
 
     # Everything is valid: only now what is heavy.
     from mirrorax.envs.adapter import make
@@ -251,6 +256,9 @@ def train(
     )
     keys = np.array([run_key(specification(made, run)) for run in runs], np.uint32)
     columns = {name: [getattr(run, name) for run in runs] for name in RunValues.model_fields}
-    group = list(sessions(made, columns, keys, lanes, program))
+    every = None
+    if curve_points and not made.eval_every:
+        every = max(1, made.updates // curve_points)
+    group = list(sessions(made, columns, keys, lanes, program, every))
     done = run_sessions(group, len(group), on_segment)
     return _result(made, runs, done, environment.return_bounds, group)

@@ -102,7 +102,8 @@ def test_temperatures_and_seeds_span_a_grid_of_independent_runs():
         (a, l, s) for a in (0.01, 0.5) for l in (0.1, 2.0) for s in (3, 8)
     ]
     assert grid.returns.shape == grid.greedy_returns.shape == (8, 3)
-    alone = train(alpha=0.5, lam=0.1, seeds=[8], **request)
+    alone = train(alpha=0.5, lam=0.1, seeds=[8], curve_points=4, **request)
+    assert alone.curves["return"].shape == (1, 4)
     np.testing.assert_array_equal(alone.policies[0], grid.policies[5])
     np.testing.assert_array_equal(alone.returns[0], grid.returns[5])
     assert len({p.tobytes() for p in grid.policies}) == 8

@@ -120,8 +120,6 @@ def _gather(args: argparse.Namespace) -> dict[str, Any]:
     # Text becomes numbers here, and a mistake is found before anything heavy is imported.
     preset = given.get("preset", "default")
     made = make_settings(preset, environment=given["env"], **static)
-    if args.out and not made.eval_every:
-        made = made.model_copy(update={"eval_every": max(1, made.updates // _CURVE_POINTS)})
     fields = made.model_dump()
     fields.pop("environment")
     rest = {name: value for name, value in given.items() if name not in Settings.model_fields}
@@ -150,7 +148,8 @@ def run(args: argparse.Namespace) -> int:
     request.pop("preset", None)
     bar = _Bar(settings, request["env"], hidden=args.json or args.quiet)
     with bar:
-        result = train(**request, on_segment=bar)
+        # Looking on the way changes no result: it is not part of a run's specification.
+        result = train(**request, curve_points=_CURVE_POINTS, on_segment=bar)
     if out is not None:
         from mirrorax.cli.results import write
 
@@ -249,6 +248,4 @@ def _conditions(settings: Mapping[str, Any], values: Mapping[str, Any]) -> str:
     return (
         f"{first} {values[first]:g} ({settings['alpha_schedule']}), lam {values['lam']:g} "
         f"({settings['lam_schedule']}), {settings['steps']:,} steps"
-        if settings
-        else ""
     )

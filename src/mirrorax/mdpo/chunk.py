@@ -44,6 +44,7 @@ def sessions(
     keys: UInt32[np.ndarray, "runs 2"],
     lanes: int | None = None,
     program: Program | None = None,
+    evaluate_every: int | None = None,
 ) -> Iterator[Session]:
     """Cut runs into sessions of one fixed width, made one by one; the last is padded."""
     keys = np.asarray(keys)
@@ -57,7 +58,14 @@ def sessions(
     for first in range(0, len(keys), lanes):
         cut = slice(first, first + lanes)
         here = {name: list(column[cut]) for name, column in columns.items()}
-        yield Session(settings, keys[cut], here, lanes=lanes, program=program)
+        yield Session(
+            settings,
+            keys[cut],
+            here,
+            lanes=lanes,
+            program=program,
+            evaluate_every=evaluate_every,
+        )
 
 
 def run_sessions(

@@ -61,6 +61,9 @@ class Session:
     lanes: int = field(default_factory=default_lanes)
     layout: Layout = field(default_factory=default_layout)
     program: Program | None = None
+    #: evaluate every so many updates along the way; the settings' `eval_every` unless given.
+    #: Unlike that field it is no part of a run's specification: looking does not change a run.
+    evaluate_every: int | None = None
     curves: dict[str, list[np.ndarray]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -140,7 +143,7 @@ class Session:
         until: int | None = None,
     ) -> None:
         """Train to the end, or to update `until`; `on_segment` may raise to stop in between."""
-        every, start = self.settings.eval_every, time.perf_counter()
+        every, start = self.evaluate_every or self.settings.eval_every, time.perf_counter()
         end = self.total if until is None else min(until, self.total)
         latest = self.curves["return"][-1] if self.curves else None
         while self.k < end:
