@@ -211,12 +211,12 @@ def _environments(
                 "two finite numbers in ascending order are needed"
             )
         out.append(Environment(name, scale, lower, upper))
-    order = sorted(range(len(out)), key=lambda i: _place(out[i]))
-    return np.argsort(order)[group], [out[i] for i in order]
+    placed = sorted(range(len(out)), key=lambda i: order(out[i]))
+    return np.argsort(placed)[group], [out[i] for i in placed]
 
 
-def _place(environment: Environment) -> tuple[int, str, float]:
-    """The paper's four first, in its order, then others by name, then rescaled ones."""
+def order(environment: Environment) -> tuple[int, str, float]:
+    """Return a key to sort by: the paper's four, then others by name, then rescaled ones."""
     suite = numbers()["table1"]["environments"]
     known = suite.index(environment.name) if environment.name in suite else len(suite)
     rescaled = environment.reward_scale != 1

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from jaxtyping import Float
 
 from mirrorax.analysis import columns
-from mirrorax.analysis.landscape import DONE, Landscape, landscapes, shared_environments
+from mirrorax.analysis.landscape import DONE, Landscape, landscapes, order, shared_environments
 from mirrorax.analysis.published import published
 from mirrorax.errors import UserError
 from mirrorax.report.facts import Facts
@@ -32,14 +32,9 @@ def pack(values: np.ndarray, kind: str) -> str:
 def payload(table: pa.Table, about: Facts, curves: pa.Table | None = None) -> dict[str, Any]:
     """Return everything the page shows."""
     items = landscapes(table)
-    environments: dict[str, dict[str, Any]] = {}
-    for item in items:
-        for e in item.environments:
-            environments.setdefault(
-                e.label,
-                {"label": e.label, "low": _plain(e.return_min), "high": _plain(e.return_max)},
-            )
-    labels = list(environments)
+    known = {e.label: e for item in items for e in item.environments}
+    environments = sorted(known.values(), key=order)
+    labels = [e.label for e in environments]
     try:
         shared = list(shared_environments(items))
     except UserError:
@@ -47,7 +42,10 @@ def payload(table: pa.Table, about: Facts, curves: pa.Table | None = None) -> di
     drawn = _curves(table, items, curves)
     return {
         "facts": about.plain(),
-        "environments": list(environments.values()),
+        "environments": [
+            {"label": e.label, "low": _plain(e.return_min), "high": _plain(e.return_max)}
+            for e in environments
+        ],
         "shared": [labels.index(name) for name in shared],
         "algorithms": [
             _algorithm(item, labels, shared, None if drawn is None else drawn[k])

@@ -89,7 +89,7 @@ function maskOf(a, cells) {
 }
 
 const number = (x, digits = 3) => (Number.isFinite(x) ? x.toFixed(digits) : "–");
-const plain = (x) => String(Number(x.toPrecision(4)));
+const plain = (x) => (x !== 0 && Math.abs(x) < 1e-3 ? x.toExponential(3).replace(/\.?0*e/, "e") : String(Number(x.toPrecision(4))));
 const interval = (e, digits = 4) => (e.why ? "no interval" : `[${number(e.low, digits)}, ${number(e.high, digits)}]`);
 
 // Elements from text only: nothing from a study or a store is ever read as HTML.

@@ -1,0 +1,430 @@
+from __future__ import annotations
+
+import csv
+import io
+import re
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from mirrorax.analysis.estimates import cell_intervals, robustness
+from mirrorax.analysis.landscape import landscapes
+from mirrorax.analysis.robustness import frequency, rbst
+from mirrorax.analysis.scores import cell_scores, environment_scores
+
+
+def numbers(text: str) -> list[float]:
+    return [float(x.replace("−", "-")) for x in re.findall(r"[−-]?\d+\.?\d*(?:e[+-]?\d+)?", text)]
+
+
+def rows_of(visit) -> list[list[str]]:
+    return visit.page.locator("#table tbody tr").evaluate_all(
+        "rows => rows.map(r => [...r.cells].map(c => c.innerText))"
+    )
+
+
+def column(visit, name: str) -> int:
+    heads = visit.page.locator("#table thead th button").evaluate_all(
+        "heads => heads.map(h => h.dataset.key)"
+    )
+    return heads.index(name)
+
+
+def test_it_loads_without_error_and_asks_for_nothing(visit, table):
+    seen = visit(table)
+    assert seen.errors == []
+    assert all(url.startswith("file:") and url.endswith("report.html") for url in seen.requests)
+    assert len(seen.requests) == 1
+    assert seen.text("#title") == "A study"
+    assert f"{table.num_rows:,}" in seen.text("#facts")
+    assert seen.page.locator("#maps canvas").count() == 5  # the mean and four environments
+    assert seen.page.locator("#table tbody tr").count() == 3
+
+
+def test_hovering_shows_the_cell_and_marks_it_in_every_map(visit, table):
+    seen = visit(table)
+    item = landscapes(table)[0]
+    i, j = 6, 8
+    before = [seen.pixels(k) for k in range(5)]
+    seen.page.locator("#maps canvas").first.hover(position=seen.over(i, j, item.alphas, item.lams))
+    tip = seen.text("#tip")
+    runs = item.runs()[i, j]
+    assert item.label in tip
+    assert f"α = {item.alphas[i]:g}, λ = {item.lams[j]:g}" in tip
+    assert f"mean {cell_scores(runs[None])[0]:.3f}" in tip
+    assert "16 of 16 runs" in tip
+    low, high = cell_intervals(runs[None], rng=np.random.default_rng(0), resamples=20_000)
+    shown = numbers(tip.split("interval")[1].split("\n")[0])
+    assert shown == pytest.approx([low[0], high[0]], abs=0.25 * (high[0] - low[0]) + 0.002)
+    assert all(seen.pixels(k) != before[k] for k in range(5))
+    seen.page.mouse.move(5, 5)
+    assert not seen.page.locator("#tip").is_visible()
+    assert [seen.pixels(k) for k in range(5)] == before
+    assert seen.errors == []
+
+
+def test_one_environments_map_speaks_of_that_environment(visit, table):
+    seen = visit(table)
+    item = landscapes(table)[0]
+    i, j, e = 7, 3, 2
+    canvas = seen.page.locator("#maps canvas").nth(1 + e)
+    canvas.hover(position=seen.over(i, j, item.alphas, item.lams, 1 + e))
+    expected = environment_scores(item.runs()[i, j])[e]
+    assert f"mean {expected:.3f}" in seen.text("#tip")
+    assert "Catch" in seen.text("#tip")
+
+
+def test_clicking_shows_the_runs_of_the_cell(visit, table):
+    seen = visit(table)
+    item = landscapes(table)[0]
+    i, j = 6, 5
+    seen.page.locator("#maps canvas").first.click(position=seen.over(i, j, item.alphas, item.lams))
+    seen.page.locator("#detail summary").first.click()
+    shown = (
+        seen.page.locator("#detail tbody")
+        .first.locator("tr")
+        .evaluate_all("rows => rows.map(r => [...r.cells].map(c => c.innerText))")
+    )
+    assert len(shown) == 16
+    for k, row in enumerate(shown):
+        e, n = divmod(k, 4)
+        assert row[0] == item.environments[e].label
+        assert int(row[1]) == n
+        assert float(row[2]) == pytest.approx(item.runs("stochastic")[i, j, e, n], abs=6e-4)
+        assert float(row[3]) == pytest.approx(item.runs("greedy")[i, j, e, n], abs=6e-4)
+    assert seen.page.locator("#detail svg circle").count() == 16
+    with seen.page.expect_download() as caught:
+        seen.page.locator("#detail-csv").click()
+    lines = caught.value.path().read_text().splitlines()
+    assert len(lines) == 17
+    seen.page.locator("#detail-close").click()
+    assert seen.page.locator("#detail .panel").count() == 0
+    assert seen.errors == []
+
+
+@pytest.mark.parametrize("threshold", [0.5, 0.85, 0.95])
+def test_the_slider_recolours_and_recounts(visit, table, threshold):
+    seen = visit(table)
+    before = seen.pixels()
+    seen.threshold(threshold)
+    assert seen.pixels() != before
+    at_rbst, at_freq = column(seen, "rbst"), column(seen, "freq")
+    by_label = {row[1]: row for row in rows_of(seen)}
+    for item in landscapes(table):
+        d = cell_scores(item.runs())[item.cells()]
+        row = by_label[item.label]
+        assert float(row[at_rbst]) == pytest.approx(rbst(d, threshold), abs=6e-5)
+        expected = frequency(d, np.array([threshold]))[0]
+        assert float(row[at_freq]) == pytest.approx(expected, abs=6e-4)
+    assert f"at threshold {threshold:.2f}" in seen.text("#live")
+    assert seen.errors == []
+
+
+def test_the_intervals_are_those_of_the_analysis(visit, table):
+    seen = visit(table)
+    seen.threshold(0.8)
+    at = column(seen, "interval")
+    by_label = {row[1]: row for row in rows_of(seen)}
+    for item in landscapes(table):
+        (expected,) = robustness(
+            item.runs(),
+            [0.8],
+            rng=np.random.default_rng(0),
+            cells=item.cells(),
+            resamples=20_000,
+        )
+        interval = expected.interval()
+        shown = numbers(by_label[item.label][at])
+        width = interval.high - interval.low
+        assert shown == pytest.approx([interval.low, interval.high], abs=0.08 * width + 1e-4)
+
+
+def test_other_choices_change_the_numbers_as_they_should(visit, table):
+    seen = visit(table)
+    item = next(x for x in landscapes(table) if x.label == "(entropy, kl)")
+    cells = item.cells()
+
+    def shown() -> float:
+        row = next(row for row in rows_of(seen) if row[1] == item.label)
+        return float(row[column(seen, "rbst")])
+
+    seen.threshold(0.7)
+    seen.page.select_option("#evaluation", "greedy")
+    assert shown() == pytest.approx(rbst(cell_scores(item.runs("greedy"))[cells], 0.7), abs=6e-5)
+    seen.page.select_option("#statistic", "iqm")
+    d = cell_scores(item.runs("greedy"), "iqm")
+    assert shown() == pytest.approx(rbst(d[cells], 0.7), abs=6e-5)
+    seen.page.select_option("#cells", "all")
+    assert shown() == pytest.approx(rbst(d, 0.7), abs=6e-5)
+    seen.page.select_option("#statistic", "mean")
+    seen.page.select_option("#environment", label="DeepSea")
+    d = environment_scores(item.runs("greedy"))[..., 3]
+    assert shown() == pytest.approx(rbst(d, 0.7), abs=6e-5)
+    seen.page.select_option("#layout", "environment")
+    assert seen.page.locator("#maps canvas").count() == 3
+    assert seen.errors == []
+
+
+def test_the_table_sorts_by_every_column_both_ways(visit, table):
+    seen = visit(table)
+    for key in ("label", "score", "rbst", "interval", "cells", "paper"):
+        at = column(seen, key)
+        for _ in range(2):
+            seen.page.locator(f'#table button[data-key="{key}"]').click()
+            way = seen.page.locator("#table th").nth(at).get_attribute("aria-sort")
+            values = [row[at] for row in rows_of(seen)]
+            if key != "label":
+                values = [numbers(v)[0] for v in values]
+            assert values == sorted(values, reverse=way == "descending")
+    seen.page.locator('#table button[data-key="score"]').click()
+    focused = seen.page.evaluate("document.activeElement.dataset.key")
+    assert focused == "score"  # the keyboard does not lose its place
+
+
+def test_the_papers_numbers_stand_beside_ours_only_where_they_belong(visit, table):
+    seen = visit(table)
+    at, gap, ours = column(seen, "paper"), column(seen, "gap"), column(seen, "rbst")
+    row = next(row for row in rows_of(seen) if row[1] == "(entropy, kl)")
+    assert row[0] == "C"
+    assert row[at] == "0.0747"
+    assert numbers(row[gap])[0] == pytest.approx(float(row[ours]) - 0.0747, abs=2e-4)
+    assert "not like for like" in seen.text("#table-notes")  # another number of cells
+    seen.threshold(0.8)
+    assert all(row[at] == "" for row in rows_of(seen))
+    seen.threshold(0.95)
+    row = next(row for row in rows_of(seen) if row[1] == "(entropy, kl)")
+    assert row[at] == "0.0327"
+    seen.page.select_option("#evaluation", "greedy")
+    assert all(row[at] == "" for row in rows_of(seen))
+
+
+def test_two_pairs_are_compared(visit, table):
+    seen = visit(table)
+    seen.page.select_option("#first", label="A  (entropy, bregman(max))")
+    seen.page.select_option("#second", label="H  (max, kl)")
+    seen.threshold(0.8)
+    items = {item.label: item for item in landscapes(table)}
+    a, b = items["(entropy, bregman(max))"], items["(max, kl)"]
+    expected = [rbst(cell_scores(x.runs())[x.cells()], 0.8) for x in (a, b)]
+    text = seen.text("#verdict")
+    found = numbers(text)
+    assert found[0] == 0.8
+    assert found[1] == 132
+    assert found[2:4] == pytest.approx(expected, abs=6e-5)
+    assert found[4] == pytest.approx(expected[0] - expected[1], abs=6e-5)
+    low, high = found[6], found[7]
+    if low <= 0 <= high:
+        assert "do not support a difference" in text
+    else:
+        assert "The data support" in text
+    assert seen.page.locator("#compare-maps canvas").count() == 3
+    seen.page.locator("#matrix summary").click()
+    signs = seen.page.locator("#matrix tbody td").all_inner_texts()
+    assert len(signs) == 9
+    seen.page.select_option("#second", label="A  (entropy, bregman(max))")
+    assert "do not support a difference" in seen.text("#verdict")
+    assert seen.errors == []
+
+
+@pytest.mark.parametrize("name", ["landscapes", "frequency", "comparison"])
+def test_figures_and_their_data_can_be_downloaded(visit, table, name):
+    seen = visit(table)
+    found = {}
+    for kind in ("svg", "png", "csv"):
+        with seen.page.expect_download() as caught:
+            seen.page.locator(
+                f'.downloads[data-figure="{name}"] button[data-kind="{kind}"]'
+            ).click()
+        assert caught.value.suggested_filename == f"{name}.{kind}"
+        found[kind] = caught.value.path().read_bytes()
+    assert found["png"].startswith(b"\x89PNG")
+    assert len(found["png"]) > 5000
+    svg = found["svg"].decode()
+    assert svg.startswith("<svg")
+    assert svg.rstrip().endswith("</svg>")
+    rows = list(csv.DictReader(io.StringIO(found["csv"].decode())))
+    if name == "landscapes":
+        assert len(rows) == 5 * 12 * 13
+        item = landscapes(table)[0]
+        d = cell_scores(item.runs())
+        for row in rows[: 12 * 13]:
+            i = list(item.alphas).index(float(row["alpha_or_w"]))
+            j = list(item.lams).index(float(row["lam"]))
+            assert float(row["score"]) == pytest.approx(d[i, j], abs=1e-6)
+            assert row["good"] == str(int(d[i, j] >= 0.9))
+    else:
+        assert len(rows) > 100
+    assert seen.errors == []
+
+
+def test_the_table_can_be_downloaded(visit, table):
+    seen = visit(table)
+    with seen.page.expect_download() as caught:
+        seen.page.locator('.downloads[data-figure="table"] button').click()
+    rows = list(csv.DictReader(io.StringIO(caught.value.path().read_text())))
+    assert len(rows) == 3
+    for item in landscapes(table):
+        row = next(row for row in rows if row["label"] == item.label)
+        d = cell_scores(item.runs())[item.cells()]
+        assert float(row["rbst"]) == pytest.approx(rbst(d, 0.9), abs=1e-6)
+
+
+def test_dark_and_light(visit, table):
+    seen = visit(table, color_scheme="light")
+
+    def back() -> str:
+        return seen.page.evaluate("getComputedStyle(document.body).backgroundColor")
+
+    light, picture = back(), seen.pixels()
+    seen.page.locator("#theme").click()
+    assert back() != light
+    assert seen.pixels() != picture
+    assert seen.page.locator("#theme").get_attribute("aria-pressed") == "true"
+    seen.page.locator("#theme").click()
+    assert back() == light
+    assert seen.errors == []
+    dark = visit(table, color_scheme="dark")
+    assert dark.page.evaluate("document.documentElement.dataset.theme") == "dark"
+
+
+def test_the_keyboard_is_enough(visit, table):
+    seen = visit(table)
+    item = landscapes(table)[0]
+    reached = []
+    for _ in range(40):
+        seen.page.keyboard.press("Tab")
+        reached.append(
+            seen.page.evaluate("document.activeElement.id || document.activeElement.tagName")
+        )
+    for wanted in ("theme", "evaluation", "threshold", "pair", "CANVAS"):
+        assert wanted in reached
+    seen.page.locator("#threshold").focus()
+    seen.page.keyboard.press("ArrowLeft")
+    seen.until("document.getElementById('threshold-value').textContent === '0.89'")
+    seen.page.locator("#maps canvas").first.focus()
+    for key in ("ArrowRight", "ArrowRight", "ArrowUp"):
+        seen.page.keyboard.press(key)
+    assert numbers(seen.text("#tip").split("\n")[1]) == [item.alphas[1], item.lams[1]]
+    seen.page.keyboard.press("Enter")
+    assert "Runs of" in seen.text("#detail h3 >> nth=0")
+    seen.page.keyboard.press("Escape")
+    assert not seen.page.locator("#tip").is_visible()
+
+
+def test_choices_survive_a_reload(visit, table):
+    seen = visit(table)
+    seen.threshold(0.77)
+    seen.page.select_option("#evaluation", "greedy")
+    seen.until("location.hash.includes('greedy') && location.hash.includes('0.77')")
+    seen.page.reload()
+    seen.until("document.documentElement.dataset.rendered >= 1")
+    assert seen.page.locator("#evaluation").input_value() == "greedy"
+    assert seen.text("#threshold-value") == "0.77"
+
+
+def test_a_study_named_script_is_text(visit, table):
+    evil = "<script>alert(1)</script><img src=x onerror=alert(2)>"
+    hosts = pa.array([evil] * table.num_rows)
+    bad = table.set_column(table.column_names.index("host"), "host", hosts)
+    drift = pa.array([f"m:{evil}" if d == "kl" else d for d in bad["drift"].to_pylist()])
+    bad = bad.set_column(bad.column_names.index("drift"), "drift", drift)
+    seen = visit(bad, title=evil)
+    assert seen.text("#title") == evil
+    assert seen.page.title() == evil
+    seen.page.locator("#machine summary").click()
+    assert evil in seen.text("#machine")
+    assert any(evil in row[1] for row in rows_of(seen))
+    assert seen.page.locator("img").count() == 0
+    assert seen.errors == []
+    assert len(seen.requests) == 1
+
+
+def test_a_single_seed_has_no_interval(visit, synthetic):
+    grid = np.array([0.0, 0.01, 0.1])
+    table = synthetic.study([{}], np.random.default_rng(1), alphas=grid, lams=grid, seeds=1)
+    seen = visit(table)
+    assert rows_of(seen)[0][column(seen, "interval")] == "no interval"
+    assert "one seed per cell: no interval" in seen.text("#table-notes")
+    item = landscapes(table)[0]
+    seen.page.locator("#maps canvas").first.hover(position=seen.over(1, 1, item.alphas, item.lams))
+    assert "one seed: no interval" in seen.text("#tip")
+    assert seen.errors == []
+
+
+def test_holes_failures_and_divergence_are_shown(visit, table):
+    alpha, lam = table["alpha"].to_numpy(), table["lam"].to_numpy()
+    item = landscapes(table)[0]
+    hole = (alpha == item.alphas[2]) & (lam == item.lams[2])
+    status = np.where((alpha == item.alphas[3]) & (lam == item.lams[3]), "failed", "done")
+    why = np.where(status == "failed", "out of memory", None)
+    diverged = (alpha == item.alphas[4]) & (lam == item.lams[4])
+    odd = table
+    for name, values in (
+        ("status", pa.array(status)),
+        ("failure", pa.array(why.tolist(), pa.string())),
+        ("diverged", pa.array(diverged)),
+    ):
+        odd = odd.set_column(odd.column_names.index(name), name, values)
+    seen = visit(odd.filter(pa.array(~hole)))
+    canvas = seen.page.locator("#maps canvas").first
+    canvas.hover(position=seen.over(2, 2, item.alphas, item.lams))
+    assert "no runs here" in seen.text("#tip")
+    canvas.hover(position=seen.over(3, 3, item.alphas, item.lams))
+    assert "no runs here" in seen.text("#tip")
+    canvas.hover(position=seen.over(4, 4, item.alphas, item.lams))
+    assert "mean 0.000" in seen.text("#tip")
+    canvas.click(position=seen.over(4, 4, item.alphas, item.lams))
+    seen.page.locator("#detail summary").first.click()
+    assert "diverged" in seen.text("#detail tbody >> nth=0")
+    assert "48" in seen.text("#facts")
+    seen.page.locator("#failures summary").click()
+    assert "out of memory" in seen.text("#failures")
+    assert "missing or failed" in seen.text("#table-notes")
+    assert rows_of(seen)[0][column(seen, "cells")] == "130/132"
+    assert seen.errors == []
+
+
+def test_learned_temperatures_have_their_own_axis(visit, synthetic):
+    grid = np.array([0.0, 0.01, 0.1])
+    table = synthetic.study(
+        [{}, {"alpha_schedule": "learned"}],
+        np.random.default_rng(1),
+        alphas=grid,
+        lams=grid,
+        seeds=2,
+    )
+    seen = visit(table)
+    assert "their grids have no cell in common" in seen.text("#verdict")
+    seen.page.select_option("#pair", label="(entropy, kl) alpha learned, lam constant")
+    item = landscapes(table)[1]
+    seen.page.locator("#maps canvas").first.hover(position=seen.over(1, 1, item.alphas, item.lams))
+    assert "w = 0.01" in seen.text("#tip")
+    assert seen.errors == []
+
+
+def test_nothing_in_common_still_shows_each(visit, synthetic):
+    rng, grid = np.random.default_rng(2), np.array([0.0, 0.01, 0.1])
+    a = synthetic.block({}, "Catch", grid, grid, 2, rng)
+    b = synthetic.block({"drift": "forward_kl"}, "DeepSea", grid, grid, 2, rng)
+    seen = visit(pa.concat_tables([a, b]))
+    assert seen.page.locator("#environment option").all_inner_texts() == ["Catch", "DeepSea"]
+    assert seen.page.locator("#maps canvas").count() == 1
+    assert "no runs on this environment" in seen.text("#verdict")
+    assert seen.errors == []
+
+
+def test_learning_curves_are_shown_where_they_were_kept(visit, table):
+    rng = np.random.default_rng(0)
+    curves = pa.table(
+        {
+            "run_id": table["run_id"],
+            "return": pa.array(rng.random((table.num_rows, 5)).tolist()),
+            "update": pa.array([[1.0, 2.0, 3.0, 4.0, 5.0]] * table.num_rows),
+        }
+    )
+    seen = visit(table, curves=curves)
+    item = landscapes(table)[0]
+    seen.page.locator("#maps canvas").first.click(position=seen.over(5, 5, item.alphas, item.lams))
+    assert seen.page.locator("#curves svg polyline").count() >= 16
+    assert seen.errors == []
