@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 #: One number, or several: several span a grid with the others.
 Numbers = float | Sequence[float] | np.ndarray | None
+
+#: Of more sessions than this (32 runs each on a CPU) only the policies are kept, not the states.
+KEPT_SESSIONS = 4
 
 _GRID = ("alpha", "lam", "w", "gamma", "reward_scale", "actor_lr", "critic_lr")
 
@@ -51,7 +54,8 @@ class TrainResult:
     wall_seconds: float
     lanes: int
     device: str
-    #: the state to go on from; see `more`
+    policies: Float[np.ndarray, "runs parameters"] = field(repr=False)
+    #: the state to go on from, see `more`; empty after very many runs, whose states would not fit
     sessions: list[Session] = field(repr=False, default_factory=list)
 
     def _normalize(self, returns: np.ndarray) -> Float[np.ndarray, " runs"]:
@@ -85,20 +89,18 @@ class TrainResult:
         """A 95% bootstrap interval of that mean over runs."""
         return mean_interval(self.normalized)
 
-    @property
-    def policies(self) -> Float[np.ndarray, "runs parameters"]:
-        """The parameter vectors of the trained policies."""
-        return np.concatenate([session.policies for session in self.sessions])
-
     def more(self, steps: int, on_segment: Callable[[Progress], None] | None = None) -> TrainResult:
         """Train on for further environment steps; annealed schedules see the new total length."""
         from mirrorax.mdpo.chunk import run_sessions
 
+        if not self.sessions:
+            raise UserError(f"steps: the states of {len(self.runs)} runs were not kept")
         settings = Settings(**{**self.settings.model_dump(), "steps": self.settings.steps + steps})
         for session in self.sessions:
             session.settings, session.total = settings, settings.updates
         done = run_sessions(self.sessions, len(self.sessions), on_segment)
-        return _result(settings, self.runs, done, self.return_bounds, self.sessions)
+        policies = [session.policies for session in self.sessions]
+        return _result(settings, self.runs, done, self.return_bounds, policies, self.sessions)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, ready for JSON."""
@@ -137,6 +139,7 @@ def _result(
     runs: list[RunValues],
     done: ChunkResult,
     bounds: tuple[float, float],
+    policies: list[np.ndarray],
     sessions: list[Session],
 ) -> TrainResult:
     return TrainResult(
@@ -150,6 +153,7 @@ def _result(
         wall_seconds=done.wall_seconds,
         lanes=done.lanes,
         device=done.device,
+        policies=np.concatenate(policies),
         sessions=sessions,
     )
 
@@ -244,7 +248,7 @@ def train(
     # Everything is valid: only now what is heavy.
     from mirrorax.envs.adapter import make
     from mirrorax.mdpo.chunk import run_sessions, sessions
-    from mirrorax.mdpo.program import make_program
+    from mirrorax.mdpo.program import default_lanes, make_program
     from mirrorax.spec.identity import run_key, specification
 
     environment = make(made.environment) if isinstance(env, str) else env
@@ -259,6 +263,16 @@ def train(
     every = None
     if curve_points and not made.eval_every:
         every = max(1, made.updates // curve_points)
-    group = list(sessions(made, columns, keys, lanes, program, every))
-    done = run_sessions(group, len(group), on_segment)
-    return _result(made, runs, done, environment.return_bounds, group)
+    count = -(-len(runs) // (lanes or default_lanes()))
+    policies: list[np.ndarray] = []
+    kept: list[Session] = []
+
+    def one_by_one() -> Iterator[Session]:
+        for session in sessions(made, columns, keys, lanes, program, every):
+            yield session
+            policies.append(session.policies)
+            if count <= KEPT_SESSIONS:
+                kept.append(session)
+
+    done = run_sessions(one_by_one(), count, on_segment)
+    return _result(made, runs, done, environment.return_bounds, policies, kept)

@@ -107,6 +107,15 @@ def test_temperatures_and_seeds_span_a_grid_of_independent_runs():
     np.testing.assert_array_equal(alone.policies[0], grid.policies[5])
     np.testing.assert_array_equal(alone.returns[0], grid.returns[5])
     assert len({p.tobytes() for p in grid.policies}) == 8
+    assert sum(session.runs for session in grid.sessions) == 8
+
+
+def test_the_states_of_very_many_runs_are_not_kept(monkeypatch):
+    monkeypatch.setattr("mirrorax.training.KEPT_SESSIONS", 1)
+    result = train("Catch", seeds=5, steps=320, lanes=4, **TINY)
+    assert result.policies.shape[0] == 5
+    with pytest.raises(UserError, match="not kept"):
+        result.more(steps=320)
 
 
 @pytest.mark.parametrize(
