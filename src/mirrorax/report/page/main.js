@@ -96,10 +96,26 @@ function mapNote(spec) {
   return found ? `freq ${number(found.freq)}, Rbst ${number(found.rbst, 4)}` : "no score";
 }
 
+// While the slider moves only the maps in view are painted; the others follow when it rests or when
+// they come into view.
+const watcher = new IntersectionObserver((entries) => {
+  for (const entry of entries) {
+    const map = entry.target.map;
+    map.inView = entry.isIntersecting;
+    if (map.inView && map.stale) map.paint();
+  }
+}, { rootMargin: "150px" });
+let restTimer = 0;
+
+function paintLater() {
+  clearTimeout(restTimer);
+  restTimer = setTimeout(() => { for (const map of [...maps, ...compareMaps]) if (map.stale) map.paint(); }, 200);
+}
+
 class HeatMap {
-  constructor(spec, host, owner) {
+  constructor(spec, host) {
     this.spec = spec;
-    this.owner = owner;
+    this.inView = true;
     this.figure = heatFigure({ ...spec, titled: false });
     this.title = element("h3", { text: spec.title });
     this.note = element("p", { text: spec.note || "" });
@@ -111,26 +127,36 @@ class HeatMap {
     this.canvas.addEventListener("click", (event) => { const at = here(event); if (at) pick(this, at); });
     this.canvas.addEventListener("keydown", (event) => this.key(event));
     this.canvas.addEventListener("blur", () => point(this, null));
+    this.canvas.map = this;
+    watcher.observe(this.canvas);
     this.paint();
   }
 
   paint() {
+    this.stale = false;
     const scale = window.devicePixelRatio || 1;
     this.base = figureCanvas(this.figure, theme(), scale, this.base);
     this.canvas.width = this.base.width;
     this.canvas.height = this.base.height;
     this.canvas.style.width = `${this.figure.width}px`;
     this.canvas.style.height = `${this.figure.height}px`;
+    this.describe();
+    this.show();
+  }
+
+  describe() {
+    this.title.textContent = this.spec.title;
     this.note.textContent = this.spec.note || "";
     this.canvas.setAttribute("aria-label", `${this.spec.title}. ${this.spec.note || ""}. Arrow keys move between cells, Enter shows the runs of one.`);
-    this.show();
   }
 
   update(spec) {
     this.spec = spec;
     this.figure = heatFigure({ ...spec, titled: false });
-    this.title.textContent = spec.title;
-    this.paint();
+    if (this.inView) { this.paint(); return; }
+    this.stale = true;
+    this.describe();
+    paintLater();
   }
 
   // The base picture, with the linked cell outlined.
@@ -191,6 +217,7 @@ function sync(list, specs, host) {
   // Keep the elements where the same maps are shown: a reader's focus must survive the slider.
   const same = list.length === specs.length && list.every((m, k) => m.spec.algorithm === specs[k].algorithm && m.spec.kind === specs[k].kind && m.spec.environment === specs[k].environment);
   if (same) { list.forEach((m, k) => m.update(specs[k])); return list; }
+  for (const map of list) watcher.unobserve(map.canvas);
   host.replaceChildren();
   return specs.map((spec) => new HeatMap(spec, host));
 }
@@ -247,6 +274,7 @@ function setTheme(dark) {
   $("theme").textContent = dark ? "Light" : "Dark";
   $("theme").setAttribute("aria-pressed", String(dark));
   showSvg($("scale"), figureSvg(scaleFigure("score"), theme()));
+  watcher.disconnect();
   maps = []; compareMaps = [];
   render();
   showDetail(state);
