@@ -21,18 +21,17 @@ import sys
 import tempfile
 import time
 
-ONE_THREAD = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
-os.environ["XLA_FLAGS"] = ONE_THREAD
+os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 
-import jax  # noqa: E402
-import jax.numpy as jnp  # noqa: E402
-import numpy as np  # noqa: E402
+import jax
+import jax.numpy as jnp
+import numpy as np
 
-from mirrorax.mdpo import replay  # noqa: E402
-from mirrorax.mdpo.config import make_settings  # noqa: E402
-from mirrorax.mdpo.evaluate import evaluate  # noqa: E402
-from mirrorax.mdpo.program import default_lanes  # noqa: E402
-from mirrorax.mdpo.session import Session  # noqa: E402
+from mirrorax.mdpo import replay
+from mirrorax.mdpo.config import make_settings
+from mirrorax.mdpo.evaluate import evaluate
+from mirrorax.mdpo.program import default_lanes
+from mirrorax.mdpo.session import Session
 
 SUITE = ("CartPole", "Acrobot", "Catch", "DeepSea")
 #: environments of the paper's study: configurations of 4,205 runs each, 120 in all
