@@ -70,10 +70,11 @@ class Live:
 
         self._console = console
         self._live = RichLive(console=console, auto_refresh=False, transient=False)
-        self._live.start()
 
     def show(self, progress: Progress) -> None:
         """Redraw."""
+        if not self._live.is_started:
+            self._live.start()  # not before: an early error must leave the terminal alone
         self._live.update(_picture(progress), refresh=True)
 
     def say(self, text: str) -> None:
@@ -84,7 +85,8 @@ class Live:
         """Draw the last state and give the terminal back."""
         if progress is not None:
             self.show(progress)
-        self._live.stop()
+        if self._live.is_started:
+            self._live.stop()
 
 
 def make(*, quiet: bool = False) -> Display:

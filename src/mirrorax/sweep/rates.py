@@ -34,6 +34,8 @@ _OTHER = (2.0, 2.5)
 #: family -> floats in one observation, for environments whose size is not in their name
 _OBSERVATION = {"CartPole": 4, "Acrobot": 6}
 _OTHER_OBSERVATION = 64
+#: family -> floats in one observation of the size the table was measured with
+_USUAL_OBSERVATION = {"CartPole": 4, "Acrobot": 6, "Catch": 50, "DeepSea": 64}
 
 #: What compiling a configuration takes on one core.
 COMPILE_SECONDS = 12.0
@@ -43,7 +45,7 @@ COMPILE_SECONDS = 12.0
 _SUITE_TRANSITION = 40
 
 #: A worker's memory before its first lane: interpreter, jax, compiled programs.
-BASE_BYTES = 700_000_000
+BASE_BYTES = 550_000_000
 #: Leave this share of the free memory to others.
 _USABLE = 0.85
 
@@ -78,8 +80,9 @@ def _work(settings: Settings) -> float:
     def network(widths: tuple[int, ...]) -> int:
         return sum(a * b for a, b in itertools.pairwise(widths))
 
+    family = suite.environment(settings.environment).family
     inputs = observation_size(settings)
-    default = 4 * network((inputs, 64, 64, 4)) * 512
+    default = 4 * network((_USUAL_OBSERVATION.get(family, inputs), 64, 64, 4)) * 512
     critics = 2 if settings.twin_critics else 1
     passes = settings.actor_epochs + critics * settings.critic_epochs
     actual = passes * network((inputs, *settings.hidden, 4)) * settings.batch_size
