@@ -14,15 +14,19 @@ if TYPE_CHECKING:
     from mirrorax.regularizers.checks import check_drift, check_potential
     from mirrorax.regularizers.drifts import drift, register_drift
     from mirrorax.regularizers.potentials import potential, register_potential
+    from mirrorax.store import load
+    from mirrorax.training import train
 
 #: public name -> the module it lives in
 _HOME = {
     "check_drift": "mirrorax.regularizers.checks",
     "check_potential": "mirrorax.regularizers.checks",
     "drift": "mirrorax.regularizers.drifts",
+    "load": "mirrorax.store",
     "potential": "mirrorax.regularizers.potentials",
     "register_drift": "mirrorax.regularizers.drifts",
     "register_potential": "mirrorax.regularizers.potentials",
+    "train": "mirrorax.training",
 }
 
 __all__ = [
@@ -30,9 +34,11 @@ __all__ = [
     "check_drift",
     "check_potential",
     "drift",
+    "load",
     "potential",
     "register_drift",
     "register_potential",
+    "train",
 ]
 
 

@@ -170,7 +170,7 @@ class ForwardKL(Drift):
 @final
 @dataclass(frozen=True)
 class SquaredTV(Drift):
-    """The squared total variation distance (sum |p - q| / 2)^2: a drift, not a Bregman one."""
+    """The square of the total variation distance sum abs(p - q) / 2: a drift, not a Bregman one."""
 
     def __str__(self) -> str:
         return "squared_tv"

@@ -63,7 +63,7 @@ class Potential(abc.ABC):
 
     @abc.abstractmethod
     def bound(self, num_actions: int) -> float:
-        """Return the bound on |h| of the paper's Appendix A (else the largest |h|)."""
+        """Return the bound on abs(h) of the paper's Appendix A; the largest where it has none."""
 
     @abc.abstractmethod
     def __str__(self) -> str:
@@ -212,7 +212,7 @@ class NegativeTsallis(Potential):
         return float(power_minus_one_over(self.m - 1, -math.log(num_actions))), 0.0
 
     def bound(self, num_actions: int) -> float:
-        """Return 1 / (m - 1) for m > 1, n max |y - y^m| / (1 - m) for m < 1, log n for m = 1."""
+        """Return 1 / (m - 1) for m > 1, n max abs(y - y^m) / (1 - m) for m < 1, else log n."""
         m = self.m
         if m == 1:
             return math.log(num_actions)
@@ -370,7 +370,7 @@ class FunctionPotential(Potential):
         return float(min(inside[0], vertices.min())), float(vertices.max())
 
     def bound(self, num_actions: int) -> float:
-        """Return the largest |h|."""
+        """Return the largest absolute value of h."""
         return max(map(abs, self.range(num_actions)))
 
     def __str__(self) -> str:

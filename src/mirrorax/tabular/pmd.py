@@ -142,16 +142,20 @@ def solve(
     reference = np.broadcast_to(reference, batch)
     best = optimum(mdp, h, reference)
 
-    policies, values = [pi], [evaluate(mdp, pi, h, reference).v]
+    policies, known = [pi], evaluate(mdp, pi, h, reference)
+    values = [known.v]
     used: list[tuple[Any, Any]] = []
     for k in range(iterations):
         a, l = alpha_at(k), lam_at(k)
-        q = evaluate(mdp, pi, h, a if critic == "regularized" else 0.0).q
+        followed = a if critic == "regularized" else np.zeros(())
+        # The values just reported are those the step follows, unless their temperatures differ.
+        q = known.q if np.all(followed == reference) else evaluate(mdp, pi, h, followed).q
         if noise:
             q = q + noise * generator.standard_normal(q.shape)
         pi = mirror_step(q, pi, h, d, a[..., None], l[..., None])
+        known = evaluate(mdp, pi, h, reference)
         policies.append(pi)
-        values.append(evaluate(mdp, pi, h, reference).v)
+        values.append(known.v)
         used.append((np.broadcast_to(a, batch), np.broadcast_to(l, batch)))
 
     trace, value = np.stack(policies), np.stack(values)

@@ -25,6 +25,23 @@ def psi(u: Any, powers: dict[float, Any]) -> Any:
         return sum(_times(b, np.expm1(e * u) / e if e else u) for e, b in powers.items())
 
 
+def psi_and_slope(u: Any, powers: dict[float, Any]) -> tuple[Any, Any]:
+    """Return psi and its derivative in u, from one exponential per term where that is accurate.
+
+    1 + expm1(x) loses the digits of a small exp(x). That is harmless where some exponent is not
+    positive, since that term then rules the slope.
+    """
+    if all(e > 0 for e in powers):
+        return psi(u, powers), psi_slope(u, powers)
+    value, slope = 0.0, 0.0
+    with np.errstate(over="ignore"):
+        for e, b in powers.items():
+            growth = np.expm1(e * u) if e else 0.0
+            value = value + _times(b, growth / e if e else u)
+            slope = slope + (_times(b, 1 + growth) if e else b)
+    return value, slope
+
+
 def psi_slope(u: Any, powers: dict[float, Any]) -> Any:
     """Return the derivative of psi in u, the sum of b p^e."""
     with np.errstate(over="ignore"):
@@ -33,7 +50,9 @@ def psi_slope(u: Any, powers: dict[float, Any]) -> Any:
 
 def _times(b: Any, value: Any) -> Any:
     """Multiply, where a term with b = 0 is absent even if its value overflows."""
-    return np.where(b > 0, b, 0) * np.where(b > 0, value, 0)
+    if b.shape[-1:] == (1,):  # one positive weight per row
+        return b * value
+    return b * np.where(b > 0, value, 0)
 
 
 def _single(y: Any, e: float, b: Any) -> Any:
@@ -75,9 +94,10 @@ def inverse(y: Any, powers: dict[float, Any], start: Any = None) -> Any:
     target = np.where(zero, psi(low, powers), y)
     u = np.clip(start, low, high) if start is not None else (low + high) / 2
     for step in range(_NEWTON + _BISECT):
-        error = psi(u, powers) - target
+        value, slope = psi_and_slope(u, powers)
+        error = value - target
         low, high = np.where(error <= 0, u, low), np.where(error >= 0, u, high)
-        newton = u - error / np.maximum(psi_slope(u, powers), 1e-300)
+        newton = u - error / np.maximum(slope, 1e-300)
         inside = (newton >= low) & (newton <= high) if step < _NEWTON else np.zeros_like(zero)
         following = np.where(inside, newton, (low + high) / 2)
         moved = np.abs(following - u) / (1 + np.abs(u))
@@ -103,7 +123,7 @@ def multiplier(
     extra = 0 if price is None else price[:, 0]
     low = linear.max(-1) - extra
     high = (linear - psi(-np.log(actions), powers)).max(-1)
-    p, total, rate, u = _primal(linear, low, powers, anchor, price, None)
+    p, total, rate, u, gain = _primal(linear, low, powers, anchor, price, None)
     # Actions with no convex term at all (forward KL where q = 0) take what is left over.
     short = total < 1 - 1e-12
     if short.any():
@@ -118,14 +138,16 @@ def multiplier(
         with np.errstate(divide="ignore", invalid="ignore"):
             newton = mu[r] + np.log(total[r]) * total[r] / rate[r]
         inside = (newton > low[r]) & (newton < high[r]) & (step < _NEWTON)
+        before = mu[r]
         mu[r] = np.where(inside, newton, (low[r] + high[r]) / 2)
-        p[r], total[r], rate[r], u[r] = _primal(
+        moved = (mu[r] - before)[:, None]
+        p[r], total[r], rate[r], u[r], gain[r] = _primal(
             linear[r],
             mu[r],
             {e: b[r] for e, b in powers.items()},
             None if anchor is None else anchor[r],
             None if price is None else price[r],
-            u[r],
+            u[r] - moved * gain[r],  # log p follows mu to first order
         )
         low[r] = np.where(total[r] >= 1, mu[r], low[r])
         high[r] = np.where(total[r] <= 1, mu[r], high[r])
@@ -136,22 +158,21 @@ def multiplier(
 
 def _primal(
     linear: Rows, mu: Any, powers: dict[float, Any], anchor: Any, price: Any, start: Any
-) -> tuple[Any, Any, Any, Any]:
-    """Return p(mu), its sum, minus the sum's derivative in mu, and log p to start the next from."""
+) -> tuple[Any, Any, Any, Any, Any]:
+    """Return p(mu), its sum, minus the sum's derivative in mu, log p, and minus its derivative."""
     y = np.minimum(linear - mu[:, None], 0 if price is None else price)
     if price is None:
         u = inverse(y, powers, start)
         p = np.exp(u)
-        moving: Any = p > 0
+        moving = p > 0
     else:
         below = np.exp(inverse(np.minimum(y, 0), powers))
         above = np.exp(inverse(y - price, powers))
         p = np.maximum(above, np.minimum(below, anchor))
-        moving, u = (p > 0) & (p != anchor), np.zeros_like(p)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        safe = np.where(moving, p, 1.0)
-        rate = np.where(moving, safe / psi_slope(np.log(safe), powers), 0.0)
-    return p, p.sum(-1), rate.sum(-1), u
+        u, moving = np.zeros_like(p), (p > 0) & (p != anchor)
+    with np.errstate(divide="ignore"):
+        gain = np.where(moving, 1 / psi_slope(np.log(np.where(moving, p, 1.0)), powers), 0.0)
+    return p, p.sum(-1), (p * gain).sum(-1), np.where(moving, u, 0.0), gain
 
 
 def capped(linear: Rows, powers: dict[float, Any], peak: Any) -> Rows:

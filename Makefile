@@ -1,0 +1,52 @@
+# Two commands need nothing but python3, make and a package index:
+#   make demo   set up, then run the main job
+#   make test   set up, then the whole test suite
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint docs bench clean
+
+help:
+	@echo "make demo   set up and run the main job"
+	@echo "make test   set up and run every check and test"
+	@echo "make docs   build the documentation, warnings are errors"
+	@echo "make bench  measure the speed of the exact solver"
+	@echo "make setup  set up only: leaves $(BIN)/mirrorax"
+	@echo "make clean  remove what was set up and built"
+
+setup: $(STAMP)
+
+# Installed again only when what it depends on has changed.
+$(STAMP): pyproject.toml constraints.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		--constraint constraints.txt --editable ".[dev]"
+	@touch $@
+
+demo: setup
+	@mkdir -p demo
+	$(BIN)/mirrorax solve --mdp deepsea --size 8 --potential entropy --drift kl \
+		--alpha 0.01 --lam 0.1 --iterations 50 --plot demo/convergence.png
+
+test: setup lint
+	$(BIN)/python -m pytest -n 2
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+docs: setup
+	$(BIN)/python docs/pictures.py
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+bench: setup
+	$(BIN)/python benchmarks/exact.py
+
+clean:
+	rm -rf $(VENV) demo docs/_build

@@ -1,0 +1,27 @@
+"""The pictures of regularisers show the numbers they should."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from points import DRIFTS, POTENTIALS
+
+from mirrorax.regularizers.figures import CORNERS, drift_on_simplex, potential_on_simplex
+
+
+@pytest.mark.parametrize("name", [*POTENTIALS])
+def test_potentials_draw(name):
+    ax = Figure().add_subplot()
+    assert potential_on_simplex(name, ax, resolution=20) is ax
+    assert ax.get_title().startswith(f"h = {name}, ")
+
+
+@pytest.mark.parametrize("name", DRIFTS)
+def test_drifts_draw_with_the_old_policy_in_its_place(name):
+    ax = Figure().add_subplot()
+    q = np.array([0.5, 0.3, 0.2])
+    assert drift_on_simplex(name, q, ax, resolution=20) is ax
+    dot = next(line for line in ax.lines if line.get_marker() == "o")
+    np.testing.assert_allclose(np.ravel(dot.get_data()), q @ CORNERS)
+    assert ax.get_title() == f"D = {name}"
