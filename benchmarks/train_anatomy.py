@@ -2,7 +2,7 @@
 
     python benchmarks/train_anatomy.py [ENVIRONMENT]
 
-Each piece is timed alone, in a compiled loop, and set against the floor of its matrix products; the
+Each piece is compiled and timed alone, and set against the floor of its matrix products; the
 last lines are the whole update, with what the pieces leave unexplained (copies of a lane's state in
 and out, health checks, launches), and the rollout.
 """
@@ -19,33 +19,31 @@ os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_paralleli
 import jax
 import jax.numpy as jnp
 import numpy as np
+from train_speed import sgemm_rate
 
 from mirrorax.mdpo import losses, optimizer, replay
 from mirrorax.mdpo.config import make_settings
 from mirrorax.mdpo.session import Session
 
-LOOP = 50
+CALLS = 100
+
+
+def _best(function, data) -> float:
+    function = jax.jit(function)
+    jax.block_until_ready(function(*data))
+    best = float("inf")
+    for _ in range(40):
+        start = time.process_time()
+        for _ in range(CALLS):
+            found = function(*data)
+        jax.block_until_ready(found)
+        best = min(best, time.process_time() - start)
+    return best / CALLS * 1e6
 
 
 def microseconds(piece, data) -> float:
-    """Return the best time of one call of `piece`, looped so that no call can be skipped."""
-
-    def body(_, carried):
-        data, seen = carried
-        # The first array depends on the last result: calls cannot be merged or hoisted.
-        first = (data[0] + seen.astype(data[0].dtype), *data[1:])
-        # Behind the barrier every entry of every result has to be there.
-        parts = jax.lax.optimization_barrier(jax.tree.leaves(piece(*first)))
-        return data, sum(part.ravel()[0].astype(jnp.float32) for part in parts) * 1e-30
-
-    loop = jax.jit(lambda data: jax.lax.fori_loop(0, LOOP, body, (data, jnp.float32(0)))[1])
-    loop(data).block_until_ready()
-    best = float("inf")
-    for _ in range(60):
-        start = time.process_time()
-        loop(data).block_until_ready()
-        best = min(best, time.process_time() - start)
-    return best / LOOP * 1e6
+    """Return the best time of one call, less that of a call that returns one number."""
+    return _best(piece, data) - _best(lambda *given: jax.tree.leaves(given)[0].ravel()[0], data)
 
 
 def main() -> None:
@@ -86,7 +84,7 @@ def main() -> None:
     pairs = list(itertools.pairwise(sizes))
     forward_flop = 512 * sum(2 * m * n for m, n in pairs)
     backward_flop = forward_flop + 512 * sum(2 * m * n for m, n in pairs[1:])
-    rate = 2 * 64 * 64 * 512 / microseconds(lambda a, b: a @ b, (jnp.eye(64), jnp.ones((64, 512))))
+    rate = sgemm_rate() / 1e6
     slope = jnp.ones_like(logits)
     pieces = [
         # (name, how often in one update, function, data, FLOPs of its products)
