@@ -12,8 +12,9 @@ from mirrorax._version import __version__
 
 if TYPE_CHECKING:
     from mirrorax.regularizers.checks import check_drift, check_potential
-    from mirrorax.regularizers.drifts import drift, register_drift
-    from mirrorax.regularizers.potentials import potential, register_potential
+    from mirrorax.regularizers.drifts import drift
+    from mirrorax.regularizers.functions import register_drift, register_potential
+    from mirrorax.regularizers.potentials import potential
     from mirrorax.store import load
     from mirrorax.training import train
 
@@ -24,8 +25,8 @@ _HOME = {
     "drift": "mirrorax.regularizers.drifts",
     "load": "mirrorax.store",
     "potential": "mirrorax.regularizers.potentials",
-    "register_drift": "mirrorax.regularizers.drifts",
-    "register_potential": "mirrorax.regularizers.potentials",
+    "register_drift": "mirrorax.regularizers.functions",
+    "register_potential": "mirrorax.regularizers.functions",
     "train": "mirrorax.training",
 }
 

@@ -11,25 +11,22 @@ from typing import Any
 
 _HOME = {
     "potentials": (
-        "FunctionPotential",
         "LpNorm",
         "Max",
         "NegativeEntropy",
         "NegativeTsallis",
         "Potential",
         "potential",
-        "register_potential",
     ),
     "drifts": (
         "KL",
         "Bregman",
         "Drift",
         "ForwardKL",
-        "FunctionDrift",
         "SquaredTV",
         "drift",
-        "register_drift",
     ),
+    "functions": ("FunctionDrift", "FunctionPotential", "register_drift", "register_potential"),
     "checks": ("Check", "check_drift", "check_potential"),
 }
 

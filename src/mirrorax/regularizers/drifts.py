@@ -10,8 +10,7 @@ conditions of mirror learning. Bregman divergences are the drifts that come from
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, final
 
 import jax
@@ -19,13 +18,7 @@ import jax.numpy as jnp
 from jaxtyping import Float
 
 from mirrorax.regularizers import names
-from mirrorax.regularizers.potentials import (
-    NegativeEntropy,
-    Potential,
-    in_own_precision,
-    lift,
-    registered,
-)
+from mirrorax.regularizers.potentials import NegativeEntropy, Potential
 from mirrorax.simplex import (
     Array,
     as_real,
@@ -196,38 +189,6 @@ class Zero(Drift):
 
     def _value_from_log(self, logp: Any, logq: Any) -> Any:
         return namespace(logp, logq).zeros_like((logp + logq)[..., 0])
-
-
-@final
-@dataclass(frozen=True)
-class FunctionDrift(Drift):
-    """A user's function of two probability vectors; see `register_drift`."""
-
-    name: str
-    function: Callable[[jax.Array, jax.Array], jax.Array] = field(repr=False)
-
-    def __str__(self) -> str:
-        return self.name
-
-    def _value(self, p: Any, q: Any) -> Any:
-        batched = jnp.vectorize(self.function, signature="(n),(n)->()")
-        return in_own_precision(batched, lift(p), lift(q))
-
-    def _value_from_log(self, logp: Any, logq: Any) -> Any:
-        xp = namespace(logp, logq)
-        return self._value(xp.exp(logp), xp.exp(logq))
-
-
-def register_drift(
-    name: str, function: Callable[[jax.Array, jax.Array], jax.Array] | None = None
-) -> Any:
-    """Add a function D(p, q) of two probability vectors to the drifts, under a name.
-
-    p is the new policy, q the old one, both of shape [actions]; the result is a scalar, computed
-    with `jax.numpy`. Entries are never exactly zero. Use it as a call or as a decorator, like
-    `register_potential`; `check_drift` tests the conditions of mirror learning.
-    """
-    return registered("drift", name, function, FunctionDrift)
 
 
 def drift(name: str | Drift) -> Drift:

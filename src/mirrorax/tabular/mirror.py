@@ -39,13 +39,12 @@ from mirrorax.regularizers.drifts import (
     Bregman,
     Drift,
     ForwardKL,
-    FunctionDrift,
     SquaredTV,
     drift,
 )
 from mirrorax.regularizers.drifts import Zero as ZeroDrift
+from mirrorax.regularizers.functions import FunctionDrift, FunctionPotential
 from mirrorax.regularizers.potentials import (
-    FunctionPotential,
     Max,
     Potential,
     Zero,
