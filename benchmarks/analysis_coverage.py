@@ -58,6 +58,22 @@ def main() -> None:
         resamples=400,
     )
     table(f"freq(0.9), {repetitions} repetitions", rows)
+    rows = study(
+        np.random.default_rng(5),
+        repetitions=repetitions,
+        quantity="difference",
+        methods=("corrected",),
+        resamples=400,
+    )
+    table(f"difference of two Rbst_0.9, {repetitions} repetitions", rows)
+    rows = study(
+        np.random.default_rng(6),
+        repetitions=repetitions,
+        methods=("percentile", "corrected"),
+        resamples=400,
+        side=9,
+    )
+    table(f"Rbst_0.9 on a grid of 9 x 9, {repetitions} repetitions", rows)
     for environments in (4, 1):
         rows = cell_study(np.random.default_rng(4), repetitions=4, environments=environments)
         table(f"one cell, environments: {environments}", rows)

@@ -133,6 +133,24 @@ def test_coverage_study_counts_what_it_says():
     assert {row.repetitions for row in rows} == {12}
 
 
+def test_the_study_covers_differences_and_frequencies():
+    for quantity in ("difference", "frequency"):
+        (row,) = coverage.study(
+            np.random.default_rng(6),
+            repetitions=10,
+            seeds=(5,),
+            noises=("gaussian",),
+            methods=("corrected",),
+            resamples=100,
+            quantity=quantity,
+            side=12,
+        )
+        assert row.held >= 0.6
+        assert row.quantity == quantity
+    with pytest.raises(UserError, match="rbst, frequency, difference"):
+        coverage.study(np.random.default_rng(0), quantity="rank")
+
+
 def test_the_simulations_means_are_the_means(rng):
     u = coverage.quality(rng, side=3)
     for noise in coverage.NOISES:

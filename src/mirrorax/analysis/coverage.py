@@ -16,8 +16,10 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float
 
+from mirrorax.analysis.comparison import difference
 from mirrorax.analysis.estimates import (
     METHODS,
+    Estimate,
     Method,
     cell_intervals,
     frequency_band,
@@ -88,6 +90,34 @@ class Coverage:
     repetitions: int
 
 
+Quantity = Literal["rbst", "frequency", "difference"]
+QUANTITIES = ("rbst", "frequency", "difference")
+
+
+def _truth(quantity: Quantity, scores: Sequence[np.ndarray], threshold: float) -> float:
+    if quantity == "frequency":
+        return float(frequency(scores[0], np.array([threshold]))[0])
+    if quantity == "difference":
+        return rbst(scores[0], threshold) - rbst(scores[1], threshold)
+    return rbst(scores[0], threshold)
+
+
+def _estimate(
+    quantity: Quantity,
+    runs: Sequence[np.ndarray],
+    threshold: float,
+    method: Method,
+    resamples: int,
+    rng: np.random.Generator,
+) -> Estimate:
+    estimator = frequency_band if quantity == "frequency" else robustness
+    found = [
+        estimator(each, [threshold], rng=rng, method=method, resamples=resamples)[0]
+        for each in runs
+    ]
+    return difference(*found) if quantity == "difference" else found[0]
+
+
 def study(
     rng: np.random.Generator,
     *,
@@ -98,9 +128,15 @@ def study(
     top: float = 1.0,
     methods: Sequence[Method] = ("percentile", "scaled", "basic", "corrected"),
     resamples: int = 500,
-    quantity: Literal["rbst", "frequency"] = "rbst",
+    quantity: Quantity = "rbst",
+    side: int = 28,
 ) -> list[Coverage]:
-    """Measure the coverage of 95% intervals of Rbst_T, or of freq(T), for each method."""
+    """Measure the coverage of 95% intervals for each method.
+
+    The quantity is Rbst_T, freq(T), or the difference in Rbst_T of two landscapes.
+    """
+    if quantity not in QUANTITIES:
+        raise unknown("quantity", quantity, QUANTITIES)
     for method in methods:
         if method not in METHODS:
             raise unknown("method", method, METHODS)
@@ -110,17 +146,15 @@ def study(
             held: dict[str, list[tuple[bool, float]]] = {method: [] for method in methods}
             off: list[tuple[float, float, float]] = []
             for _ in range(repetitions):
-                runs, means = simulate(quality(rng, top=top), number, noise, rng)
-                d = means.mean(axis=-1)
-                if quantity == "rbst":
-                    truth = rbst(d, threshold)
-                else:
-                    truth = float(frequency(d, np.array([threshold]))[0])
-                estimator = robustness if quantity == "rbst" else frequency_band
+                drawn = [
+                    simulate(quality(rng, side, top=top), number, noise, rng)
+                    for _ in range(2 if quantity == "difference" else 1)
+                ]
+                truth = _truth(quantity, [means.mean(axis=-1) for _, means in drawn], threshold)
                 for method in methods:
-                    estimate = estimator(
-                        runs, [threshold], rng=rng, method=method, resamples=resamples
-                    )[0]
+                    estimate = _estimate(
+                        quantity, [runs for runs, _ in drawn], threshold, method, resamples, rng
+                    )
                     interval = estimate.interval()
                     assert interval is not None
                     held[method].append((truth in interval, interval.high - interval.low))
