@@ -1,8 +1,10 @@
 """A study file: what it expands to, in which order, and every complaint it can get."""
 
 import itertools
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -231,3 +233,9 @@ def test_reading_and_expanding_imports_no_jax():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_studies_in_the_documentation_are_valid():
+    page = Path(__file__).parents[2] / "docs" / "sweeps.md"
+    shown = re.findall(r"```toml\n(.*?)```", page.read_text(), flags=re.DOTALL)
+    assert [len(expand(parse(text))) for text in shown] == [180, 2000]

@@ -1,5 +1,6 @@
 """The store: what is committed comes back, whatever is done to the files is noticed."""
 
+import ast
 import errno
 import json
 import os
@@ -8,7 +9,9 @@ import shutil
 import socket
 import subprocess
 import sys
+import threading
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -473,3 +476,62 @@ def test_loading_imports_no_jax(filled):
         [sys.executable, "-c", code, str(filled)], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == f"{len(RUNS)} []"
+
+
+def test_readers_see_only_whole_shards_while_a_writer_commits_and_consolidates(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(parts, "FULL", 4)
+    root = tmp_path / "store"
+    tables = [
+        rows.done(RUNS.select(np.array([i])), result(RUNS.select(np.array([i]))), {})
+        for i in range(len(RUNS))
+    ]
+    failures = []
+
+    def write():
+        try:
+            with Store(root) as store:
+                for number, table in enumerate(tables):
+                    store.commit(table)
+                    if number % 7 == 6:
+                        store.consolidate(everything=True)
+        except BaseException as error:
+            failures.append(error)
+
+    with Store(root):
+        pass
+    writer = threading.Thread(target=write)
+    writer.start()
+    counts = []
+    reader = reading.Reader(root)
+    while writer.is_alive():
+        counts.append(len(reading.load(root)))
+        reader.refresh()
+        assert len(reader.table()) >= counts[-1]
+    writer.join()
+    assert failures == []
+    assert counts == sorted(counts)
+    assert len(set(counts)) > 1
+    assert len(reading.load(root)) == len(RUNS)
+    reader.refresh()
+    assert len(reader.table()) == len(RUNS)
+
+
+def test_nothing_that_reads_a_study_or_a_store_can_execute_what_it_reads():
+    import mirrorax
+
+    forbidden = {"pickle", "cloudpickle", "dill", "marshal", "shelve", "yaml", "joblib"}
+    for package in ("spec", "store", "sweep"):
+        for file in sorted((Path(mirrorax.__file__).parent / package).rglob("*.py")):
+            for node in ast.walk(ast.parse(file.read_text())):
+                imported = set()
+                if isinstance(node, ast.Import):
+                    imported = {alias.name.partition(".")[0] for alias in node.names}
+                if isinstance(node, ast.ImportFrom):
+                    imported = {(node.module or "").partition(".")[0]}
+                assert not imported & forbidden, file
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                    assert node.func.id not in ("eval", "exec", "compile", "__import__"), file
+                if isinstance(node, ast.Attribute):
+                    assert node.attr not in ("load_module", "allow_pickle"), file

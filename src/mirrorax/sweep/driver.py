@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -63,7 +64,9 @@ class Signals:
         self.received: int | None = None
 
     def __enter__(self) -> Signals:
-        for number in _SIGNALS:
+        # Only the main thread may set handlers; elsewhere whoever started the thread has its own.
+        here = threading.current_thread() is threading.main_thread()
+        for number in _SIGNALS if here else ():
             self._before[number] = signal.signal(number, self._handle)
         return self
 
@@ -185,6 +188,7 @@ def _loop(
                 if deadline is not None and now > deadline:
                     break
         finally:
+            progress.finish()
             display.close(progress)
         return signals.received
 

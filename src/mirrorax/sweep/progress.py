@@ -19,6 +19,7 @@ from mirrorax.sweep.plan import Plan
 from mirrorax.sweep.task import Outcome
 
 _WINDOW = 300.0  # seconds over which the rate is measured
+_BEST_EVERY = 2.0  # looking through a hundred thousand cells takes a while
 _TELLING = 0.05  # a chunk this far along says more of its length than the prediction
 _CELL = ("environment", "potential", "drift", "alpha_schedule", "lam_schedule")
 
@@ -38,6 +39,7 @@ class Progress:
     activities: list[Activity] = field(default_factory=list)
     cells: dict[tuple[Any, ...], tuple[float, int]] = field(default_factory=dict)
     _recent: deque[tuple[float, int]] = field(default_factory=deque)
+    _best: tuple[float, str] = (-1e9, "")  # when it was looked for, and what was found
 
     def __post_init__(self) -> None:
         self.before = int(self.plan.done.sum())
@@ -126,6 +128,17 @@ class Progress:
 
     def best(self) -> str:
         """Return the best cell so far, in words; empty if there is none."""
+        now = time.monotonic()
+        if now - self._best[0] > _BEST_EVERY:
+            self._best = (now, self._find_best())
+        return self._best[1]
+
+    def finish(self) -> None:
+        """Nothing is under way any more: what is shown now is the last word."""
+        self.activities = []
+        self._best = (time.monotonic(), self._find_best())
+
+    def _find_best(self) -> str:
         if not self.cells:
             return ""
         cell, (total, seen) = max(self.cells.items(), key=lambda item: item[1][0] / item[1][1])
