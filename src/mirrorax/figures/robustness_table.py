@@ -24,12 +24,12 @@ def render(summary: Summary, form: str = "text") -> str:
         return json.dumps(_json(summary), indent=2, allow_nan=False) + "\n"
     if form == "csv":
         return _csv(summary)
-    header, rows = _cells(summary)
-    if form == "markdown":
-        return _markdown(header, rows, summary)
     if form == "latex":
         return _latex(summary)
-    return _text(header, rows, summary)
+    if form == "markdown":
+        thresholds = (_at(summary, k) for k in range(len(summary.thresholds)))
+        return _markdown(*_beside(_first(summary), *thresholds, _counts(summary)), summary)
+    return _text(summary)
 
 
 def _interval(estimate: Estimate, digits: int = 4) -> str:
@@ -55,41 +55,53 @@ def _paper(row: Row, threshold: float) -> float | None:
     return None if row.paper is None else row.paper.rbst.get(threshold)
 
 
-def _cells(summary: Summary) -> tuple[list[str], list[list[str]]]:
-    header = ["#", "(h, D) and schedule", "best cell (alpha, lam)", "score"]
-    axis = {row.landscape.axis for row in summary.rows}
-    if "w" in axis:
-        header[2] = "best cell (alpha or w, lam)"
-    for threshold in summary.thresholds:
-        header += [f"freq({threshold:g})", f"Rbst_{threshold:g}", "95% interval", "rank"]
-        if _has_paper(summary):
-            header += ["paper", "ours - paper"]
-    header += ["cells", "runs"]
+def _first(summary: Summary) -> tuple[list[str], list[list[str]]]:
+    """What is said once of each algorithm: its name, its best cell, the data behind it."""
+    learned = any(row.landscape.axis == "w" for row in summary.rows)
+    header = ["#", "(h, D) and schedule", f"best (alpha{' or w' * learned}, lam)", "its score"]
+    rows = []
+    for row in summary.rows:
+        best = f"{row.best:.3f}"
+        if row.best_interval is not None:
+            best += f" [{row.best_interval.low:.3f}, {row.best_interval.high:.3f}]"
+        name = row.paper.label if row.paper else ""
+        rows.append([name, row.label, f"({row.best_alpha:g}, {row.best_lam:g})", best])
+    return header, rows
+
+
+def _at(summary: Summary, k: int) -> tuple[list[str], list[list[str]]]:
+    """What is said of each algorithm at one threshold."""
+    threshold = summary.thresholds[k]
+    header = [f"freq({threshold:g})", "95% interval", f"Rbst_{threshold:g}", "95% interval", "rank"]
+    if _has_paper(summary):
+        header += ["paper", "ours - paper"]
     rows = []
     for i, row in enumerate(summary.rows):
         cells = [
-            row.paper.label if row.paper else "",
-            row.label,
-            f"({row.best_alpha:g}, {row.best_lam:g})",
-            f"{row.best:.3f}",
+            f"{row.frequency[k].value:.3f}",
+            _interval(row.frequency[k], 3),
+            f"{row.rbst[k].value:.4f}",
+            _interval(row.rbst[k]),
+            _rank(summary, k, i),
         ]
-        for k, threshold in enumerate(summary.thresholds):
-            cells += [
-                f"{row.frequency[k].value:.3f}",
-                f"{row.rbst[k].value:.4f}",
-                _interval(row.rbst[k]),
-                _rank(summary, k, i),
-            ]
-            if _has_paper(summary):
-                theirs = _paper(row, threshold)
-                cells += (
-                    ["", ""]
-                    if theirs is None
-                    else [f"{theirs:.4f}", f"{row.rbst[k].value - theirs:+.4f}"]
-                )
-        cells += [f"{row.cells}/{row.grid}", f"{row.runs}/{row.wanted}"]
+        if _has_paper(summary):
+            theirs = _paper(row, threshold)
+            given = theirs is not None
+            cells.append(f"{theirs:.4f}" if given else "")
+            cells.append(f"{row.rbst[k].value - theirs:+.4f}" if theirs is not None else "")
         rows.append(cells)
     return header, rows
+
+
+def _counts(summary: Summary) -> tuple[list[str], list[list[str]]]:
+    rows = [[f"{r.cells}/{r.grid}", f"{r.runs}/{r.wanted}"] for r in summary.rows]
+    return ["cells", "runs"], rows
+
+
+def _beside(*parts: tuple[list[str], list[list[str]]]) -> tuple[list[str], list[list[str]]]:
+    header = [name for part in parts for name in part[0]]
+    rows = zip(*(part[1] for part in parts), strict=True)
+    return header, [[cell for piece in row for cell in piece] for row in rows]
 
 
 def _footer(summary: Summary) -> list[str]:
@@ -106,18 +118,27 @@ def _footer(summary: Summary) -> list[str]:
     return [first, second, *(f"note: {note}" for note in summary.notes)]
 
 
-def _text(header: Sequence[str], rows: Sequence[Sequence[str]], summary: Summary) -> str:
+def _text(summary: Summary) -> str:
+    """Several tables below each other, each as wide as a terminal."""
+    first = _first(summary)
+    names: tuple[list[str], list[list[str]]] = (first[0][:2], [row[:2] for row in first[1]])
+    blocks = [_beside(first, _counts(summary))]
+    blocks += [_beside(names, _at(summary, k)) for k in range(len(summary.thresholds))]
+    return "\n\n".join([*(_aligned(*b) for b in blocks), "\n".join(_footer(summary))]) + "\n"
+
+
+def _aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
 
     def line(cells: Sequence[str]) -> str:
         out = [
-            cell.ljust(width) if k in (0, 1, 2) else cell.rjust(width)
+            cell.ljust(width) if k < 2 else cell.rjust(width)
             for k, (cell, width) in enumerate(zip(cells, widths, strict=True))
         ]
         return "  ".join(out).rstrip()
 
     rule = "-" * (sum(widths) + 2 * (len(widths) - 1))
-    return "\n".join([line(header), rule, *map(line, rows), rule, *_footer(summary)]) + "\n"
+    return "\n".join([line(header), rule, *map(line, rows)])
 
 
 def _markdown(header: Sequence[str], rows: Sequence[Sequence[str]], summary: Summary) -> str:
