@@ -90,7 +90,7 @@ class Visit:
         canvas = self.page.locator("#maps canvas").nth(map_index)
         box = canvas.bounding_box()
         room = 290 if self.page.locator("#layout").input_value() == "pair" else 240
-        cell = min(36, max(6, 2 * (room // (2 * max(len(alphas), len(lams))))))
+        cell = min(48, max(6, 2 * (room // (2 * max(len(alphas), len(lams))))))
         gap_x = 0.5 if j > 0 and lams[0] == 0 else 0.0
         x = 44 + cell * (j + gap_x + 0.5)
         gap_y = 0.5 if i > 0 and alphas[0] == 0 else 0.0

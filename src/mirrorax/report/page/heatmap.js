@@ -24,7 +24,7 @@ function tickList(values, room) {
 }
 
 // An even number of pixels per cell keeps every edge on a pixel; small grids get larger cells.
-const cellSize = (a, room) => Math.min(36, Math.max(6, 2 * Math.floor(room / (2 * Math.max(a.A, a.L)))));
+const cellSize = (a, room) => Math.min(48, Math.max(6, 2 * Math.floor(room / (2 * Math.max(a.A, a.L)))));
 
 // spec: {algorithm, view, threshold, cell (px), title, note, kind, marks}
 function heatFigure(spec) {
