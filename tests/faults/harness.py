@@ -43,7 +43,7 @@ class Driver:
 
     def run(self, store: Path, *options: str, **environment: str) -> tuple[int, str, str]:
         process = self.start(store, *options, **environment)
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=600)
         return process.returncode, out, err
 
     def exported(self, store: Path) -> tuple[bytes, bytes]:
@@ -71,7 +71,7 @@ def workers_of(driver: int) -> list[int]:
     return found
 
 
-def wait_for(condition, seconds=20.0):
+def wait_for(condition, seconds=180.0):
     """Wait until a condition holds; return what it gave, or its last value at the deadline."""
     deadline = time.monotonic() + seconds
     while True:

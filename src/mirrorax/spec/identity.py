@@ -114,8 +114,9 @@ def _texts(
         raise ValueError(f"columns are {sorted(columns)}, expected {sorted(TRACED)}")
     names = sorted((*FIELDS, *extra))
     written = [_column_texts(name, columns[name]) for name in names if name in columns]
-    templates = []
-    for settings in configurations:
+    templates: dict[int, str] = {}
+    for which in np.unique(configuration).tolist():
+        settings = configurations[which]
         if set(settings) != set(STATIC):
             raise ValueError(f"settings are {sorted(settings)}, expected {sorted(STATIC)}")
         fixed = {**settings, **extra}
@@ -123,7 +124,7 @@ def _texts(
             json.dumps(name) + ":" + ("%s" if name in columns else _escaped(fixed[name]))
             for name in names
         )
-        templates.append("{" + ",".join(parts) + "}")
+        templates[which] = "{" + ",".join(parts) + "}"
     values = zip(*written, strict=True)
     for which, row in zip(configuration.tolist(), values, strict=True):
         yield templates[which] % row
@@ -144,4 +145,5 @@ def _column_texts(name: str, column: np.ndarray) -> list[str]:
             "null" if math.isnan(value) else json.dumps(_plain(float(value)), allow_nan=False)
             for value in distinct
         ]
-    return np.array(texts, dtype=object)[inverse].tolist()
+    spread: list[str] = np.array(texts, dtype=object)[inverse].tolist()
+    return spread

@@ -235,7 +235,8 @@ def _schedules(
             found.append(
                 Mistake(prefix + singles[0], part[singles[0]], "give it or schedules, not both")
             )
-        return part["schedules"]
+        listed: tuple[tuple[str, str], ...] = part["schedules"]
+        return listed
     return ((part.get("alpha_schedule", "constant"), part.get("lam_schedule", "constant")),)
 
 
