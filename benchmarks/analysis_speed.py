@@ -1,9 +1,10 @@
 """How fast the analysis is on a table of the paper's size: 504,600 runs with 2 x 10 returns.
 
-    python benchmarks/analysis_speed.py [--page]
+    python benchmarks/analysis_speed.py [--page] [--store]
 
 Prints the time for Rbst with 2,000-resample intervals of all 11 pairs, the time and memory for the
-report, its size, and with --page (needs playwright and Chromium) how long a slider move takes.
+report, its size, with --page (needs playwright and Chromium) how long a slider move takes, and with
+--store what both commands take from a store on disk, start of Python and loading included.
 """
 
 from __future__ import annotations
@@ -11,12 +12,15 @@ from __future__ import annotations
 import argparse
 import resource
 import shutil
+import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
 
 import analysis_synthetic as synthetic
 import numpy as np
+import pyarrow as pa
 
 from mirrorax.analysis.estimates import robustness
 from mirrorax.analysis.landscape import landscapes
@@ -29,7 +33,7 @@ def memory() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
-def robustness_of_pairs(table: object) -> None:
+def robustness_of_pairs(table: pa.Table) -> None:
     start = time.perf_counter()
     items = landscapes(table)
     loaded = time.perf_counter()
@@ -52,7 +56,7 @@ def robustness_of_pairs(table: object) -> None:
     print(f"table to landscapes (once, before): {loaded - start:.2f} s")
 
 
-def report(table: object, path: Path) -> None:
+def report(table: pa.Table, path: Path) -> None:
     start = time.perf_counter()
     write(build(table, facts(table, title="benchmark", made="now")), path)
     took = time.perf_counter() - start
@@ -97,9 +101,35 @@ def page(path: Path) -> None:
         browser.close()
 
 
+def commands(table: pa.Table, folder: Path) -> None:
+    from mirrorax.store import schema
+    from mirrorax.store.store import Store
+
+    store = folder / "store"
+    ids = np.char.mod("%032x", np.arange(table.num_rows))
+    table = table.set_column(table.column_names.index("run_id"), "run_id", pa.array(ids))
+    rows = schema.in_order(table).select(schema.runs().names)
+    with Store(store) as held:
+        for start in range(0, rows.num_rows, 4205):
+            held.commit(rows.slice(start, 4205))
+        held.consolidate(everything=True)
+    out = str(folder / "cli.html")
+    for words in (
+        ["report", "--store", str(store), "--out", out],
+        ["robustness", "--store", str(store)],
+    ):
+        start = time.perf_counter()
+        command = str(Path(sys.executable).with_name("mirrorax"))
+        subprocess.run([command, *words], check=True, stdout=subprocess.DEVNULL)
+        took = time.perf_counter() - start
+        most = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20
+        print(f"mirrorax {words[0]}, from a store on disk: {took:.2f} s, peak {most:.2f} GiB")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--page", action="store_true")
+    parser.add_argument("--store", action="store_true")
     args = parser.parse_args()
     table = synthetic.paper(np.random.default_rng(0))
     print(f"{table.num_rows} runs, memory with the table {memory():.2f} GiB")
@@ -109,6 +139,8 @@ def main() -> None:
         report(table, path)
         if args.page:
             page(path)
+        if args.store:
+            commands(table, Path(folder))
 
 
 if __name__ == "__main__":

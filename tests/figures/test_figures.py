@@ -219,6 +219,11 @@ def test_scaling_shows_points_line_band_and_what_is_censored():
     _, ax = new()
     draw_scaling(Scaling("lam", {0.75: points[:2]}), ax)
     assert "too few points" in ax.get_lines()[0].get_label()
+    for log in (False, True):
+        figure, ax = new()
+        draw_scaling(Scaling("lam", {0.75: points[5:6]}), ax, log=log)
+        figure.draw_without_rendering()
+        assert [t.get_text() for t in ax.texts] == ["no value to show"]
     with pytest.raises(UserError, match="no minimal temperature"):
         draw_scaling(Scaling("lam", {0.75: []}), ax)
 

@@ -13,6 +13,7 @@ _EXAMPLES = """\
 examples:
   mirrorax report --store runs --out report.html
   mirrorax report --store runs --out report.html --open
+  mirrorax report --store runs --out report.html --figures figures
   mirrorax report --store runs --out report.html --watch      while a sweep runs; Ctrl-C ends
 """
 
@@ -22,6 +23,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
     parser.add_argument("--store", required=True, metavar="DIR", help="the store of a sweep")
     parser.add_argument("--out", required=True, metavar="FILE", help="the HTML file to write")
+    parser.add_argument(
+        "--figures", metavar="DIR", help="also write every figure and the table to this folder"
+    )
     parser.add_argument("--title", metavar="TEXT", help="default: the name of the study")
     parser.add_argument("--open", action="store_true", help="show it in the browser")
     parser.add_argument(
@@ -99,4 +103,13 @@ def _make(args: argparse.Namespace) -> Path | None:
     path = write(build(table, about, curves), args.out)
     megabytes = path.stat().st_size / 1e6
     print(f"{path}: {about.done} runs, {megabytes:.1f} MB")
+    if args.figures:
+        import numpy as np
+
+        from mirrorax.figures.gallery import gallery
+
+        files, skipped = gallery(table, args.figures, rng=np.random.default_rng(0))
+        print(f"{args.figures}: {len(files)} files")
+        for reason in skipped:
+            print(f"not drawn: {reason}", file=sys.stderr)
     return path

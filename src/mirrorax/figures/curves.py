@@ -7,9 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from jaxtyping import Float
 
+from mirrorax.analysis import columns
 from mirrorax.analysis.estimates import cell_intervals
+from mirrorax.analysis.landscape import Landscape
 from mirrorax.errors import UserError
 from mirrorax.figures.style import LINES, PALETTE
 
@@ -24,6 +28,39 @@ class LearningCurve:
     label: str
     steps: Float[np.ndarray, " time"]
     scores: Float[np.ndarray, "seed time"]
+
+
+def learning_curve(
+    landscape: Landscape,
+    table: pa.Table,
+    curves: pa.Table,
+    *,
+    alpha: float,
+    lam: float,
+    environment: str,
+    steps_per_update: float = 1.0,
+) -> LearningCurve:
+    """Return the learning curves of one cell's seeds on one environment.
+
+    `table` is the table of runs that the landscape was made of, `curves` the store's curves. Their
+    times are numbers of updates; `steps_per_update` makes environment steps of them.
+    """
+    chosen = landscape.select([environment])
+    i, j = np.flatnonzero(chosen.alphas == alpha), np.flatnonzero(chosen.lams == lam)
+    if len(i) == 0 or len(j) == 0:
+        raise UserError(f"{landscape.axis}, lam: the grid has no cell ({alpha:g}, {lam:g})")
+    rows = chosen.rows[i[0], j[0], 0]
+    ids = table["run_id"].take(pa.array(rows[rows >= 0]))
+    found = pc.drop_null(pc.index_in(ids, value_set=curves["run_id"].combine_chunks()))
+    if len(found) == 0:
+        raise UserError("curves: the store kept none for this cell (a study asks with eval_every)")
+    mine = curves.take(found)
+    values, _ = columns.matrix(mine, "return")
+    updates, _ = columns.matrix(mine, "update")
+    bounds = chosen.environments[0]
+    scores = (values - bounds.return_min) / (bounds.return_max - bounds.return_min)
+    label = f"{landscape.label}, ({alpha:g}, {lam:g})"
+    return LearningCurve(label, updates[0] * steps_per_update, scores)
 
 
 def draw_curves(

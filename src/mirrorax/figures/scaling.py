@@ -53,9 +53,11 @@ def draw_scaling(data: Scaling, ax: Axes, *, log: bool = False) -> Axes:
     """
     if not any(data.points.values()):
         raise UserError("scaling: there is no minimal temperature to draw")
+    nothing = True
     for k, (threshold, points) in enumerate(data.points.items()):
         colour = PALETTE[k % len(PALETTE)]
         shown = [p for p in points if not p.censored and (p.value > 0 or not log)]
+        nothing = nothing and not shown
         fit = _fit(points, log)
         # Every second marker is open and larger, so that equal points are seen inside each other.
         ax.plot(
@@ -85,7 +87,12 @@ def draw_scaling(data: Scaling, ax: Axes, *, log: bool = False) -> Axes:
             ax.plot(x, fit.line(x), color=colour, lw=1.0, linestyle="-" if k % 2 == 0 else "--")
             below, above = fit.band(x)
             ax.fill_between(x, below, above, color=colour, alpha=0.15, lw=0)
-    if log:
+    if nothing:
+        # Nothing to give the axis a scale.
+        ax.set_yticks([])
+        ax.set_xlim(0, 1.1 * max(p.max_return for points in data.points.values() for p in points))
+        ax.annotate("no value to show", (0.5, 0.5), xycoords="axes fraction", ha="center")
+    elif log:
         ax.set_xscale("log")
         ax.set_yscale("log")
     else:

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from mirrorax.analysis.landscape import landscapes
+from mirrorax.cli import main
+from mirrorax.errors import UserError
+from mirrorax.figures.curves import learning_curve
+from mirrorax.figures.gallery import gallery
+from mirrorax.store import schema
+from mirrorax.store.store import Store
+
+
+def test_everything_a_store_has_data_for_is_drawn(synthetic, rng, tmp_path):
+    alphas, lams = np.array([0.0, 0.003, 0.03, 0.3]), np.array([0.0, 0.1, 5.0, 100.0])
+    table = synthetic.study(
+        [{}, {"alpha_schedule": "learned"}],
+        rng,
+        environments=("CartPole", "Catch"),
+        alphas=alphas,
+        lams=lams,
+        seeds=2,
+    )
+    scaled = [
+        synthetic.block({}, "CartPole", alphas, lams, 2, rng, reward_scale=s) for s in (0.1, 2.0)
+    ]
+    files, skipped = gallery(
+        pa.concat_tables([table, *scaled]), tmp_path / "figures", rng=rng, formats=["png"]
+    )
+    names = {path.name for path in files}
+    assert all(path.stat().st_size > 0 for path in files)
+    tables = {f"robustness.{suffix}" for suffix in ("txt", "md", "tex", "csv", "json")}
+    assert tables <= names
+    assert {"landscape_01.png", "environments_02.png", "frequency.png", "best.png"} <= names
+    minimal = {name.rsplit("_", 1)[0] for name in names if name.startswith("minimal")}
+    assert minimal == {f"minimal_{t}_{way}" for t in ("alpha", "lam") for way in ("linear", "log")}
+    assert skipped == []
+
+
+def test_a_gallery_needs_a_folder_it_can_make(small, rng, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="figures: cannot make"):
+        gallery(small, tmp_path / "file" / "figures", rng=rng)
+
+
+def test_the_command_writes_figures_too(small, tmp_path, capsys):
+    with Store(tmp_path / "runs") as held:
+        held.commit(schema.in_order(small).select(schema.runs().names))
+    where = ["--store", str(tmp_path / "runs"), "--out", str(tmp_path / "r.html")]
+    assert main(["report", *where, "--figures", str(tmp_path / "figures")]) == 0
+    assert "files" in capsys.readouterr().out
+    assert (tmp_path / "figures" / "landscape_01.pdf").exists()
+
+
+def test_learning_curves_come_from_the_store(small, rng):
+    values = rng.random((small.num_rows, 3)) * 100
+    curves = pa.table(
+        {
+            "run_id": small["run_id"],
+            "return": pa.array(values.tolist()),
+            "update": pa.array([[1.0, 2.0, 3.0]] * small.num_rows),
+        }
+    )
+    item = landscapes(small)[0]
+    got = learning_curve(
+        item, small, curves, alpha=0.03, lam=5.0, environment="Acrobot", steps_per_update=256
+    )
+    assert got.steps.tolist() == [256.0, 512.0, 768.0]
+    rows = [
+        k
+        for k, row in enumerate(small.to_pylist())
+        if (row["alpha"], row["lam"], row["environment"]) == (0.03, 5.0, "Acrobot")
+        and row["drift"] == item.settings["drift"]
+    ]
+    np.testing.assert_allclose(got.scores, (values[rows] + 500) / 425)
+    with pytest.raises(UserError, match=r"no cell \(0\.5, 5\)"):
+        learning_curve(item, small, curves, alpha=0.5, lam=5.0, environment="Acrobot")
+    with pytest.raises(UserError, match="kept none"):
+        learning_curve(item, small, curves.slice(0, 1), alpha=0.03, lam=5.0, environment="Acrobot")
