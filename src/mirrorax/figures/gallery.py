@@ -83,12 +83,15 @@ def _curves(
     summary: Summary, home: Path, rng: np.random.Generator, formats: Sequence[str]
 ) -> list[Path]:
     curves = []
+    # Where it gets interesting: a little below the best score, and no higher than the paper's 0.8.
+    best = max(row.best for row in summary.rows)
+    start = float(np.clip(np.floor(10 * best - 2) / 10, 0.0, 0.8))
     for k, row in enumerate(summary.rows):
         item = row.landscape
         name = (
             row.label if len(summary.rows) <= 4 else (row.paper.label if row.paper else f"{k + 1}")
         )
-        curves.append(frequency_curve(name, item.runs(), rng=rng, cells=item.cells()))
+        curves.append(frequency_curve(name, item.runs(), rng=rng, cells=item.cells(), start=start))
     figure, ax = new(COLUMN if len(curves) <= 4 else PAGE, COLUMN)
     draw_frequency(curves, ax)
     return list(save(figure, home / "frequency", formats))

@@ -147,7 +147,7 @@ def draw_heat_map(
     _gaps(data, ax)
     for way, axis, values in (("x", ax.xaxis, data.lams), ("y", ax.yaxis, data.alphas)):
         span = float(edges(values)[-1])
-        slanted = way == "x" and len(values) <= 8
+        slanted = way == "x" and _slanted(values)
         places, texts, marks = ticks(values, 0.0 if slanted else _spacing(ax, span, way))
         axis.set_ticks(places, texts)
         axis.set_ticks(marks, minor=True)
@@ -158,7 +158,7 @@ def draw_heat_map(
         ax.set_ylabel(f"MDP temperature {name}" if data.axis == "alpha" else name)
     ax.set_xlim(x[0], x[-1])
     ax.set_ylim(y[0], y[-1])
-    if len(data.lams) <= 8:
+    if _slanted(data.lams):
         ax.tick_params(axis="x", rotation=45)
     for spine in ax.spines.values():
         spine.set_visible(False)
@@ -172,6 +172,11 @@ def draw_heat_map(
         bar.set_label("normalised return")
         bar.outline.set_visible(False)
     return ax
+
+
+def _slanted(values: np.ndarray) -> bool:
+    """Whether the values of a small grid are too long to stand side by side."""
+    return len(values) <= 8 and sum(len(f"{v:g}") for v in values) > 16
 
 
 def _starts(values: np.ndarray) -> list[slice]:
@@ -206,11 +211,14 @@ def _extend(data: HeatMap, limits: tuple[float, float]) -> str:
 def outline(
     good: np.ndarray, x: np.ndarray, y: np.ndarray
 ) -> list[tuple[tuple[float, float], tuple[float, float]]]:
-    """Return the sides of the good cells that border on others, as segments."""
+    """Return the sides of the good cells that border on others, as segments.
+
+    x and y are the middles of the columns and rows, which are one wide: the gap stays empty.
+    """
     padded = np.pad(good, 1, constant_values=False)
     lines = []
     for i, j in zip(*np.nonzero(good), strict=True):
-        left, right, low, high = x[j], x[j + 1], y[i], y[i + 1]
+        left, right, low, high = x[j] - 0.5, x[j] + 0.5, y[i] - 0.5, y[i] + 0.5
         sides = (
             ((0, 1), ((left, low), (left, high))),
             ((2, 1), ((right, low), (right, high))),
@@ -227,7 +235,7 @@ def _outline(data: HeatMap, ax: Axes, level: float) -> None:
     from matplotlib.collections import LineCollection
 
     good = np.nan_to_num(data.scores, nan=-np.inf) >= level
-    lines = outline(good, edges(data.lams), edges(data.alphas))
+    lines = outline(good, centres(data.lams), centres(data.alphas))
     # White below black: seen on dark and on light cells.
     ax.add_collection(LineCollection(lines, colors="white", linewidths=1.6, zorder=3))
     ax.add_collection(
