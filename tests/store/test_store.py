@@ -21,7 +21,7 @@ import pytest
 from mirrorax.errors import UserError
 from mirrorax.spec.expand import expand
 from mirrorax.spec.study import parse
-from mirrorax.store import files, lock, names, parts, reading, schema, shards
+from mirrorax.store import files, ids, lock, names, parts, reading, schema, shards, studies
 from mirrorax.store.errors import Damaged, DamagedShardWarning, StoreError
 from mirrorax.store.exporting import export
 from mirrorax.store.store import Store
@@ -535,3 +535,25 @@ def test_nothing_that_reads_a_study_or_a_store_can_execute_what_it_reads():
                     assert node.func.id not in ("eval", "exec", "compile", "__import__"), file
                 if isinstance(node, ast.Attribute):
                     assert node.attr not in ("load_module", "allow_pickle"), file
+
+
+def test_recorded_ids_are_those_that_would_be_computed_and_wrong_ones_are_not_believed(filled):
+    known = studies.runs_of(STUDY, filled)
+    assert known.ids.tolist() == RUNS.ids.tolist()
+    assert expand(STUDY, RUNS.ids[::-1].copy()).ids.tolist() == RUNS.ids.tolist()
+    assert expand(STUDY, RUNS.ids[:-1]).ids.tolist() == RUNS.ids.tolist()
+    other = parse(STUDY.text + "# another file\n")
+    assert studies.runs_of(other, filled).ids.tolist() == RUNS.ids.tolist()
+    assert studies.runs_of(STUDY, None).ids.tolist() == RUNS.ids.tolist()
+
+
+def test_ids_cross_between_numpy_and_arrow():
+    text = ids.to_arrow(RUNS.ids)
+    assert text.to_pylist() == [run_id.decode() for run_id in RUNS.ids]
+    halves = pa.chunked_array([text[:5], text[5:]])
+    assert (ids.from_arrow(halves) == RUNS.ids).all()
+    assert (ids.from_arrow(text[3:7]) == RUNS.ids[3:7]).all()
+    assert len(ids.from_arrow(text[:0])) == 0
+    for wrong in (["short"], ["x" * 31, "x" * 33], [None]):
+        with pytest.raises(ValueError, match="32 digits"):
+            ids.from_arrow(pa.array(wrong, pa.string()))

@@ -100,16 +100,15 @@ def run(args: argparse.Namespace) -> int:
 def _plan(args: argparse.Namespace) -> int:
     from pathlib import Path
 
-    from mirrorax.spec.expand import expand
     from mirrorax.spec.study import read
-    from mirrorax.store import names
+    from mirrorax.store import names, studies
     from mirrorax.sweep import plan as planning
     from mirrorax.sweep.engines.local import cores
     from mirrorax.sweep.progress import duration
 
     study = read(args.study)
     root = names.existing(args.store) if Path(args.store).exists() else None
-    runs = expand(study)
+    runs = studies.runs_of(study, root)
     lanes = planning.lanes_for(runs, root, args.lanes)
     table = planning.known(root)
     plan = planning.make(runs, table, lanes=lanes, retry_failed=args.retry_failed)

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mirrorax.errors import UserError
+from mirrorax.store import ids as run_ids
 from mirrorax.store import names, parts, schema, shards
 from mirrorax.store.errors import Damaged, DamagedShardWarning
 
@@ -108,7 +109,7 @@ def _encoded(table: pa.Table) -> pa.Table:
 
 def _chosen(table: pa.Table, *, ordered: bool) -> pa.Table:
     """Return one row per run with plain columns, in one pass over each column."""
-    ids = table["run_id"].to_numpy(zero_copy_only=False).astype("S32")
+    ids = run_ids.from_arrow(table["run_id"])
     # The first 16 of the 32 digits as one number are quicker to compare, and nearly always enough.
     halves = np.frombuffer(bytes.fromhex(ids.tobytes().decode()), ">u8").reshape(-1, 2)
     number = halves[:, 0].astype(np.uint64)
@@ -173,9 +174,7 @@ def load_curves(directory: str | os.PathLike[str]) -> pa.Table:
     if not tables:
         raise UserError(f"store: {root} has no learning curves (a study asks with eval_every)")
     table = pa.concat_tables(tables, promote_options="default").replace_schema_metadata(None)
-    first = np.unique(
-        table["run_id"].to_numpy(zero_copy_only=False).astype("S32"), return_index=True
-    )[1]
+    first = np.unique(run_ids.from_arrow(table["run_id"]), return_index=True)[1]
     return table.take(first)
 
 

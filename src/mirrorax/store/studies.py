@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from mirrorax._version import ALGORITHM_VERSION, __version__
-from mirrorax.spec.expand import Runs
+from mirrorax.spec.expand import Runs, expand
 from mirrorax.spec.study import Study
-from mirrorax.store import files, names, shards
+from mirrorax.store import files, ids, names, shards
 from mirrorax.store.errors import Damaged
 
 
@@ -45,7 +45,7 @@ def record(root: Path, study: Study, runs: Runs, lanes: int, fault: files.Fault)
         return False
     table = pa.table(
         {
-            "run_id": pa.array(runs.ids.astype("U32"), pa.string()),
+            "run_id": ids.to_arrow(runs.ids),
             "configuration": pa.array(runs.configuration, pa.int32()),
         }
     )
@@ -94,3 +94,22 @@ def latest(root: Path) -> Recorded | None:
             configuration=table["configuration"].to_numpy(),
         )
     return None
+
+
+def runs_of(study: Study, root: Path | None) -> Runs:
+    """Expand a study; its ids are taken from the store's record of it, if there is one.
+
+    Hashing is most of the work of expanding half a million runs. A record counts only if it is of
+    this very text and version; `expand` checks a sample of its ids besides.
+    """
+    notes = latest_notes(root) if root is not None else None
+    if root is None or notes is None or notes[1].get("mirrorax.study") != study.id:
+        return expand(study)
+    recorded = latest(root)
+    if (
+        recorded is None
+        or recorded.study_id != study.id
+        or recorded.algorithm_version != ALGORITHM_VERSION
+    ):
+        return expand(study)
+    return expand(study, ids.from_arrow(recorded.run_ids))

@@ -12,9 +12,8 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
 
-from mirrorax.spec.expand import expand
 from mirrorax.spec.study import Study
-from mirrorax.store import live
+from mirrorax.store import live, studies
 from mirrorax.store.files import Fault, no_fault
 from mirrorax.store.store import Store
 from mirrorax.sweep import plan as planning
@@ -109,8 +108,8 @@ def sweep(
     else, `StoreError` if it cannot be written, `EngineError` if nothing can be computed.
     """
     shown = display or Silent()
-    runs = expand(study)
     with Store(directory, take_over=take_over, fault=fault) as store:
+        runs = studies.runs_of(study, store.root)
         for name in store.set_aside:
             shown.say(f"damaged, set aside; its runs are run again: {name}")
         width = planning.lanes_for(runs, store.root, lanes)

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from mirrorax.errors import UserError
 from mirrorax.mdpo.config import Settings
 from mirrorax.spec.expand import Runs
+from mirrorax.store import ids as run_ids
 from mirrorax.store import reading, studies
 from mirrorax.sweep import rates as cost
 from mirrorax.sweep.task import Task
@@ -145,7 +146,7 @@ def make(
     measured: dict[Settings, float] | None = None,
 ) -> Plan:
     """Compare a study's runs with what a store knows (`known`) and cut the rest into chunks."""
-    ids = pa.array(runs.ids.astype("U32"), pa.string())
+    ids = run_ids.to_arrow(runs.ids)
     is_done = pc.equal(table["status"], "done")
     done = _among(ids, table["run_id"].filter(is_done))
     failed = _among(ids, table["run_id"].filter(pc.invert(is_done))) & ~done

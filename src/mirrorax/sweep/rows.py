@@ -12,7 +12,7 @@ import pyarrow as pa
 from mirrorax._version import ALGORITHM_VERSION
 from mirrorax.envs import suite
 from mirrorax.spec.expand import Runs
-from mirrorax.store import schema
+from mirrorax.store import ids, schema
 from mirrorax.sweep.task import Result
 
 
@@ -21,7 +21,7 @@ def _fixed(runs: Runs) -> dict[str, pa.Array]:
     count = len(runs)
     settings = runs.configurations[int(runs.configuration[0])]
     wanted = schema.runs()
-    columns: dict[str, pa.Array] = {"run_id": pa.array(runs.ids.astype("U32"), pa.string())}
+    columns: dict[str, pa.Array] = {"run_id": ids.to_arrow(runs.ids)}
     for name, value in settings.model_dump().items():
         columns[name] = pa.array([value] * count, wanted.field(name).type)
     for name, values in runs.values.items():
@@ -78,7 +78,7 @@ def curves(runs: Runs, result: Result) -> pa.Table | None:
     """Return the learning curves of a chunk, if it has any."""
     if not result.curves:
         return None
-    columns = {"run_id": pa.array(runs.ids.astype("U32"), pa.string())}
+    columns = {"run_id": ids.to_arrow(runs.ids)}
     columns.update((name, _lists(values)) for name, values in sorted(result.curves.items()))
     return pa.table(columns)
 
