@@ -214,6 +214,19 @@ def test_the_table_of_a_real_store(store, capsys):
     assert "(entropy, bregman(max))" in capsys.readouterr().out
 
 
+def test_a_damaged_shard_is_named_and_left_out(store, tmp_path, capsys):
+    shard = sorted((store / "shards").iterdir())[0]
+    data = bytearray(shard.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    shard.write_bytes(bytes(data))
+    out = tmp_path / "report.html"
+    assert main(["report", "--store", str(store), "--out", str(out)]) == 0
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert shard.name in error
+    assert data_of(out.read_text(encoding="utf-8"))["facts"]["done"] > 0
+
+
 def test_open_shows_it(store, tmp_path, monkeypatch):
     shown = []
     monkeypatch.setattr("webbrowser.open", shown.append)

@@ -79,19 +79,15 @@ def _make(args: argparse.Namespace) -> Path | None:
     import time
     from pathlib import Path
 
-    from mirrorax.errors import UserError
+    from mirrorax.cli.stored import read_curves, read_runs
     from mirrorax.report import build, facts, write
-    from mirrorax.store import load, load_curves, studies
+    from mirrorax.store import studies
 
-    table = load(args.store)
+    table = read_runs(args.store)
     if table.num_rows == 0 and args.watch:
         print("waiting for the first runs", file=sys.stderr)
         return None
     known = studies.latest(Path(args.store))
-    try:
-        curves = load_curves(args.store)
-    except UserError:
-        curves = None  # no study asked for them
     about = facts(
         table,
         title=args.title or (known.name if known else Path(args.store).name),
@@ -100,7 +96,7 @@ def _make(args: argparse.Namespace) -> Path | None:
         study=known.text if known else "",
         refresh=max(1, round(args.every)) if args.watch else 0,
     )
-    path = write(build(table, about, curves), args.out)
+    path = write(build(table, about, read_curves(args.store)), args.out)
     megabytes = path.stat().st_size / 1e6
     print(f"{path}: {about.done} runs, {megabytes:.1f} MB")
     if args.figures:

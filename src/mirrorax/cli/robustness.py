@@ -57,14 +57,14 @@ def run(args: argparse.Namespace) -> int:
     import numpy as np
 
     from mirrorax.analysis.summary import summarise
+    from mirrorax.cli.stored import read_runs
     from mirrorax.errors import UserError
     from mirrorax.figures.robustness_table import render
-    from mirrorax.store import load
 
     if args.seed < 0:
         raise UserError(f"seed: {args.seed} is negative; a whole number from 0 is needed")
     summary = summarise(
-        load(args.store),
+        read_runs(args.store),
         rng=np.random.default_rng(args.seed),
         thresholds=args.thresholds,
         cells=args.cells,
