@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from mirrorax.store import names, parts, schema, shards
 from mirrorax.store.errors import Damaged, DamagedShardWarning
 
 _TRIES = 5
+_THREADS = 4
 
 
 class Reader:
@@ -59,14 +61,13 @@ class Reader:
         seen = {shard for listed in self._parts.values() for shard in listed}
         seen.update(name for name in self._tables if name not in self._parts)
         if len(found) - len(seen) > 1:
-            for name, listed in parts.usable(self.root, found).items():
-                if seen.isdisjoint(listed):
-                    try:
-                        self._tables[name] = self._read("parts", name)
-                    except (Damaged, FileNotFoundError):
-                        continue  # a copy: the shards themselves are read below
-                    self._parts[name] = listed
-                    seen.update(listed)
+            usable = parts.usable(self.root, found)
+            fresh = [name for name, listed in usable.items() if seen.isdisjoint(listed)]
+            with ThreadPoolExecutor(_THREADS) as pool:  # decoding runs outside of Python
+                for name, table in zip(fresh, pool.map(self._read_part, fresh), strict=True):
+                    if table is not None:  # else the shards themselves are read below
+                        self._tables[name], self._parts[name] = table, usable[name]
+                        seen.update(usable[name])
         for name in present:
             if name in seen or name in self.damaged:
                 continue
@@ -78,6 +79,12 @@ class Reader:
             except (Damaged, names.UnsafeName) as error:
                 self.damaged[name] = str(error)
         return True
+
+    def _read_part(self, name: str) -> pa.Table | None:
+        try:
+            return self._read("parts", name)
+        except (Damaged, FileNotFoundError):
+            return None
 
     def _read(self, kind: str, name: str) -> pa.Table:
         texts = self._texts if kind == "parts" else None
@@ -96,7 +103,7 @@ class Reader:
         encoded = [_encoded(table.replace_schema_metadata(None)) for table in tables]
         same = all(table.schema.equals(encoded[0].schema) for table in encoded)
         table = pa.concat_tables(encoded, promote_options="none" if same else "default")
-        return _chosen(table.unify_dictionaries().combine_chunks(), ordered=ordered)
+        return _chosen(table.unify_dictionaries(), ordered=ordered)
 
 
 def _encoded(table: pa.Table) -> pa.Table:
@@ -136,15 +143,43 @@ def _chosen(table: pa.Table, *, ordered: bool) -> pa.Table:
 
 def _taken(column: pa.ChunkedArray, rows: pa.Array | None) -> pa.Array:
     """Return the rows of a column, decoded; most columns are constant and cost nothing."""
+    count = len(column) if rows is None else len(rows)
+    constant = _constant(column)
+    if constant is not None:
+        return pa.repeat(constant, count)
     array = column.combine_chunks()
     if isinstance(array, pa.ChunkedArray):
         array = array.chunk(0) if array.num_chunks else pa.array([], column.type)
     if pa.types.is_dictionary(array.type):
-        if len(array.dictionary) == 1 and array.null_count == 0:
-            return pa.repeat(array.dictionary[0], len(array) if rows is None else len(rows))
         codes = array.indices if rows is None else array.indices.take(rows)
         return array.dictionary.take(codes)
     return array if rows is None else array.take(rows)
+
+
+def _constant(column: pa.ChunkedArray) -> pa.Scalar | None:
+    """Return the one value of a column, if it has one and looking is cheap."""
+    kind = column.type
+    if len(column) == 0:
+        return None
+    if column.null_count == len(column):
+        return pa.scalar(None, kind.value_type if pa.types.is_dictionary(kind) else kind)
+    if column.null_count or pa.types.is_string(kind):
+        return None
+    if pa.types.is_dictionary(kind):
+        words = column.chunk(0).dictionary
+        return words[0] if len(words) == 1 else None
+    if pa.types.is_list(kind):
+        first = column[0]
+        widths = pc.min_max(pc.list_value_length(column))
+        if len(first) > 8 or widths["min"] != widths["max"]:
+            return None
+        same = all(
+            pc.all(pc.equal(pc.list_element(column, index), value)).as_py()
+            for index, value in enumerate(first)
+        )
+        return first if same else None
+    ends = pc.min_max(column)
+    return ends["min"] if ends["min"] == ends["max"] else None
 
 
 def load(directory: str | os.PathLike[str]) -> pa.Table:
