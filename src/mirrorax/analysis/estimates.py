@@ -15,7 +15,7 @@ same amount once more. Hence the methods:
 
 The frequency counts cells at or above a level: a step, whose bias has no sign of its own, and
 correcting its centre was measured to make it worse. There `corrected` means the spread of
-2 step(d) - E step(d + s Z) about the plug-in value.
+2 step(d) - E step(d + s Z) about the plug-in value, widened by the size of the estimated bias.
 
 Their measured coverage is in the documentation and can be measured again with `coverage`.
 """
@@ -118,7 +118,14 @@ def _corrected(
         draws = 2.0 * (moved >= level) - ndtr((moved - level) / s)
     value = float(point.sum() / total)
     spread = draws.sum(axis=1) / total
-    return value, value + (spread - spread.mean())
+    spread = spread - spread.mean()
+    if kind == "frequency":
+        # The bias of a step has no sign of its own, but a size: what smoothing once more moves.
+        bias = float((ndtr((d - level) / s) - point).sum() / total)
+        deviation = float(spread.std())
+        if deviation > 0:
+            spread = spread * np.sqrt(1.0 + (bias / deviation) ** 2)
+    return value, value + spread
 
 
 def _estimate(

@@ -108,7 +108,7 @@ function smooth(values, A, L) {
 // freq(T) or Rbst_T over the cells of a mask, with the corrected interval of analysis.estimates.
 function estimate(kind, view, mask, T) {
   const { d, s } = view;
-  let n = 0, value = 0, corrected = 0, variance = 0;
+  let n = 0, value = 0, corrected = 0, variance = 0, bias = 0;
   const width = 1 - T;
   for (let k = 0; k < d.length; k += 1) {
     if (!mask[k] || !Number.isFinite(d[k])) continue;
@@ -135,12 +135,14 @@ function estimate(kind, view, mask, T) {
     }
     variance += Math.max(squares / NODES.length - (sum / NODES.length) ** 2, 0);
     corrected += kind === "rbst" ? 2 * plain - bend(d[k], e, T) / width : plain;
+    // The bias of a step has no sign of its own, but a size: what smoothing once more moves.
+    if (kind === "freq") bias += normalCdf((d[k] - T) / e) - plain;
   }
   if (n === 0) return null;
   const out = { value: value / n, n, why: view.why };
   if (view.why) return { ...out, corrected: out.value, se: NaN, low: NaN, high: NaN };
   const unit = (x) => Math.min(Math.max(x, 0), 1);
-  const se = Math.sqrt(variance) / n, centre = corrected / n;
+  const se = Math.sqrt(variance + (kind === "freq" && variance > 0 ? bias * bias : 0)) / n, centre = corrected / n;
   return { ...out, corrected: unit(centre), centre, se, low: unit(centre - Z95 * se), high: unit(centre + Z95 * se) };
 }
 
