@@ -1,4 +1,4 @@
-"""The examples of the analysis page run as they stand."""
+"""The examples of the analysis page run as they stand, beside a store named "runs"."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mirrorax.store import schema
 from mirrorax.store.store import Store
 
 PAGE = Path(__file__).parents[2] / "docs" / "analysis.md"
-EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+EXAMPLES = re.findall(r"```py\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
 
 
 @pytest.mark.parametrize("example", EXAMPLES)

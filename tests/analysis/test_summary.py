@@ -239,6 +239,23 @@ def test_two_studies_with_different_grids(synthetic, rng):
         summarise(pa.concat_tables([a, b]), rng=rng)
 
 
+def test_algorithms_without_the_chosen_environments_are_named(synthetic, rng):
+    one = synthetic.block({}, "Catch", GRID, GRID, 2, rng)
+    both = [
+        synthetic.block({"drift": "forward_kl"}, n, GRID, GRID, 2, rng)
+        for n in ("Catch", "DeepSea")
+    ]
+    table = pa.concat_tables([one, *both])
+    summary = summarise(table, rng=rng, environments=["DeepSea"], resamples=50)
+    assert [row.label for row in summary.rows] == ["(entropy, forward_kl)"]
+    assert "not run on all of these environments: (entropy, kl)" in summary.notes
+    with pytest.raises(UserError, match="did you mean 'Catch'"):
+        summarise(table, rng=rng, environments=["Catchy"])
+    only = synthetic.block({"drift": "bregman(max)"}, "Acrobot", GRID, GRID, 2, rng)
+    with pytest.raises(UserError, match="no algorithm was run on all of Acrobot, Catch"):
+        summarise(pa.concat_tables([table, only]), rng=rng, environments=["Acrobot", "Catch"])
+
+
 def test_an_empty_store(small, rng):
     with pytest.raises(UserError, match="holds no runs"):
         summarise(small.slice(0, 0), rng=rng)

@@ -30,7 +30,7 @@ from mirrorax.analysis.landscape import (
 from mirrorax.analysis.published import Published, published
 from mirrorax.analysis.robustness import check_threshold
 from mirrorax.analysis.scores import Statistic, cell_scores
-from mirrorax.errors import UserError
+from mirrorax.errors import UserError, unknown
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +95,14 @@ def summarise(
         raise UserError("thresholds: at least one is needed")
     items = landscapes(table) if isinstance(table, pa.Table) else tuple(table)
     names = tuple(environments) if environments else shared_environments(items)
+    everywhere = items
+    items = tuple(i for i in items if set(names) <= {e.label for e in i.environments})
+    if not items:
+        known = sorted({e.label for item in everywhere for e in item.environments})
+        for name in names:
+            if name not in known:
+                raise unknown("environment", name, known)
+        raise UserError(f"environments: no algorithm was run on all of {', '.join(names)}")
     like_paper = cells == "positive" and statistic == "mean" and evaluation == "stochastic"
     rows = [
         _row(
@@ -121,7 +129,7 @@ def summarise(
         evaluation=evaluation,
         diverged=diverged,
         ranks=tuple(ranks([row.rbst[k] for row in rows]) for k in range(len(levels))),
-        notes=tuple(_notes(rows, items, names, diverged)),
+        notes=tuple(_notes(rows, everywhere, names, diverged)),
     )
 
 
@@ -178,6 +186,9 @@ def _notes(
     left_out = sorted({e.label for item in items for e in item.environments} - set(names))
     if left_out:
         notes.append(f"not averaged over: {', '.join(left_out)}")
+    absent = [i.label for i in items if not set(names) <= {e.label for e in i.environments}]
+    if absent:
+        notes.append(f"not run on all of these environments: {', '.join(absent)}")
     for row in rows:
         if row.runs < row.wanted:
             notes.append(
