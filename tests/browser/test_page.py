@@ -404,6 +404,16 @@ def test_learned_temperatures_have_their_own_axis(visit, synthetic):
     assert seen.errors == []
 
 
+def test_different_grids_are_told_and_compared_where_they_meet(visit, synthetic):
+    rng, grid = np.random.default_rng(2), np.array([0.0, 0.01, 0.1, 0.2])
+    a = synthetic.block({}, "Catch", grid, grid, 2, rng)
+    b = synthetic.block({"drift": "forward_kl"}, "Catch", grid[:3], grid[1:], 2, rng)
+    seen = visit(pa.concat_tables([a, b]))
+    assert "different grids" in seen.text("#table-notes")
+    assert "over 6 common cells" in seen.text("#verdict")
+    assert seen.errors == []
+
+
 def test_nothing_in_common_still_shows_each(visit, synthetic):
     rng, grid = np.random.default_rng(2), np.array([0.0, 0.01, 0.1])
     a = synthetic.block({}, "Catch", grid, grid, 2, rng)

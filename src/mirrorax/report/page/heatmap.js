@@ -98,16 +98,16 @@ function drawHeat(surface, colours, spec, box) {
 
 function scaleFigure(kind, limit) {
   return {
-    width: 330,
+    width: 350,
     height: 36,
     draw(surface, colours) {
       for (let k = 0; k < 220; k += 1) {
         const t = k / 219;
-        surface.rect(50 + k, 4, 1.2, 12, hex(kind === "score" ? viridis(t) : puor(t)));
+        surface.rect(70 + k, 4, 1.2, 12, hex(kind === "score" ? viridis(t) : puor(t)));
       }
       const ends = kind === "score" ? ["0", "0.5", "1"] : [`−${plain(limit)}`, "0", `+${plain(limit)}`];
-      ends.forEach((text, k) => surface.text(50 + 110 * k, 29, text, { size: 10.5, fill: colours.soft, anchor: "middle" }));
-      surface.text(46, 14, kind === "score" ? "score" : "first − second", { size: 10.5, fill: colours.soft, anchor: "end" });
+      ends.forEach((text, k) => surface.text(70 + 110 * k, 29, text, { size: 10.5, fill: colours.soft, anchor: "middle" }));
+      surface.text(66, 14, kind === "score" ? "score" : "first − second", { size: 10.5, fill: colours.soft, anchor: "end" });
     },
   };
 }

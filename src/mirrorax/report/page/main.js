@@ -274,6 +274,7 @@ function setTheme(dark) {
   $("theme").textContent = dark ? "Light" : "Dark";
   $("theme").setAttribute("aria-pressed", String(dark));
   showSvg($("scale"), figureSvg(scaleFigure("score"), theme()));
+  showSvg($("difference-scale"), figureSvg(scaleFigure("difference", LIMIT), theme()));
   watcher.disconnect();
   maps = []; compareMaps = [];
   render();

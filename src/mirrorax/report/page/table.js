@@ -94,6 +94,8 @@ function showTable(rows, state, choose) {
   const why = new Set(rows.map((r) => r.rbst.why).filter(Boolean));
   notes.push(...why);
   if (rows.some((r) => r.unlike)) notes.push("The paper's values are over another number of cells than ours: not like for like.");
+  const grids = (axis) => new Set(rows.filter((r) => r.a.axis === axis).map((r) => `${r.a.alphas}|${r.a.lams}`)).size;
+  if (grids("alpha") > 1 || grids("w") > 1) notes.push("The algorithms have different grids: their rows are not comparable.");
   const left = DATA.environments.filter((_, e) => !DATA.shared.includes(e)).map((e) => e.label);
   if (state.environment === "shared" && left.length) notes.push(`Not averaged over: ${left.join(", ")}.`);
   $("table-notes").textContent = notes.join(" · ");
