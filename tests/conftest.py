@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import hypothesis
 import jaxtyping
 import pytest
@@ -38,8 +36,3 @@ def debug_nans():
     """Raise at the operation that first makes a NaN."""
     with jax.debug_nans(True):
         yield
-
-
-def in_ci() -> bool:
-    """Whether the suite runs under CI, where nothing may be skipped for want of a program."""
-    return os.environ.get("CI", "").lower() in ("1", "true")

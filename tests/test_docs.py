@@ -30,3 +30,10 @@ def test_examples_run(page, tmp_path, monkeypatch):
 def test_the_readmes_example_is_short():
     (block,) = BLOCK.findall((ROOT / "README.md").read_text())
     assert len(block.splitlines()) <= 15
+
+
+def test_the_site_builds_without_a_warning(tmp_path):
+    from sphinx.cmd.build import build_main
+
+    assert build_main(["-W", "--keep-going", "-q", str(ROOT / "docs"), str(tmp_path)]) == 0
+    assert (tmp_path / "index.html").exists()

@@ -62,19 +62,31 @@ def minimize_on_simplex(
     with jax.enable_x64(True):
         fixed = tuple(jnp.asarray(a, jnp.float64) for a in parameters)
         p = np.full(shape, 1 / actions)
-        f, gradient, _ = map(np.asarray, all_three(p, *fixed))
+        f, gradient, hessian = map(np.asarray, all_three(p, *fixed))
         scale = 1 + np.abs(f) + np.ptp(gradient, axis=-1)
         t = 0.1 * scale
-        while True:
+        done = _curves_up(hessian, p)
+        while done.all():
             p, done = _newton(value, all_three, fixed, p, t, scale)
-            if not done.all():
-                raise UserError(
-                    "mirror step: no minimum was found; the potential and the drift must be "
-                    f"smooth and convex in p (row {int(np.argmin(done))} did not converge)"
-                )
             if np.all(t * actions <= _GAP * scale):
-                return p
+                done = done & _curves_up(np.asarray(all_three(p, *fixed)[2]), p)
+                break
             t = t * _SHRINK
+    if not done.all():
+        raise UserError(
+            "potential, drift: no minimum was found; a function of one's own must be smooth and "
+            f"convex in p (row {int(np.argmin(done))})"
+        )
+    return p
+
+
+def _curves_up(hessian: Any, p: Any) -> Any:
+    """Whether the Hessian is positive semidefinite along the simplex, in steps x = dp / p."""
+    relative = hessian * p[:, :, None] * p[:, None, :]
+    across = p / np.linalg.norm(p, axis=-1, keepdims=True)
+    along = np.eye(p.shape[1]) - across[:, :, None] * across[:, None, :]
+    smallest = np.linalg.eigvalsh(along @ relative @ along)[:, 0]
+    return smallest >= -1e-9 * (1e-30 + np.abs(relative).max(axis=(1, 2)))
 
 
 def _newton(
@@ -96,7 +108,7 @@ def _newton(
         except np.linalg.LinAlgError:  # a direction without curvature or barrier: not convex
             return p, np.zeros(len(p), bool)
         decrement = -(slope * relative).sum(-1)
-        done = decrement <= 1e-3 * t
+        done = np.abs(decrement) <= 1e-3 * t
         if done.all():
             break
         # Stay inside, then halve until the barrier objective falls (Armijo).
@@ -113,6 +125,6 @@ def _newton(
         p = np.where((enough & ~done)[:, None], trial, p)
         p = p / p.sum(-1, keepdims=True)
         if not enough.all():
-            done = done | (decrement <= 1e-13 * scale)
+            done = done | (np.abs(decrement) <= 1e-13 * scale)
             break
     return p, done

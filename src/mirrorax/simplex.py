@@ -7,14 +7,15 @@ Two conventions are used throughout mirrorax and stated here once.
 
 - **Zero probabilities.** `p = 0` is a legal entry. Where a formula has a limit there (`p log p`),
   the limit is what is computed. Where it has none (the gradient of the entropy), the entry counts
-  as `probability_floor(dtype)`: 1e-30 in float32 and below, 1e-300 in float64. Gradients at the
-  boundary are thus large and finite.
+  as `probability_floor(dtype)`: 1e-300 in float64, 1e-30 in float32 and bfloat16, 1e-7 in float16.
+  Gradients at the boundary are thus large and finite.
 - **Log-probabilities.** From logits everything is computed from `log_softmax`, which stays exact
   where probabilities underflow.
 """
 
 from __future__ import annotations
 
+import math
 from types import ModuleType
 from typing import Any, TypeAlias
 
@@ -46,13 +47,15 @@ def as_real(xp: ModuleType, *arrays: object) -> tuple[Any, ...]:
 
 def probability_floor(dtype: Any) -> float:
     """Return the probability a zero entry counts as where a formula has no finite limit at 0."""
-    return 1e-300 if np.dtype(dtype) == np.float64 else 1e-30
+    return {np.dtype("float64"): 1e-300, np.dtype("float16"): 1e-7}.get(np.dtype(dtype), 1e-30)
 
 
 def floored_log(p: Float[Array, "*batch actions"]) -> Float[Array, "*batch actions"]:
     """Return log(p), with entries below the floor counted as the floor."""
-    xp = namespace(p)
-    return xp.log(xp.maximum(p, probability_floor(p.dtype)))
+    xp, floor = namespace(p), probability_floor(p.dtype)
+    above = p > floor
+    # The inner choice keeps derivatives below the floor at 0, not at 0 times infinity.
+    return xp.where(above, xp.log(xp.where(above, p, 1)), math.log(floor))
 
 
 def exact_log(p: Float[Array, "*batch actions"]) -> Float[Array, "*batch actions"]:

@@ -61,6 +61,8 @@ def test_every_mdp(mdp, extra, capsys):
         (["--size", "1000"], ["GB"]),
         (["--plot", "gap.jpeg"], ["--plot", "gap.jpeg", ".png"]),
         (["--plot", "no/such/folder/gap.png"], ["--plot", "no/such/folder"]),
+        (["--plot", ""], ["--plot", ".png"]),
+        (["--seed", "-1"], ["--seed", "-1", ">= 0"]),
         (["--colour", "red"], ["--colour"]),
         (["--mdp", "garnet", "--branching", "50"], ["branching", "50", "20"]),
     ],

@@ -52,7 +52,7 @@ def test_an_object_is_its_own_name():
     [
         ("entrpy", ["'entrpy'", "did you mean 'entropy'", "tsallis(m) with m > 0"]),
         ("Entropy", ["'Entropy'", "did you mean 'entropy'"]),
-        ("tsalis(2)", ["'tsalis(2)'", "did you mean 'tsallis(m)'"]),
+        ("tsalis(2)", ["'tsalis(2)'", "did you mean 'tsallis(2)'"]),
         ("tsallis(0)", ["m = 0 is not allowed", "m > 0", "nearest valid: 'tsallis("]),
         ("tsallis(-1)", ["m = -1", "m > 0"]),
         ("tsallis(nan)", ["m = nan", "m > 0"]),
@@ -61,6 +61,8 @@ def test_an_object_is_its_own_name():
         ("tsallis()", ["needs its parameter"]),
         ("lp(0.5)", ["p = 0.5", "p >= 1", "nearest valid: 'lp(1)'"]),
         ("lp(two)", ["p = two", "p >= 1"]),
+        ("lp(1_0)", ["p = 1_0"]),
+        ("shannon", ["did you mean 'entropy'"]),
         ("lp(2))", ["lp(2))"]),
         ("entropy(1)", ["takes no parameter", "write 'entropy'"]),
         ("kl", ["is a drift, not a potential"]),
@@ -85,6 +87,8 @@ def test_bad_potentials(text, parts):
         ("bregman(lp(0))", ["in 'bregman(lp(0))'", "p = 0", "p >= 1"]),
         ("bregman(entrpy)", ["did you mean 'entropy'"]),
         ("tsallis(0.5)", ["is a potential, not a drift", "'bregman(tsallis(0.5))'"]),
+        ("reverse_kl", ["did you mean 'kl'"]),
+        ("Tsallis(0.5)", ["did you mean 'bregman(tsallis(0.5))'"]),
         (3, ["3 is not a name"]),
     ],
 )

@@ -224,8 +224,10 @@ class TestUserPotential:
         assert "p = [" in str(outcome)
 
     def test_a_name_means_one_thing(self):
-        mirrorax.register_potential("mine_once", lambda p: jnp.sum(p**2))
-        mirrorax.register_potential("mine_once", lambda p: jnp.sum(p**2))  # a cell run again
+        for _ in range(2):  # a cell that is run again
+            mirrorax.register_potential("mine_once", lambda p: jnp.sum(p**2))
+        with pytest.raises(UserError, match=r"'mine_once' is taken by .*lambda"):
+            mirrorax.register_potential("mine_once", lambda p: jnp.sum(p**5))
 
         def other(p):
             return jnp.sum(p**3)

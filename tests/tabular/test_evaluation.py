@@ -120,5 +120,7 @@ def test_a_policy_of_the_wrong_shape_is_refused():
     mdp = garnet(4, 3)
     with pytest.raises(UserError, match=r"policy: shape \(3, 4\)"):
         evaluate(mdp, np.full((3, 4), 0.25))
+    with pytest.raises(UserError, match="policy: row"):
+        evaluate(mdp, np.ones((4, 3)))
     with pytest.raises(UserError, match=r"alpha: -1\.0 is not allowed"):
         evaluate(mdp, uniform_policy(mdp), "entropy", -1)

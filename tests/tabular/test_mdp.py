@@ -12,7 +12,6 @@ import pytest
 
 from mirrorax.errors import UserError
 from mirrorax.tabular import MDP, catch, chain, deepsea, garnet
-from mirrorax.tabular.mdp import MDP as SAME_MDP
 
 
 def valid():
@@ -64,7 +63,14 @@ def test_rewards_gamma_and_shapes():
         MDP(p, r, 0.9, initial=np.full(4, 0.5))
     with pytest.raises(UserError, match="transitions: must be an array of numbers"):
         MDP([["a"]], r, 0.9)
-    assert SAME_MDP is MDP
+    with pytest.raises(UserError, match=r"gamma: '0\.9' is not allowed"):
+        MDP(p, r, "0.9")
+
+
+def test_single_precision_probabilities_are_normalised():
+    p, r = valid()
+    mdp = MDP(p.astype(np.float32), r, 0.9)
+    np.testing.assert_allclose(mdp.transitions.sum(-1), 1, rtol=1e-15)
 
 
 @pytest.mark.parametrize(
@@ -75,6 +81,8 @@ def test_rewards_gamma_and_shapes():
         (lambda: chain(1), "length: 1"),
         (lambda: chain(slip=1.0), "slip: 1.0"),
         (lambda: deepsea(1), "size: 1"),
+        (lambda: deepsea(2.5), r"size: 2\.5"),
+        (lambda: garnet(seed=-1), "seed: -1"),
         (lambda: catch(1, 5), "rows: 1"),
         (lambda: deepsea(300), "GB as dense arrays"),
     ],

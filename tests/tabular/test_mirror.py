@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 
 import cvxpy as cp
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 import mirrorax
 from mirrorax.errors import UserError
-from mirrorax.regularizers import drift, potential
+from mirrorax.regularizers import Drift, drift, potential
 from mirrorax.tabular import best_response, mirror_step, objective
 
 TABLE_1 = [
@@ -43,6 +44,15 @@ OTHERS = [
     ("zero", "zero"),
     ("lp(3)", "zero"),
     ("max", "zero"),
+]
+# Steep powers: p jumps from 0 to 0.1 within one rounding of the multiplier.
+STEEP = [
+    ("lp(12)", "bregman(lp(12))"),
+    ("lp(20)", "zero"),
+    ("tsallis(20)", "forward_kl"),
+    ("tsallis(20)", "bregman(max)"),
+    ("tsallis(20)", "squared_tv"),
+    ("max", "bregman(tsallis(20))"),
 ]
 ALL = sorted({*TABLE_1, *SEPARABLE, *OTHERS})
 
@@ -143,9 +153,9 @@ def test_certified_optimal_over_ten_decades_of_temperatures(h, d):
     assert safe.mean() > 0.5
 
 
-@pytest.mark.parametrize(("h", "d"), ALL)
+@pytest.mark.parametrize(("h", "d"), [*ALL, *STEEP])
 @given(data=st.data())
-@settings(max_examples=10)
+@settings(max_examples=15)
 def test_no_other_point_is_better(h, d, data):
     seed = data.draw(st.integers(0, 10_000))
     n = data.draw(st.integers(2, 8))
@@ -200,6 +210,20 @@ class TestKnownAnswers:
         greedy = [[0, 1, 0], [1, 0, 0]]
         for h, d in [("entropy", "kl"), ("max", "bregman(max)"), ("zero", "squared_tv")]:
             np.testing.assert_array_equal(mirror_step(q_values, q, h, d, 0, 0), greedy)
+
+    @pytest.mark.parametrize("value", [0.1, 0.3, 0.7, 1e-5, 123.456])
+    @pytest.mark.parametrize("n", [3, 5, 7])
+    def test_ties_are_settled_before_rounding(self, value, n):
+        uniform, first = np.full(n, 1 / n), np.eye(n)[0]
+        q_values = np.full(n, value)
+        np.testing.assert_array_equal(mirror_step(q_values, uniform, "zero", "zero", 0, 0), first)
+
+    def test_max_with_forward_kl_where_the_old_policy_has_zeros(self):
+        # Action 3 keeps lam q / (mu - Q) = 1 / 4.9, and 0.1 is not worth spreading the rest for.
+        p = mirror_step([5, 4.9, 0, 0], [0, 0, 0, 1], "max", "forward_kl", 0.1, 1.0)
+        np.testing.assert_allclose(p[3], 1 / 4.9, rtol=1e-9)
+        stay = mirror_step([-1.6, 0.32, 1.69, -0.05], [0, 0, 1, 0], "max", "forward_kl", 0.016, 2.0)
+        np.testing.assert_allclose(stay, [0, 0, 1, 0], atol=1e-6)
 
     def test_max_twice_is_uniform_on_the_documented_top(self):
         # c = Q + lam e_0 = [1.5, 1, 0.9, -5]; (sum of top k - 1) / k = 0.5, 0.75, 0.8, -0.65
@@ -295,6 +319,8 @@ class TestShapes:
         ({"policy": [[0.5, 0.6]]}, r"policy: row \(0,\) is \[0\.5 0\.6\]"),
         ({"policy": [[-0.5, 1.5]]}, "policy: row"),
         ({"policy": [[1.0]]}, "same number of actions"),
+        ({"q_values": [["a", "b"]]}, "q_values: .* numbers"),
+        ({"alpha": "high"}, "alpha: 'high' is not allowed"),
         ({"potential": "entrpy"}, "did you mean 'entropy'"),
         (
             {"drift": "squared_tv", "potential": "max"},
@@ -362,5 +388,27 @@ class TestUserFunctions:
         q_values, q = instance(11)
         with pytest.raises(UserError, match="'max' has kinks"):
             mirror_step(q_values, q, "own_square", "bregman(max)", 0.1, 0.1)
-        with pytest.raises(UserError, match="smooth and convex"):
-            mirror_step(q_values * 0, q, "own_bump", "zero", 1.0, 0.0)
+        for n in (2, 3, 4, 5, 8):
+            for scale in (0, 1):
+                given_ = scale * np.arange(n) / n, np.full(n, 1 / n)
+                with pytest.raises(UserError, match="smooth and convex"):
+                    mirror_step(*given_, "own_bump", "zero", 1.0, 0.0)
+        with pytest.raises(UserError, match="zero entries"):
+            mirror_step([1.0, 2.0], [0.0, 1.0], "own_square", "kl", 0.1, 0.1)
+
+    def test_a_drift_class_of_ones_own_is_not_passed_over(self):
+        @dataclasses.dataclass(frozen=True)
+        class Squares(Drift):
+            def __str__(self):
+                return "squares"
+
+            def _value(self, p, q):
+                return ((p - q) ** 2).sum(-1)
+
+            def _value_from_log(self, logp, logq):
+                raise NotImplementedError
+
+        q_values, q = instance(12)
+        expected = mirror_step(q_values, q, "lp(2)", "bregman(lp(2))", 0.1, 2.0)
+        p = mirror_step(q_values, q, "lp(2)", Squares(), 0.1, 2.0)
+        np.testing.assert_allclose(p, expected, atol=1e-5)

@@ -195,12 +195,28 @@ def test_a_start_of_ones_own():
     trace = solve(mdp, iterations=1, policy=start)
     np.testing.assert_array_equal(trace.policies[0], start)
     assert solve(mdp, iterations=0).policies.shape[0] == 1
+    several = np.random.default_rng(1).dirichlet(np.ones(3), (5, 6))
+    together = solve(mdp, iterations=2, policy=several)
+    assert together.gap.shape == (3, 5)
+    np.testing.assert_allclose(
+        together.policies[:, 3], solve(mdp, iterations=2, policy=several[3]).policies, rtol=1e-9
+    )
+
+
+def test_a_grid_with_alpha_zero_keeps_the_other_promises():
+    rates = promised_rate(0.9, "entropy", "kl", np.array([0.0, 1.0]), 1.0)
+    np.testing.assert_allclose(rates, [np.nan, 0.95])
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"iterations": -1}, "iterations: -1"),
+        ({"seed": -1}, "seed: -1"),
+        ({"alpha": np.ones(3), "lam": np.ones(2)}, r"do not fit: alpha \(3,\), lam \(2,\)"),
+        ({"policy": np.ones((4, 2))}, "policy: row"),
+        ({"policy": np.full((3, 2), 0.5)}, r"policy: shape \(3, 2\)"),
+        ({"alpha": lambda k: np.ones(k + 1)}, r"alpha\(1\): shape \(2,\) after \(1,\)"),
         ({"critic": "regularised"}, "critic: unknown value 'regularised'.*did you mean"),
         ({"noise": -0.1}, r"noise: -0\.1"),
         ({"alpha": -1.0}, r"alpha: -1\.0"),

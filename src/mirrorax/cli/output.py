@@ -26,8 +26,10 @@ def console() -> Console:
 def check_figure_path(field: str, path: str) -> None:
     """Refuse a figure's path that cannot be written, before the work that would fill it."""
     target = Path(path)
-    if target.suffix.lower() not in _FORMATS:
-        raise UserError(f"{field}: {path!r} is not allowed: a name that ends in .png, .svg or .pdf")
+    if target.suffix.lower() not in _FORMATS or not target.stem:
+        raise UserError(
+            f"{field}: {path!r} is not allowed: a file name that ends in .png, .svg or .pdf"
+        )
     if not target.parent.is_dir():
         raise UserError(f"{field}: {path!r}: there is no folder {str(target.parent)!r}")
     if target.is_dir():
@@ -45,12 +47,15 @@ def save_figure(path: str, draw: Callable[[Any], Any]) -> None:
     FigureCanvasAgg(figure)
     draw(figure.add_subplot())
     target = Path(path)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, suffix=target.suffix.lower())
-    os.close(handle)
     try:
-        figure.savefig(temporary)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, target)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+        handle, temporary = tempfile.mkstemp(dir=target.parent, suffix=target.suffix.lower())
+        os.close(handle)
+        try:
+            figure.savefig(temporary)
+            os.chmod(temporary, 0o644)
+            os.replace(temporary, target)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written: {error.strerror or error}") from None

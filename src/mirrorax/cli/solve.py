@@ -35,8 +35,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--drift", default="kl", help="D: kl, forward_kl, bregman(h), squared_tv, zero")
     add("--alpha", type=float, default=0.01, help="temperature of h (0.01)")
     add("--lam", type=float, default=0.1, help="temperature of D (0.1)")
-    add("--anneal-alpha", action="store_true", help="let alpha fall linearly to 0 (homotopic PMD)")
-    add("--anneal-lam", action="store_true", help="let lam fall linearly to 0")
+    add(
+        "--anneal-alpha",
+        action="store_true",
+        help="let alpha fall as alpha (1 - k/K) (homotopic PMD)",
+    )
+    add("--anneal-lam", action="store_true", help="let lam fall as lam (1 - k/K)")
     add(
         "--critic",
         default="regularized",
@@ -91,7 +95,9 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(f"--gamma: {args.gamma} is not allowed: a number in [0, 1)")
     if args.iterations < 1:
         raise UserError(f"--iterations: {args.iterations} is not allowed: a whole number >= 1")
-    if args.plot:
+    if args.seed < 0:
+        raise UserError(f"--seed: {args.seed} is not allowed: a whole number >= 0")
+    if args.plot is not None:
         from mirrorax.cli.output import check_figure_path
 
         check_figure_path("--plot", args.plot)
@@ -142,15 +148,20 @@ def _as_json(mdp: MDP, trace: Trace, args: argparse.Namespace) -> dict[str, Any]
 
 
 def _rates(trace: Trace) -> str:
-    measured = f"the gap shrank by a factor {float(trace.measured_rate):.4f} per step"
+    rate = float(trace.measured_rate)
+    measured = (
+        "the gap was gone at once"
+        if rate != rate
+        else f"the gap shrank by a factor {rate:.4f} per step"
+    )
     if trace.promised_rate is None:
         return f"{measured}; theory promises no rate for this setting"
     return f"{measured}; theory promises at most {float(trace.promised_rate):.4f}"
 
 
 def _title(args: argparse.Namespace) -> str:
-    alpha = f"alpha {args.alpha:g}" + (" to 0" if args.anneal_alpha else "")
-    lam = f"lam {args.lam:g}" + (" to 0" if args.anneal_lam else "")
+    alpha = f"alpha {args.alpha:g}" + (" falling" if args.anneal_alpha else "")
+    lam = f"lam {args.lam:g}" + (" falling" if args.anneal_lam else "")
     name = "APMD" if args.critic == "unregularized" else "PMD"
     return f"{name}({args.potential}, {args.drift}), {alpha}, {lam}"
 

@@ -17,8 +17,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Float
 
+from mirrorax.errors import UserError
 from mirrorax.regularizers import names
 from mirrorax.regularizers.potentials import NegativeEntropy, Potential
+from mirrorax.regularizers.potentials import potential as as_potential
 from mirrorax.simplex import (
     Array,
     as_real,
@@ -39,16 +41,14 @@ class Drift(abc.ABC):
         self, p: Float[Array, "*batch actions"], q: Float[Array, "*#batch actions"]
     ) -> Float[Array, "*batch"]:
         """Return D(p, q)."""
-        xp = namespace(p, q)
-        return self._value(*xp.broadcast_arrays(*as_real(xp, p, q)))
+        return self._value(*_paired(p, q))
 
     @final
     def value_from_logits(
         self, logits: Float[Array, "*batch actions"], old_logits: Float[Array, "*#batch actions"]
     ) -> Float[Array, "*batch"]:
         """Return D(softmax(logits), softmax(old_logits)), safe for logits of any size."""
-        xp = namespace(logits, old_logits)
-        new, old = xp.broadcast_arrays(*as_real(xp, logits, old_logits))
+        new, old = _paired(logits, old_logits)
         return self._value_from_log(log_softmax(new), log_softmax(old))
 
     @abc.abstractmethod
@@ -60,6 +60,18 @@ class Drift(abc.ABC):
 
     @abc.abstractmethod
     def _value_from_log(self, logp: Any, logq: Any) -> Any: ...
+
+
+def _paired(new: Any, old: Any) -> Any:
+    """Broadcast leading axes, never the actions."""
+    xp = namespace(new, old)
+    new, old = as_real(xp, new, old)
+    if new.shape[-1:] != old.shape[-1:] or not new.ndim:
+        raise UserError(
+            f"drift: shapes {new.shape} and {old.shape}; both must be [..., actions] with the same "
+            "number of actions"
+        )
+    return xp.broadcast_arrays(new, old)
 
 
 def _bregman_value(potential: Potential, p: Any, q: Any) -> Any:
@@ -88,12 +100,20 @@ def _bregman_jvp(potential: Potential, primals: Any, tangents: Any) -> Any:
     return _differentiable_bregman(potential, p, q), change.sum(-1)
 
 
+def _bregman_from_log(potential: Potential, logp: Any, logq: Any) -> Any:
+    xp = namespace(logp, logq)
+    return potential._bregman(xp.exp(logp), xp.exp(logq), logp, logq)
+
+
 @final
 @dataclass(frozen=True)
 class Bregman(Drift):
     """B_h(p, q) = h(p) - h(q) - <grad h(q), p - q>, with h's documented subgradient."""
 
     potential: Potential
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "potential", as_potential(self.potential))
 
     def __str__(self) -> str:
         return f"bregman({self.potential})"
@@ -102,8 +122,7 @@ class Bregman(Drift):
         return _bregman_value(self.potential, p, q)
 
     def _value_from_log(self, logp: Any, logq: Any) -> Any:
-        xp = namespace(logp, logq)
-        return self.potential._bregman(xp.exp(logp), xp.exp(logq), logp, logq)
+        return _bregman_from_log(self.potential, logp, logq)
 
 
 @final
@@ -126,8 +145,7 @@ class KL(Drift):
         return _bregman_value(self.potential, p, q)
 
     def _value_from_log(self, logp: Any, logq: Any) -> Any:
-        xp = namespace(logp, logq)
-        return self.potential._bregman(xp.exp(logp), xp.exp(logq), logp, logq)
+        return _bregman_from_log(self.potential, logp, logq)
 
 
 @jax.custom_jvp
@@ -157,7 +175,7 @@ class ForwardKL(Drift):
         return _bregman_extended(NegativeEntropy(), q, p)
 
     def _value_from_log(self, logp: Any, logq: Any) -> Any:
-        return (namespace(logp, logq).exp(logq) * (logq - logp)).sum(-1)
+        return _bregman_from_log(NegativeEntropy(), logq, logp)
 
 
 @final

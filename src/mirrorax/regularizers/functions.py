@@ -125,14 +125,26 @@ def registered(
 
         return decorate
     regulariser = wrap(name, function)
-    qualified = getattr(function, "__qualname__", type(function).__name__)
-    names.register(kind, name, regulariser, f"{function.__module__}.{qualified}")
+    names.register(kind, name, regulariser, _origin(function))
     return regulariser
 
 
+def _origin(function: Callable[..., Any]) -> str:
+    """Say which function this is: its place, and for a lambda, which has no name, its line."""
+    place = f"{function.__module__}.{getattr(function, '__qualname__', type(function).__name__)}"
+    code = getattr(function, "__code__", None)
+    if code is None or not place.endswith("<lambda>"):
+        return place
+    return f"{place} (line {code.co_firstlineno})"
+
+
 def lift(p: Any) -> Any:
-    """Lift zero entries to the floor, so that a user's `log(p)` needs no guard of its own."""
-    return namespace(p).maximum(p, probability_floor(p.dtype))
+    """Lift zero entries to the floor, so that a user's `log(p)` needs no guard of its own.
+
+    The derivative is taken at the floor, as for the regularisers that are built in.
+    """
+    lifted = namespace(p).maximum(p, probability_floor(p.dtype))
+    return p + jax.lax.stop_gradient(lifted - p) if isinstance(p, jax.Array) else lifted
 
 
 def in_own_precision(function: Callable[..., Any], *arrays: Any) -> Any:

@@ -76,9 +76,16 @@ _BUILT_IN: dict[Kind, dict[str, Spelling]] = {
     },
 }
 
+#: other names of the same thing, for hints: there is one spelling
+_ALSO_CALLED: dict[Kind, dict[str, str]] = {
+    "potential": {"shannon": "entropy", "l2": "lp(2)", "norm": "lp(2)", "none": "zero"},
+    "drift": {"reverse_kl": "kl", "tv": "squared_tv", "l2": "bregman(lp(2))", "none": "zero"},
+}
+
 #: what users registered: kind -> name -> (the object, where it was defined)
 _REGISTERED: dict[Kind, dict[str, tuple[Any, str]]] = {"potential": {}, "drift": {}}
 
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 _IDENTIFIER = re.compile(r"[a-z][a-z0-9_]*")
 
 
@@ -149,10 +156,7 @@ def _parse(text: object, kind: Kind, field: str) -> Name:
 
 
 def _argument(text: str, inside: str, spelling: Spelling, field: str) -> float:
-    try:
-        value = float(inside)
-    except ValueError:
-        value = math.nan
+    value = float(inside) if _NUMBER.fullmatch(inside.strip()) else math.nan
     if not math.isfinite(value) or not spelling.accepts(value):
         raise UserError(
             f"{field}: {text!r}: {spelling.parameter} = {inside.strip()} is not allowed: "
@@ -169,13 +173,30 @@ def _unknown(text: str, word: str, kind: Kind, field: str) -> UserError:
         return UserError(
             f"{field}: {text!r} is a {other}, not a {kind}{advice}; allowed: {_choices(kind)}"
         )
+    if kind == "drift" and (near := nearest(word, [*_BUILT_IN[other], *_REGISTERED[other]])):
+        inner = _completed(text, near, other)
+        if nearest(word, [*_BUILT_IN[kind], *_REGISTERED[kind]]) is None:
+            return UserError(
+                f"{field}: unknown drift {text!r} (did you mean 'bregman({inner})'?); "
+                f"allowed: {_choices(kind)}"
+            )
     words = [*_BUILT_IN[kind], *_REGISTERED[kind]]
-    guess = nearest(word, words)
-    if guess in _BUILT_IN[kind]:
-        spelling = _BUILT_IN[kind][guess]
-        guess = spelling.form
-    hint = f" (did you mean {guess!r}?)" if guess else ""
+    guess = _ALSO_CALLED[kind].get(word.lower()) or nearest(word, words)
+    hint = f" (did you mean {_completed(text, guess, kind)!r}?)" if guess else ""
     return UserError(f"{field}: unknown {kind} {text!r}{hint}; allowed: {_choices(kind)}")
+
+
+def _completed(text: str, guess: str, kind: Kind) -> str:
+    """Return a valid spelling with the guessed word: with the parameter given, if that is one."""
+    spelling = _BUILT_IN[kind].get(guess)
+    if spelling is None or spelling.parameter is None:
+        return guess
+    given = text[text.find("(") :] if "(" in text else ""
+    try:
+        return str(_parse(guess + given, kind, ""))
+    except UserError:
+        example = "entropy" if spelling.parameter == "potential" else number(spelling.example)
+        return f"{guess}({example})"
 
 
 def build(name: Name) -> Any:

@@ -137,8 +137,19 @@ class NegativeEntropy(Potential):
         return (namespace(logp).exp(logp) * logp).sum(-1)
 
     def _bregman(self, p: Any, q: Any, logp: Any, logq: Any) -> Any:
-        # KL, with the terms that cancel on the simplex, so that each entry is non-negative.
-        return (p * (logp - logq) - (p - q)).sum(-1)
+        return kl_terms(p, q, logp, logq).sum(-1)
+
+
+def kl_terms(p: Any, q: Any, logp: Any, logq: Any) -> Any:
+    """Return p log(p / q) - p + q entry by entry: none is negative, and they sum to the KL.
+
+    With t = log(p / q) this is p (t + expm1(-t)), which keeps its digits where p is close to q.
+    """
+    xp = namespace(logp, logq)
+    t = logp - logq
+    close = xp.abs(t) < 1
+    near = p * (t + xp.expm1(-xp.where(close, t, 0)))
+    return xp.where(close, near, p * t - (p - q))
 
 
 def power_minus_one_over(exponent: float, logp: Any) -> Any:
@@ -176,13 +187,18 @@ def tsallis_bregman(m: float, p: Any, q: Any, logp: Any, logq: Any) -> Any:
         floor = probability_floor(logp.dtype)
         p, q = xp.maximum(p, floor), xp.maximum(q, floor)
         logp, logq = xp.maximum(logp, math.log(floor)), xp.maximum(logq, math.log(floor))
+    if m == 1:
+        return kl_terms(p, q, logp, logq)
     slope = xp.exp((m - 1) * logq)
-    x = (m - 1) * (logp - logq)
-    small = xp.abs(x) < 1
-    ratio = xp.expm1(xp.where(small, x, 0)) / (m - 1) if m != 1 else logp - logq
-    near = slope * p * ratio
-    far = (xp.exp(m * logp) - p * slope) / (m - 1) if m != 1 else near
-    return xp.where(small, near, far) - slope * (p - q)
+    t = logp - logq
+    x = (m - 1) * t
+    small, close = xp.abs(x) < 1, xp.abs(t) < 1
+    ratio = xp.expm1(xp.where(small, x, 0)) / (m - 1)
+    far = (xp.exp(m * logp) - p * slope) / (m - 1)
+    apart = xp.where(small, slope * p * ratio, far) - slope * (p - q)
+    # Where p is close to q, p - q is better had from their logarithms too.
+    near = slope * p * (ratio + xp.expm1(-xp.where(close, t, 0)))
+    return xp.where(close & small, near, apart)
 
 
 @final
@@ -269,7 +285,7 @@ class LpNorm(Potential):
         return (p**self.p).sum(-1)
 
     def _grad(self, p: Any) -> Any:
-        return self.p * p ** (self.p - 1)
+        return self.p * namespace(p).exp((self.p - 1) * exact_log(p))
 
     def _value_from_log(self, logp: Any) -> Any:
         return namespace(logp).exp(self.p * logp).sum(-1)

@@ -18,9 +18,10 @@ import numpy as np
 from jaxtyping import Float64
 
 from mirrorax.errors import UserError
-from mirrorax.regularizers.potentials import Potential, potential
+from mirrorax.regularizers.potentials import Potential
+from mirrorax.regularizers.potentials import potential as as_potential
 from mirrorax.tabular.mdp import MDP
-from mirrorax.tabular.mirror import best_response, temperature
+from mirrorax.tabular.mirror import best_response, check_policy, numbers, temperature
 
 
 @dataclass(frozen=True)
@@ -45,13 +46,14 @@ def evaluate(
     `policy` is [..., states, actions]; it and `alpha` may have leading axes of their own (a grid
     of temperatures), which broadcast with those of the MDP.
     """
-    h, alpha = _potential(potential), temperature("alpha", alpha)
-    policy = np.asarray(policy, float)
+    h, alpha = as_potential(potential), temperature("alpha", alpha)
+    policy = numbers("policy", policy)
     if policy.shape[-2:] != mdp.rewards.shape[-2:]:
         raise UserError(
             f"policy: shape {policy.shape} is not allowed: [..., {mdp.num_states}, "
             f"{mdp.num_actions}], the states and actions of the MDP"
         )
+    check_policy(policy)
     charge = alpha[..., None] * h.value(policy) * mdp.alive
     reward = (policy * mdp.rewards).sum(-1) * mdp.alive
     # P = sum over a of pi(a | s) p(. | s, a), as a product of a row and a matrix for each state.
@@ -87,12 +89,8 @@ def to_paper(
 
 
 def _charge(policy: Any, potential: Potential | str, alpha: Any) -> Any:
-    h = _potential(potential).value(np.asarray(policy, float))
+    h = as_potential(potential).value(np.asarray(policy, float))
     return (temperature("alpha", alpha)[..., None] * h)[..., None]
-
-
-def _potential(h: Potential | str) -> Potential:
-    return potential(h)
 
 
 @dataclass(frozen=True)
@@ -115,7 +113,7 @@ def optimum(
     is at most gamma / (1 - gamma) times the last change: that bound is what stops the iteration.
     A few rounds of policy iteration choose a start from which it is short.
     """
-    h, alpha = _potential(potential), temperature("alpha", alpha)
+    h, alpha = as_potential(potential), temperature("alpha", alpha)
     policy = np.broadcast_to(
         uniform_policy(mdp),
         (*np.broadcast_shapes(mdp.batch, alpha.shape), *mdp.rewards.shape[-2:]),

@@ -42,7 +42,14 @@ class MDP:
         def put(attribute: str, value: Any) -> None:
             object.__setattr__(self, attribute, value)
 
+        # Probabilities in single precision sum to one only as well as that: they are normalised.
+        single = getattr(self.transitions, "dtype", None) in (np.float32, np.float16)
         put("transitions", _array("transitions", self.transitions))
+        if single:
+            total = self.transitions.sum(-1, keepdims=True)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                close = np.abs(total - 1) <= 1e-6
+                put("transitions", np.where(close, self.transitions / total, self.transitions))
         put("rewards", _array("rewards", self.rewards))
         shape = self.transitions.shape
         if len(shape) < 3 or shape[-1] != shape[-3] or 0 in shape:
@@ -127,10 +134,21 @@ def _array(field: str, value: Any) -> Any:
         raise UserError(f"{field}: must be an array of numbers") from None
 
 
-def _discount(gamma: float) -> float:
-    if not 0 <= gamma < 1:
-        raise UserError(f"gamma: {gamma} is not allowed: a number in [0, 1)")
-    return float(gamma)
+def _discount(gamma: Any) -> float:
+    number = np.asarray(gamma)
+    if number.shape or number.dtype.kind not in "fiu" or not 0 <= number < 1:
+        raise UserError(f"gamma: {gamma!r} is not allowed: a number in [0, 1)")
+    return float(number)
+
+
+def random_generator(seed: Any) -> np.random.Generator:
+    """Return the generator of a seed, or the generator given."""
+    try:
+        return np.random.default_rng(seed)
+    except (TypeError, ValueError):
+        raise UserError(
+            f"seed: {seed!r} is not allowed: a whole number >= 0 or a numpy Generator"
+        ) from None
 
 
 def _place(at: Any) -> str:
@@ -140,8 +158,8 @@ def _place(at: Any) -> str:
 
 
 def _at_least(name: str, value: int, least: int) -> None:
-    if value < least:
-        raise UserError(f"{name}: {value} is not allowed: a whole number >= {least}")
+    if not isinstance(value, int | np.integer) or value < least:
+        raise UserError(f"{name}: {value!r} is not allowed: a whole number >= {least}")
 
 
 def _fits(states: int, actions: int, copies: int = 1) -> None:
@@ -169,10 +187,11 @@ def garnet(
     """
     _at_least("num_states", num_states, 1)
     _at_least("num_actions", num_actions, 1)
-    if not 1 <= branching <= num_states:
+    _at_least("branching", branching, 1)
+    if branching > num_states:
         raise UserError(f"branching: {branching} is not allowed: 1 to {num_states}, the states")
     _fits(num_states, num_actions, int(np.prod(batch)))
-    generator = np.random.default_rng(seed)
+    generator = random_generator(seed)
     shape = (*batch, num_states, num_actions)
     targets = np.argsort(generator.random((*shape, num_states)), axis=-1)[..., :branching]
     cuts = np.sort(generator.random((*shape, branching - 1)), axis=-1)

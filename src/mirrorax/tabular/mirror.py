@@ -40,16 +40,15 @@ from mirrorax.regularizers.drifts import (
     Drift,
     ForwardKL,
     SquaredTV,
-    drift,
 )
 from mirrorax.regularizers.drifts import Zero as ZeroDrift
-from mirrorax.regularizers.functions import FunctionDrift, FunctionPotential
+from mirrorax.regularizers.drifts import drift as as_drift
 from mirrorax.regularizers.potentials import (
     Max,
     Potential,
     Zero,
-    potential,
 )
+from mirrorax.regularizers.potentials import potential as as_potential
 from mirrorax.simplex import project, softmax, water_level
 from mirrorax.tabular import roots
 
@@ -78,8 +77,8 @@ def mirror_step(
     Everything is computed in float64 by numpy. Built-in pairs are solved by structure; a pair with
     a user's own function by a barrier method, for which the objective must be smooth and convex.
     """
-    h, d = _resolve(potential, drift)
-    q_values, policy = np.asarray(q_values, float), np.asarray(policy, float)
+    h, d = as_potential(potential), as_drift(drift)
+    q_values, policy = numbers("q_values", q_values), numbers("policy", policy)
     actions = q_values.shape[-1] if q_values.ndim else 0
     if actions == 0 or policy.shape[-1:] != q_values.shape[-1:]:
         raise UserError(
@@ -94,7 +93,10 @@ def mirror_step(
             f"q_values, policy, alpha, lam: shapes {q_values.shape}, {policy.shape}, "
             f"{alpha.shape} and {lam.shape} do not broadcast to [..., actions] and [...]"
         ) from None
-    _check(q_values, policy)
+    check_policy(policy)
+    if not np.isfinite(q_values).all():
+        where = tuple(int(i) for i in np.argwhere(~np.isfinite(q_values))[0])
+        raise UserError(f"q_values: entry {where} is {q_values[where]}; all must be finite")
     flat = (-1, actions)
     linear = np.broadcast_to(q_values, (*batch, actions)).reshape(flat)
     old = np.broadcast_to(policy, (*batch, actions)).reshape(flat)
@@ -102,29 +104,36 @@ def mirror_step(
     return _by_regime(linear, old, h, d, *weights).reshape(*batch, actions)
 
 
+def numbers(field: str, value: Any) -> Any:
+    """Convert to an array of real numbers; say what is wrong where it is none."""
+    try:
+        return np.asarray(value, float)
+    except (TypeError, ValueError):
+        raise UserError(f"{field}: {value!r:.60} is not allowed: numbers") from None
+
+
 def temperature(field: str, value: Any) -> Any:
     """Check a temperature: finite and not negative, a number or an array."""
-    array = np.asarray(value, float)
-    if not np.all(np.isfinite(array) & (array >= 0)):
-        bad = array[~(np.isfinite(array) & (array >= 0))].flat[0]
-        raise UserError(f"{field}: {bad!s} is not allowed: a finite number >= 0")
+    array = numbers(field, value)
+    allowed = np.isfinite(array) & (array >= 0)
+    if not allowed.all():
+        raise UserError(
+            f"{field}: {array[~allowed].flat[0]!s} is not allowed: a finite number >= 0"
+        )
     return array
 
 
-def _resolve(h: Potential | str, d: Drift | str) -> tuple[Potential, Drift]:
-    return potential(h), drift(d)
-
-
-def _check(q_values: Any, policy: Any) -> None:
-    if not np.isfinite(q_values).all():
-        where = tuple(int(i) for i in np.argwhere(~np.isfinite(q_values))[0])
-        raise UserError(f"q_values: entry {where} is {q_values[where]}; all must be finite")
-    bad = ~((policy >= 0).all(-1) & (np.abs(policy.sum(-1) - 1) <= 1e-6))
+def check_policy(policy: Any) -> Any:
+    """Check that every row is a probability vector, and return it as an array."""
+    policy = numbers("policy", policy)
+    with np.errstate(invalid="ignore"):
+        bad = ~((policy >= 0).all(-1) & (np.abs(policy.sum(-1) - 1) <= 1e-6))
     if bad.any():
         where = tuple(int(i) for i in np.argwhere(bad)[0])
         raise UserError(
             f"policy: row {where} is {policy[where]}; each must be non-negative and sum to one"
         )
+    return policy
 
 
 def _by_regime(linear: Rows, old: Rows, h: Potential, d: Drift, alpha: Any, lam: Any) -> Rows:
@@ -140,12 +149,10 @@ def _by_regime(linear: Rows, old: Rows, h: Potential, d: Drift, alpha: Any, lam:
 
 
 def _solve(linear: Rows, old: Rows, h: Potential, d: Drift, alpha: Any, lam: Any) -> Rows:
-    user = (FunctionPotential, FunctionDrift)
-    if (
-        isinstance(h, user)
-        or isinstance(d, user)
-        or isinstance(getattr(d, "potential", None), user)
-    ):
+    """Solve by structure where the structure is known, by the barrier method otherwise."""
+    own = getattr(d, "potential", None)
+    known = isinstance(d, KL | Bregman) and _structured(own)
+    if not _structured(h) or not (known or isinstance(d, ForwardKL | SquaredTV | ZeroDrift)):
         return _solve_by_barrier(linear, old, h, d, alpha, lam)
     problem = Problem(linear.copy(), np.zeros(len(linear)), {})
     problem.add_potential(h, alpha)
@@ -154,11 +161,15 @@ def _solve(linear: Rows, old: Rows, h: Potential, d: Drift, alpha: Any, lam: Any
     if isinstance(d, ForwardKL):
         problem.linear += lam[:, None] * old
         problem.add_power(-1.0, lam[:, None] * old)
-    elif isinstance(d, KL | Bregman):
+    elif own is not None:
         # lam B_g(p, q) = lam g(p) - <lam grad g(q), p> + constant
-        problem.linear += lam[:, None] * slope(d.potential, old)
-        problem.add_potential(d.potential, lam)
+        problem.linear += lam[:, None] * slope(own, old)
+        problem.add_potential(own, lam)
     return problem.solve()
+
+
+def _structured(g: Potential | None) -> bool:
+    return isinstance(g, Max) or (g is not None and g.powers is not None)
 
 
 def slope(g: Potential, q: Rows) -> Rows:
@@ -199,10 +210,11 @@ class Problem:
             linear = np.minimum(linear, water_level(linear, self.peak))
         linear = linear - linear.max(-1, keepdims=True)
         # Dividing by a tiny weight may overflow to -inf, which stands for a probability of zero.
-        if list(self.powers) == [0.0]:
-            return np.asarray(softmax(linear / self.powers[0.0]))
-        if list(self.powers) == [1.0]:
-            return np.asarray(project(linear / self.powers[1.0]))
+        with np.errstate(over="ignore"):
+            if list(self.powers) == [0.0]:
+                return np.asarray(softmax(linear / self.powers[0.0]))
+            if list(self.powers) == [1.0]:
+                return np.asarray(project(linear / self.powers[1.0]))
         return roots.multiplier(linear, self.powers)
 
 
@@ -211,8 +223,11 @@ def _uniform_on_top(linear: Rows, peak: Weights) -> Rows:
     order = np.argsort(-linear, axis=-1, kind="stable")
     descending = np.take_along_axis(linear, order, axis=-1)
     count = np.arange(1, linear.shape[-1] + 1)
-    gain = (np.cumsum(descending, axis=-1) - peak[:, None]) / count
-    k = np.argmax(gain, axis=-1)[:, None] + 1
+    below_best = descending - descending[:, :1]
+    gain = (np.cumsum(below_best, axis=-1) - peak[:, None]) / count
+    # Ties are settled before rounding can: the first k that is best to the last digits.
+    last_digits = 8 * np.finfo(float).eps * (peak[:, None] + np.abs(gain))
+    k = np.argmax(gain >= gain.max(-1, keepdims=True) - last_digits, axis=-1)[:, None] + 1
     p = np.zeros_like(linear)
     np.put_along_axis(p, order, (count <= k) / k, axis=-1)
     return p
@@ -236,11 +251,23 @@ def _solve_squared_tv(problem: Problem, old: Rows, lam: Weights) -> Rows:
     for _ in range(80):
         price = (low + high) / 2
         p = roots.multiplier(linear, problem.powers, anchor=old, price=price[:, None])
-        dear = 2 * lam * np.maximum(p - old, 0).sum(-1) < price
+        dear = 2 * lam * _variation(p, old) < price
         low, high = np.where(dear, low, price), np.where(dear, price, high)
         if np.all(high - low <= 1e-15 * (1 + high)):
             break
-    return p
+    # p may jump within one rounding of the price: then the right distance lies in between.
+    far, near = (
+        roots.multiplier(linear, problem.powers, anchor=old, price=price[:, None])
+        for price in (low, high)
+    )
+    most, least = _variation(far, old), _variation(near, old)
+    span = np.maximum(most - least, 1e-14)
+    share = np.clip((high / (2 * lam) - least) / span, 0, 1)[:, None]
+    return share * far + (1 - share) * near
+
+
+def _variation(p: Rows, q: Rows) -> Weights:
+    return np.maximum(p - q, 0).sum(-1)
 
 
 def _move_mass(linear: Rows, old: Rows, lam: Weights) -> Rows:
@@ -278,6 +305,11 @@ class _Objective:
 def _solve_by_barrier(
     linear: Rows, old: Rows, h: Potential, d: Drift, alpha: Weights, lam: Weights
 ) -> Rows:
+    if getattr(getattr(d, "potential", None), "steep", False) and not (old > 0).all():
+        raise UserError(
+            f"policy: has zero entries, which '{d}' can never raise; with a user's own function "
+            "give an old policy that takes every action"
+        )
     kinked = [str(r) for r in (h, getattr(d, "potential", d)) if isinstance(r, Max | SquaredTV)]
     if kinked:
         raise UserError(
@@ -297,7 +329,7 @@ def objective(
     lam: Any,
 ) -> Float64[np.ndarray, "*batch"]:
     """Return <p, -Q> + alpha h(p) + lam D(p, policy): what `mirror_step` minimises."""
-    h, d = _resolve(potential, drift)
+    h, d = as_potential(potential), as_drift(drift)
     p, policy = np.asarray(p, float), np.asarray(policy, float)
     value = -(p * np.asarray(q_values, float)).sum(-1)
     alpha, lam = temperature("alpha", alpha), temperature("lam", lam)

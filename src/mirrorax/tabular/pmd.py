@@ -13,11 +13,13 @@ import numpy as np
 from jaxtyping import Float64
 
 from mirrorax.errors import UserError, unknown
-from mirrorax.regularizers.drifts import KL, Bregman, Drift, drift
-from mirrorax.regularizers.potentials import Max, NegativeEntropy, Potential, Zero, potential
+from mirrorax.regularizers.drifts import KL, Bregman, Drift
+from mirrorax.regularizers.drifts import drift as as_drift
+from mirrorax.regularizers.potentials import Max, NegativeEntropy, Potential, Zero
+from mirrorax.regularizers.potentials import potential as as_potential
 from mirrorax.tabular.evaluation import Optimum, evaluate, optimum, uniform_policy
-from mirrorax.tabular.mdp import MDP
-from mirrorax.tabular.mirror import mirror_step, temperature
+from mirrorax.tabular.mdp import MDP, random_generator
+from mirrorax.tabular.mirror import check_policy, mirror_step, temperature
 
 #: a temperature: a number, an array of them (a grid, on leading axes), or a function of k
 Temperature = float | np.ndarray | Callable[[int], Any]
@@ -69,23 +71,21 @@ def promised_rate(
     """Return the linear rate that theory promises, (lam + gamma alpha) / (lam + alpha), or None.
 
     It is promised for alpha > 0, a smooth h and D = Bregman(h) (Lan 2023; Zhan et al. 2023), as an
-    upper bound. For max with a fixed choice of subgradient, or another drift, nothing is.
+    upper bound. For max with a fixed choice of subgradient, or another drift, nothing is. In a
+    grid of temperatures it is NaN where alpha = 0.
     """
-    h, d = _resolve(potential, drift)
+    h, d = as_potential(potential), as_drift(drift)
     own = d.potential if isinstance(d, KL | Bregman) else None
     alpha, lam = temperature("alpha", alpha), temperature("lam", lam)
     same = own == h or (_is_entropy(own) and _is_entropy(h))
-    if not same or isinstance(h, Max | Zero) or h.powers == () or not (alpha > 0).all():
+    if not same or isinstance(h, Max | Zero) or h.powers == () or not (alpha > 0).any():
         return None
-    return np.asarray((lam + gamma * alpha) / (lam + alpha))
+    with np.errstate(invalid="ignore"):
+        return np.where(alpha > 0, (lam + gamma * alpha) / (lam + alpha), np.nan)
 
 
 def _is_entropy(h: Potential | None) -> bool:
     return isinstance(h, NegativeEntropy) or (h is not None and h.powers == ((1.0, 0.0),))
-
-
-def _resolve(h: Potential | str, d: Drift | str) -> tuple[Potential, Drift]:
-    return potential(h), drift(d)
 
 
 def solve(
@@ -98,7 +98,7 @@ def solve(
     *,
     critic: Critic | str = "regularized",
     policy: Any = None,
-    noise: float = 0.0,
+    noise: Any = 0.0,
     seed: int | np.random.Generator = 0,
     reference_alpha: float | None = None,
 ) -> Trace:
@@ -120,25 +120,39 @@ def solve(
         reference_alpha: the temperature of the MDP whose values and optimum the trace reports. By
             default alpha where it is constant, and 0 where it is a function of k.
     """
-    h, d = _resolve(potential, drift)
+    h, d = as_potential(potential), as_drift(drift)
     if critic not in ("regularized", "unregularized"):
         raise unknown("critic", critic, ("regularized", "unregularized"))
-    if iterations < 0:
-        raise UserError(f"iterations: {iterations} is not allowed: a whole number >= 0")
-    if not (np.isfinite(noise) and noise >= 0):
-        raise UserError(f"noise: {noise} is not allowed: a finite number >= 0")
-    generator = np.random.default_rng(seed)
+    if not isinstance(iterations, int | np.integer) or iterations < 0:
+        raise UserError(f"iterations: {iterations!r} is not allowed: a whole number >= 0")
+    spread = temperature("noise", noise)
+    generator = random_generator(seed)
     alpha_at, lam_at = _at("alpha", alpha), _at("lam", lam)
     default = 0.0 if callable(alpha) else alpha
     reference = temperature(
         "reference_alpha", default if reference_alpha is None else reference_alpha
     )
+    first = uniform_policy(mdp) if policy is None else check_policy(policy)
+    if first.shape[-2:] != mdp.rewards.shape[-2:]:
+        raise UserError(
+            f"policy: shape {first.shape} is not allowed: [..., {mdp.num_states}, "
+            f"{mdp.num_actions}], the states and actions of the MDP"
+        )
     # One policy per MDP and temperature, from the start, so that every trace has the same shape.
-    batch = np.broadcast_shapes(mdp.batch, alpha_at(0).shape, lam_at(0).shape, reference.shape)
-    shape = (*batch, mdp.num_states, mdp.num_actions)
-    pi = np.broadcast_to(
-        uniform_policy(mdp) if policy is None else np.asarray(policy, float), shape
-    )
+    sizes = {
+        "mdp": mdp.batch,
+        "policy": first.shape[:-2],
+        "alpha": alpha_at(0).shape,
+        "lam": lam_at(0).shape,
+        "noise": spread.shape,
+        "reference_alpha": reference.shape,
+    }
+    try:
+        batch = np.broadcast_shapes(*sizes.values())
+    except ValueError:
+        given = ", ".join(f"{name} {shape}" for name, shape in sizes.items() if shape)
+        raise UserError(f"alpha, lam: the axes before the states do not fit: {given}") from None
+    pi = np.broadcast_to(first, (*batch, mdp.num_states, mdp.num_actions))
     reference = np.broadcast_to(reference, batch)
     best = optimum(mdp, h, reference)
 
@@ -150,8 +164,8 @@ def solve(
         followed = a if critic == "regularized" else np.zeros(())
         # The values just reported are those the step follows, unless their temperatures differ.
         q = known.q if np.all(followed == reference) else evaluate(mdp, pi, h, followed).q
-        if noise:
-            q = q + noise * generator.standard_normal(q.shape)
+        if spread.any():
+            q = q + spread[..., None, None] * generator.standard_normal(q.shape)
         pi = mirror_step(q, pi, h, d, a[..., None], l[..., None])
         known = evaluate(mdp, pi, h, reference)
         policies.append(pi)
@@ -160,7 +174,10 @@ def solve(
 
     trace, value = np.stack(policies), np.stack(values)
     empty = np.zeros((0, *batch))
-    constant = not callable(alpha) and not callable(lam) and critic == "regularized" and not noise
+    constant = (
+        not callable(alpha) and not callable(lam) and critic == "regularized" and not spread.any()
+    )
+    promised = promised_rate(mdp.gamma, h, d, alpha_at(0), lam_at(0)) if constant else None
     return Trace(
         policies=trace,
         values=value,
@@ -172,13 +189,21 @@ def solve(
         lams=np.stack([l for _, l in used]) if used else empty,
         optimum=best,
         reference_alpha=reference,
-        promised_rate=promised_rate(mdp.gamma, h, d, alpha_at(0), lam_at(0)) if constant else None,
+        promised_rate=None if promised is None else np.broadcast_to(promised, batch),
     )
 
 
 def _at(field: str, value: Temperature) -> Callable[[int], Any]:
     if callable(value):
-        return lambda k: temperature(f"{field}({k})", value(k))
+        shape = temperature(f"{field}(0)", value(0)).shape
+
+        def scheduled(k: int) -> Any:
+            at_k = temperature(f"{field}({k})", value(k))
+            if at_k.shape != shape:
+                raise UserError(f"{field}({k}): shape {at_k.shape} after {shape} at k = 0")
+            return at_k
+
+        return scheduled
     constant = temperature(field, value)
     return lambda k: constant
 

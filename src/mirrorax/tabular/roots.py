@@ -153,7 +153,25 @@ def multiplier(
         high[r] = np.where(total[r] <= 1, mu[r], high[r])
         narrow = high[r] - low[r] <= 4e-16 * (np.abs(low[r]) + np.abs(high[r]) + width[r])
         active = r[~(narrow | (np.abs(total[r] - 1) <= _TOLERANCE))]
+    # Within one rounding of mu some p may jump (a steep power, an action without a convex term):
+    # every mixture of both sides of the jump is optimal, and one of them sums to one.
+    r = np.flatnonzero(~short & (np.abs(total - 1) > _TOLERANCE))
+    if r.size:
+        rest = (
+            {e: b[r] for e, b in powers.items()},
+            None if anchor is None else anchor[r],
+            None if price is None else price[r],
+            None,
+        )
+        p[r] = _mixed(_primal(linear[r], low[r], *rest)[0], _primal(linear[r], high[r], *rest)[0])
     return p / p.sum(-1, keepdims=True)
+
+
+def _mixed(more: Rows, less: Rows) -> Rows:
+    """Mix two points, of sums at least and at most one, so that the sum is one."""
+    above, below = more.sum(-1, keepdims=True) - 1, 1 - less.sum(-1, keepdims=True)
+    span = np.maximum(above + below, 1e-300)
+    return (more * np.maximum(below, 0) + less * np.maximum(above, 0)) / span
 
 
 def _primal(
@@ -188,9 +206,9 @@ def capped(linear: Rows, powers: dict[float, Any], peak: Any) -> Rows:
     for _ in range(60):
         cap = (low + high) / 2
         p, mu = _with_cap(linear, powers, cap)
-        at_cap = np.where(
-            p >= cap[:, None], linear - mu[:, None] - psi(np.log(cap[:, None]), powers), 0
-        )
+        reached = p >= cap[:, None] * (1 - 1e-12)
+        push = linear - mu[:, None] - psi(np.log(cap[:, None]), powers)
+        at_cap = np.where(reached, push, 0)
         tight = np.maximum(at_cap, 0).sum(-1) > peak
         low, high = np.where(tight, cap, low), np.where(tight, high, cap)
         if np.all(high - low <= 1e-15):
@@ -200,18 +218,20 @@ def capped(linear: Rows, powers: dict[float, Any], peak: Any) -> Rows:
 
 def _with_cap(linear: Rows, powers: dict[float, Any], cap: Any) -> tuple[Any, Any]:
     """Return p with every entry at most `cap`, and the multiplier, by bisection."""
-    log_cap = np.log(cap)[:, None]
-    ceiling = psi(log_cap, powers)
-    high = (linear - psi(-np.log(linear.shape[-1]), powers)).max(-1)
-    low = (linear - ceiling).min(-1)
-    p = np.zeros_like(linear)
-    for _ in range(100):
-        mu = (low + high) / 2
+    ceiling = psi(np.log(cap)[:, None], powers)
+
+    def primal(mu: Any) -> Any:
         y = linear - mu[:, None]
-        capped_here = y >= ceiling
-        p = np.where(capped_here, cap[:, None], np.exp(inverse(np.minimum(y, 0), powers)))
-        enough = p.sum(-1) >= 1
+        free = np.exp(inverse(np.minimum(y, 0), powers))
+        return np.where(y >= ceiling, cap[:, None], np.minimum(free, cap[:, None]))
+
+    low = (linear - ceiling).min(-1)
+    high = (linear - psi(-np.log(linear.shape[-1]), powers)).max(-1)
+    width = high - low
+    for _ in range(_BISECT):
+        mu = (low + high) / 2
+        enough = primal(mu).sum(-1) >= 1
         low, high = np.where(enough, mu, low), np.where(enough, high, mu)
-        if np.all(high - low <= 4e-16 * (np.abs(low) + np.abs(high))):
+        if np.all(high - low <= 4e-16 * (np.abs(low) + np.abs(high) + width)):
             break
-    return p, mu
+    return _mixed(primal(low), primal(high)), low
