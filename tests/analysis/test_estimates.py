@@ -243,6 +243,8 @@ def test_comparisons_without_an_interval_say_why(rng):
     assert difference(a, alone).why == "one seed per cell: no interval"
     assert not supported(difference(a, alone))
     assert ranks([a, alone]) is None
+    with pytest.raises(UserError, match="100, 50 draws"):
+        difference(a, Estimate(0.3, 0.3, np.ones(50)))
     nothing = Estimate(0.0, 0.0, np.zeros(100), bounds=(0.0, 1.0))
     assert "may be zero" in ratio(a, nothing).why
     assert np.isnan(ratio(a, nothing).value)

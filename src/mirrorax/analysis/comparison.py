@@ -18,7 +18,8 @@ def difference(a: Estimate, b: Estimate) -> Estimate:
     value, corrected = a.value - b.value, a.corrected - b.corrected
     if a.draws is None or b.draws is None:
         return Estimate(value, corrected, None, a.why or b.why)
-    return Estimate(value, corrected, _same_length(a) - _same_length(b))
+    first, second = _draws(a, b)
+    return Estimate(value, corrected, first - second)
 
 
 def ratio(a: Estimate, b: Estimate) -> Estimate:
@@ -30,14 +31,21 @@ def ratio(a: Estimate, b: Estimate) -> Estimate:
     inside = b.interval()
     if inside is None or inside.low <= 0:
         return Estimate(value, corrected, None, "the denominator may be zero: no interval")
+    first, second = _draws(a, b)
     # The rare draw at or below zero would turn the ratio round.
-    below = np.maximum(_same_length(b), np.finfo(np.float64).tiny)
-    return Estimate(value, corrected, np.maximum(_same_length(a), 0.0) / below, bounds=(0, np.inf))
+    below = np.maximum(second, np.finfo(np.float64).tiny)
+    return Estimate(value, corrected, np.maximum(first, 0.0) / below, bounds=(0, np.inf))
 
 
-def _same_length(estimate: Estimate) -> Float[np.ndarray, " resample"]:
-    assert estimate.draws is not None
-    return estimate.draws
+def _draws(*estimates: Estimate) -> list[Float[np.ndarray, " resample"]]:
+    """Return the draws of estimates that have some, which must be as many for each."""
+    draws = [e.draws for e in estimates if e.draws is not None]
+    if len({len(d) for d in draws}) > 1:
+        numbers = ", ".join(str(len(d)) for d in draws)
+        raise UserError(
+            f"resamples: the estimates have {numbers} draws; as many are needed of each"
+        )
+    return draws
 
 
 def supported(estimate: Estimate, level: float = 0.95) -> bool:
@@ -60,7 +68,8 @@ def ranks(estimates: Sequence[Estimate], level: float = 0.95) -> Ranks | None:
     """Return how often each is above each other, and an interval for its rank."""
     if not estimates or any(e.draws is None for e in estimates):
         return None
-    draws = np.stack([np.clip(_same_length(e), *e.bounds) for e in estimates])
+    given = zip(_draws(*estimates), estimates, strict=True)
+    draws = np.stack([np.clip(d, *e.bounds) for d, e in given])
     greater = draws[:, None] > draws[None, :]
     above = greater.mean(axis=2)
     rank = 1 + greater.sum(axis=0)
@@ -76,14 +85,13 @@ def shared_cells(
 
     Two algorithms on different grids can only be compared where the grids meet.
     """
-    if (a.axis, b.axis) == ("alpha", "alpha") or a.axis == b.axis:
-        alphas = np.intersect1d(a.alphas, b.alphas)
-        lams = np.intersect1d(a.lams, b.lams)
-    else:
+    if a.axis != b.axis:
         raise UserError(
             f"compare: {a.label} varies {a.axis} and {b.label} varies {b.axis}; "
             "their grids have no cells in common"
         )
+    alphas = np.intersect1d(a.alphas, b.alphas)
+    lams = np.intersect1d(a.lams, b.lams)
     both = np.ones((len(alphas), len(lams)), dtype=bool)
     for item in (a, b):
         index = np.ix_(np.isin(item.alphas, alphas), np.isin(item.lams, lams))
