@@ -20,13 +20,14 @@ function ramp(list) {
 }
 const viridis = ramp(VIRIDIS), puor = ramp(PUOR);
 
-// The same as text, made once: a page paints tens of thousands of cells at every move of the slider.
+// A colour as text and as bytes. Made once: a page paints tens of thousands of cells at every move of the slider.
 const texts = new Map();
+const paint = (text) => ({ text, rgba: [...parse(text.slice(1)), 255] });
 function rampTexts(name, back, strength) {
   const key = `${name}|${back}|${strength}`;
   if (!texts.has(key)) {
     const colour = name === "score" ? viridis : puor, base = /^#[0-9a-f]{6}$/i.test(back) ? parse(back.slice(1)) : [255, 255, 255];
-    texts.set(key, [...Array(257).keys()].map((k) => hex(mix(base, colour(k / 256), strength))));
+    texts.set(key, [...Array(257).keys()].map((k) => paint(hex(mix(base, colour(k / 256), strength)))));
   }
   return texts.get(key);
 }

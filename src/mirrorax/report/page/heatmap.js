@@ -52,19 +52,30 @@ function cellAt(box, x, y) {
   return i < 0 || j < 0 ? null : { i, j };
 }
 
+// The parts of the grid between the gaps, by row from the top and by column.
+function gridBlocks(box) {
+  const { a } = box;
+  const columns = a.lams[0] === 0 && a.L > 1 ? [[0, 1], [1, a.L - 1]] : [[0, a.L]];
+  const rows = a.alphas[0] === 0 && a.A > 1 ? [[0, a.A - 1], [a.A - 1, 1]] : [[0, a.A]];
+  return rows.flatMap(([row, rowCount]) => columns.map(([column, columnCount]) => ({ row, rows: rowCount, column, columns: columnCount, ...cellBox(box, a.A - 1 - row, column) })));
+}
+
 function drawHeat(surface, colours, spec, box) {
   const { a } = box;
-  const full = rampTexts(spec.kind, colours.back, 1), faded = rampTexts(spec.kind, colours.back, 0.45);
+  const full = rampTexts(spec.kind, colours.back, 1), faded = rampTexts(spec.kind, colours.back, 0.45), hole = paint(colours.hole);
   const values = spec.values, good = (k) => spec.kind === "score" && values[k] >= spec.threshold;
+  const fill = (r, j) => {
+    const k = (a.A - 1 - r) * a.L + j, v = values[k];
+    if (!Number.isFinite(v)) return hole;
+    if (spec.kind === "score") return (good(k) ? full : faded)[step256(v)];
+    return full[step256(0.5 + v / (2 * spec.limit))];
+  };
+  surface.grid(a.A, a.L, fill, gridBlocks(box), box.cell);
   for (let i = 0; i < a.A; i += 1) {
     for (let j = 0; j < a.L; j += 1) {
-      const k = i * a.L + j, { x, y } = cellBox(box, i, j);
-      let fill = colours.hole;
-      if (Number.isFinite(values[k])) {
-        if (spec.kind === "score") fill = (good(k) ? full : faded)[step256(values[k])];
-        else fill = full[step256(0.5 + values[k] / (2 * spec.limit))];
-      }
-      surface.rect(x, y, box.cell, box.cell, fill);
+      const k = i * a.L + j;
+      if (Number.isFinite(values[k]) && !(spec.marks && spec.marks[k])) continue;
+      const { x, y } = cellBox(box, i, j);
       if (!Number.isFinite(values[k]) && box.cell >= 5) surface.line([[x + 1, y + 1], [x + box.cell - 1, y + box.cell - 1]], colours.soft, 0.7);
       if (spec.marks && spec.marks[k]) surface.circle(x + box.cell / 2, y + box.cell / 2, Math.max(1.1, box.cell * 0.15), "#000000", "#ffffff");
     }

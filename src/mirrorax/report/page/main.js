@@ -136,8 +136,8 @@ class HeatMap {
     this.stale = false;
     const scale = window.devicePixelRatio || 1;
     this.base = figureCanvas(this.figure, theme(), scale, this.base);
-    this.canvas.width = this.base.width;
-    this.canvas.height = this.base.height;
+    if (this.canvas.width !== this.base.width) this.canvas.width = this.base.width;
+    if (this.canvas.height !== this.base.height) this.canvas.height = this.base.height;
     this.canvas.style.width = `${this.figure.width}px`;
     this.canvas.style.height = `${this.figure.height}px`;
     this.describe();

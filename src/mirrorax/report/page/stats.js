@@ -27,8 +27,8 @@ function normalCdf(z) {
 // Equally likely values of a standard normal, scaled to variance 1: its distribution, summed over.
 const NODES = (() => {
   const out = [];
-  for (let k = 0; k < 25; k += 1) {
-    const p = (k + 0.5) / 25;
+  for (let k = 0; k < 101; k += 1) {
+    const p = (k + 0.5) / 101;
     let low = -8, high = 8;
     for (let i = 0; i < 60; i += 1) {
       const mid = (low + high) / 2;
@@ -105,44 +105,54 @@ function smooth(values, A, L) {
   return total.map((v, k) => (weight[k] > 0 ? v / weight[k] : overall));
 }
 
+// With u = (d - T) / s a cell's contribution varies under its noise as s^2 V(u) / (1 - T)^2 for Rbst
+// and as V(u) for freq: one curve each, tabulated once, for all cells and thresholds.
+const LOW = -6, HIGH = 8, STEP = 0.01;
+const SPREAD = (() => {
+  const size = Math.round((HIGH - LOW) / STEP) + 1;
+  const rbst = new Float64Array(size), freq = new Float64Array(size);
+  for (let k = 0; k < size; k += 1) {
+    const u = LOW + k * STEP, sums = [0, 0, 0, 0];
+    for (const z of NODES) {
+      const v = u + z, bent = 2 * Math.max(v, 0) - bend(v, 1, 0), step = 2 * (v >= 0 ? 1 : 0) - normalCdf(v);
+      sums[0] += bent; sums[1] += bent * bent; sums[2] += step; sums[3] += step * step;
+    }
+    const n = NODES.length;
+    rbst[k] = Math.max(sums[1] / n - (sums[0] / n) ** 2, 0);
+    freq[k] = Math.max(sums[3] / n - (sums[2] / n) ** 2, 0);
+  }
+  return { rbst, freq };
+})();
+
+function spread(kind, u) {
+  const x = (u - LOW) / STEP, k = Math.floor(x), table = SPREAD[kind];
+  return table[k] + (table[k + 1] - table[k]) * (x - k);
+}
+
 // freq(T) or Rbst_T over the cells of a mask, with the corrected interval of analysis.estimates.
 function estimate(kind, view, mask, T) {
-  const { d, s } = view;
+  const { d, s } = view, width = 1 - T;
   let n = 0, value = 0, corrected = 0, variance = 0, bias = 0;
-  const width = 1 - T;
   for (let k = 0; k < d.length; k += 1) {
     if (!mask[k] || !Number.isFinite(d[k])) continue;
     n += 1;
     const plain = kind === "rbst" ? Math.min(Math.max((d[k] - T) / width, 0), 1) : (d[k] >= T ? 1 : 0);
     value += plain;
     if (view.why) continue;
-    const e = Math.max(s[k], 1e-12);
-    if (d[k] <= T - 6 * e) continue;
-    let sum = 0, squares = 0;
+    const e = Math.max(s[k], 1e-12), u = (d[k] - T) / e;
+    if (u <= LOW) continue;
     // Far above the bend the correction is a straight line: its variance is known.
-    if (d[k] > T + 8 * e) {
-      corrected += plain;
-      if (kind === "rbst") variance += (e / width) ** 2;
-      continue;
-    }
-    for (const z of NODES) {
-      const m = d[k] + e * z;
-      const psi = kind === "rbst"
-        ? (2 * Math.max(m - T, 0) - bend(m, e, T)) / width
-        : 2 * (m >= T ? 1 : 0) - normalCdf((m - T) / e);
-      sum += psi;
-      squares += psi * psi;
-    }
-    variance += Math.max(squares / NODES.length - (sum / NODES.length) ** 2, 0);
-    corrected += kind === "rbst" ? 2 * plain - bend(d[k], e, T) / width : plain;
+    const v = u >= HIGH - STEP ? (kind === "rbst" ? 1 : 0) : spread(kind, u);
+    variance += kind === "rbst" ? v * (e / width) ** 2 : v;
+    corrected += kind === "rbst" && u < HIGH ? 2 * plain - bend(d[k], e, T) / width : plain;
     // The bias of a step has no sign of its own, but a size: what smoothing once more moves.
-    if (kind === "freq") bias += normalCdf((d[k] - T) / e) - plain;
+    if (kind === "freq") bias += normalCdf(u) - plain;
   }
   if (n === 0) return null;
   const out = { value: value / n, n, why: view.why };
   if (view.why) return { ...out, corrected: out.value, se: NaN, low: NaN, high: NaN };
-  const unit = (x) => Math.min(Math.max(x, 0), 1);
-  const se = Math.sqrt(variance + (kind === "freq" && variance > 0 ? bias * bias : 0)) / n, centre = corrected / n;
+  const unit = (x) => Math.min(Math.max(x, 0), 1), moved = kind === "freq" && variance > 0 ? bias * bias : 0;
+  const se = Math.sqrt(variance + moved) / n, centre = corrected / n;
   return { ...out, corrected: unit(centre), centre, se, low: unit(centre - Z95 * se), high: unit(centre + Z95 * se) };
 }
 

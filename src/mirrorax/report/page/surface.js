@@ -5,6 +5,17 @@ const escapeXml = (text) => String(text).replace(/[&<>"']/g, (c) => ({ "&": "&am
 class CanvasSurface {
   constructor(context) { this.c = context; }
   rect(x, y, w, h, fill) { this.c.fillStyle = fill; this.c.fillRect(x, y, w, h); }
+  // A grid of cells of one size: painted one pixel each, then enlarged block by block.
+  grid(rows, columns, fill, blocks, cell) {
+    const image = new ImageData(columns, rows);
+    for (let r = 0; r < rows; r += 1) for (let c = 0; c < columns; c += 1) image.data.set(fill(r, c).rgba, 4 * (r * columns + c));
+    const small = document.createElement("canvas");
+    small.width = columns;
+    small.height = rows;
+    small.getContext("2d").putImageData(image, 0, 0);
+    this.c.imageSmoothingEnabled = false;
+    for (const b of blocks) this.c.drawImage(small, b.column, b.row, b.columns, b.rows, b.x, b.y, b.columns * cell, b.rows * cell);
+  }
   line(points, stroke, width = 1, dash = "") {
     this.c.strokeStyle = stroke; this.c.lineWidth = width;
     this.c.setLineDash(dash ? dash.split(" ").map(Number) : []);
@@ -41,6 +52,9 @@ const short = (x) => String(Math.round(x * 100) / 100);
 class SvgSurface {
   constructor() { this.parts = []; }
   rect(x, y, w, h, fill) { this.parts.push(`<rect x="${short(x)}" y="${short(y)}" width="${short(w)}" height="${short(h)}" fill="${fill}"/>`); }
+  grid(rows, columns, fill, blocks, cell) {
+    for (const b of blocks) for (let r = 0; r < b.rows; r += 1) for (let c = 0; c < b.columns; c += 1) this.rect(b.x + c * cell, b.y + r * cell, cell, cell, fill(b.row + r, b.column + c).text);
+  }
   line(points, stroke, width = 1, dash = "") {
     this.parts.push(`<polyline fill="none" stroke="${stroke}" stroke-width="${width}"${dash ? ` stroke-dasharray="${dash}"` : ""} points="${points.map(([x, y]) => `${short(x)},${short(y)}`).join(" ")}"/>`);
   }
@@ -67,9 +81,13 @@ function figureSvg(figure, colours, back) {
 }
 
 function figureCanvas(figure, colours, scale, canvas = document.createElement("canvas")) {
-  canvas.width = Math.ceil(figure.width * scale);
-  canvas.height = Math.ceil(figure.height * scale);
+  const width = Math.ceil(figure.width * scale), height = Math.ceil(figure.height * scale);
+  // Setting the size, even to what it is, makes a new bitmap.
+  if (canvas.width !== width) canvas.width = width;
+  if (canvas.height !== height) canvas.height = height;
   const context = canvas.getContext("2d");
+  context.setTransform(1, 0, 0, 1, 0, 0);
+  context.clearRect(0, 0, width, height);
   context.scale(scale, scale);
   figure.draw(new CanvasSurface(context), colours);
   return canvas;

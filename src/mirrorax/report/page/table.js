@@ -64,6 +64,20 @@ function sortRows(rows) {
   });
 }
 
+// Rows are made once and refilled: the slider changes their numbers, rarely their order.
+const madeRows = new Map();
+
+function rowOf(row, columns, choose) {
+  if (!madeRows.has(row.a.index)) {
+    madeRows.set(row.a.index, element("tr", { "data-algorithm": row.a.index }, ...columns.map((c) => {
+      const cell = element("td", { class: c.number ? "number" : "" });
+      if (c.key === "label") cell.append(element("button", { type: "button", title: "Show its landscapes", onclick: () => choose(row.a.index) }));
+      return cell;
+    })));
+  }
+  return madeRows.get(row.a.index);
+}
+
 function showTable(rows, state, choose) {
   const table = $("table"), columns = shownColumns();
   const head = element("tr", {}, ...columns.map((c) => {
@@ -78,17 +92,18 @@ function showTable(rows, state, choose) {
     return element("th", { scope: "col", class: c.number ? "number" : "", "aria-sort": on ? (sorting.down ? "descending" : "ascending") : "none" }, button);
   }));
   const body = sortRows(rows).map((row) => {
-    const tr = element("tr", { class: row.a.index === state.pair ? "chosen" : "", "data-algorithm": row.a.index });
-    for (const c of columns) {
-      const text = c.show ? c.show(row) : c.value(row);
-      const cell = element("td", { class: c.number ? "number" : "" });
-      if (c.key === "label") cell.append(element("button", { type: "button", text, title: "Show its landscapes", onclick: () => choose(row.a.index) }));
-      else cell.textContent = text;
-      tr.append(cell);
-    }
+    const tr = rowOf(row, columns, choose);
+    tr.className = row.a.index === state.pair ? "chosen" : "";
+    columns.forEach((c, k) => {
+      const text = String(c.show ? c.show(row) : c.value(row)), place = c.key === "label" ? tr.cells[k].firstChild : tr.cells[k];
+      if (place.textContent !== text) place.textContent = text;
+    });
     return tr;
   });
-  table.replaceChildren(element("thead", {}, head), element("tbody", {}, ...body));
+  if (table.tHead) table.tHead.replaceChildren(head);
+  else table.append(element("thead", {}, head), element("tbody"));
+  const shown = table.tBodies[0].children;
+  if (shown.length !== body.length || body.some((tr, k) => shown[k] !== tr)) table.tBodies[0].replaceChildren(...body);
   const notes = [];
   for (const row of rows) if (row.runs < row.wanted) notes.push(`${row.label}: ${row.wanted - row.runs} of ${row.wanted} runs are missing or failed`);
   const why = new Set(rows.map((r) => r.rbst.why).filter(Boolean));
