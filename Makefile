@@ -7,11 +7,12 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint docs bench clean
+.PHONY: help setup demo test test-faults lint docs bench clean
 
 help:
 	@echo "make demo   set up and run the main job"
 	@echo "make test   set up and run every check and test"
+	@echo "make test-faults  the long form of the fault tests"
 	@echo "make docs   build the documentation, warnings are errors"
 	@echo "make bench  measure the speed of the exact solver"
 	@echo "make setup  set up only: leaves $(BIN)/mirrorax"
@@ -26,13 +27,27 @@ $(STAMP): pyproject.toml constraints.txt
 		--constraint constraints.txt --editable ".[dev]"
 	@touch $@
 
+# A small sweep from end to end (3 to 5 minutes on 2 cores; again, it finds its results and is
+# quick), its table and page, and the exact solver beside it.
 demo: setup
 	@mkdir -p demo
 	$(BIN)/mirrorax solve --mdp deepsea --size 8 --potential entropy --drift kl \
 		--alpha 0.01 --lam 0.1 --iterations 50 --plot demo/convergence.png
+	$(BIN)/mirrorax sweep run examples/demo.toml --store demo/store
+	$(BIN)/mirrorax robustness --store demo/store
+	$(BIN)/mirrorax report --store demo/store --out demo/report.html --figures demo/figures
+	@echo
+	@echo "A demonstration: a reduced study, not a result. Look at"
+	@echo "  demo/report.html            the page to explore it (open it in a browser)"
+	@echo "  demo/figures/               the heat maps and the table"
+	@echo "  demo/convergence.png        exact Policy Mirror Descent converging"
 
 test: setup lint
 	$(BIN)/python -m pytest -n 2
+
+# The long forms of the fault tests: many more kills, flips and full disks.
+test-faults: setup
+	MIRRORAX_FAULTS=long $(BIN)/python -m pytest tests/faults tests/store
 
 lint: setup
 	$(BIN)/ruff check .
