@@ -118,7 +118,7 @@ function scaleFigure(kind, limit) {
       }
       const ends = kind === "score" ? ["0", "0.5", "1"] : [`−${plain(limit)}`, "0", `+${plain(limit)}`];
       ends.forEach((text, k) => surface.text(70 + 110 * k, 29, text, { size: 10.5, fill: colours.soft, anchor: "middle" }));
-      surface.text(66, 14, kind === "score" ? "score" : "first − second", { size: 10.5, fill: colours.soft, anchor: "end" });
+      surface.text(66, 14, kind === "score" ? "score" : "difference", { size: 10.5, fill: colours.soft, anchor: "end" });
     },
   };
 }
