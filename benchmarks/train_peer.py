@@ -53,7 +53,10 @@ def core_seconds(lanes: int) -> float:
         return jax.lax.fori_loop(0, count, lambda _, s: step(s), state)
 
     run = jax.jit(some, donate_argnums=0)
-    state = jax.block_until_ready(run(state, 4))
+    for _ in range(
+        3
+    ):  # the first results differ from the first state in weak types: compiled twice
+        state = jax.block_until_ready(run(state, 4))
     best, end = float("inf"), time.process_time() + 5
     while time.process_time() < end:
         start = time.process_time()
@@ -63,7 +66,7 @@ def core_seconds(lanes: int) -> float:
 
 
 if __name__ == "__main__":
-    for lanes in (1, 2, 4, 8, 32):
+    for lanes in (1, 4, 8, 32):
         print(
             f"rejax SAC, {lanes:2} lanes: {core_seconds(lanes):.2f} core-seconds a run", flush=True
         )
