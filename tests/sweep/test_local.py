@@ -45,6 +45,7 @@ class Notes:
 
     def close(self, progress):
         self.progress = progress
+        self.left = progress.seconds_left()
 
 
 def run(store, declared, function="standin:run_chunk", lanes=1, **options):
@@ -77,6 +78,7 @@ def test_results_are_those_of_the_inline_engine(tmp_path):
         columns = [c for c in one.column_names if c in ("run_id", "returns", "return", "diverged")]
         assert one.select(columns).equals(two.select(columns))
     assert "over 2" in notes.progress.best()
+    assert notes.left < 1e-6
     row = load(tmp_path / "local").to_pylist()[0]
     assert row["device"] == "standin"
     assert row["jax_version"]

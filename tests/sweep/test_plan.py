@@ -134,6 +134,8 @@ def test_the_lane_width_wastes_little_and_stays_with_the_store(tmp_path):
     assert planning.choose_lanes(expand(study(seeds=4))) == 16
     assert planning.choose_lanes(expand(study(seeds=1))) == 8
     runs = expand(study(seeds=4))
+    assert planning.lanes_for(runs, None, None, gpu=True) == 32
+    assert planning.lanes_for(expand(study(seeds=64)), None, None, gpu=True) == 256
     with Store(tmp_path / "store") as store:
         store.record(study(seeds=4), runs, 5)
         assert planning.lanes_for(runs, store.root, None) == 5

@@ -48,6 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for each in (plan, run):
         each.add_argument("--lanes", type=_count, metavar="N", help="runs trained side by side")
         each.add_argument("--workers", type=_count, metavar="N", help="worker processes")
+        each.add_argument("--gpus", type=_count, metavar="N", help="one worker on each of N GPUs")
         each.add_argument("--retry-failed", action="store_true", help="run failed runs again")
     plan.add_argument(
         "--measure", action="store_true", help="time one segment per configuration, in a child"
@@ -56,7 +57,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     run.add_argument(
         "--address", default="auto", metavar="HOST:PORT", help="the Ray cluster (default: auto)"
     )
-    run.add_argument("--gpus", type=_count, metavar="N", help="one worker on each of N GPUs")
     run.add_argument("--fail-fast", action="store_true", help="stop at the first failed chunk")
     run.add_argument(
         "--take-over", action="store_true", help="take the store from a dead holder elsewhere"
@@ -109,7 +109,7 @@ def _plan(args: argparse.Namespace) -> int:
     study = read(args.study)
     root = names.existing(args.store) if Path(args.store).exists() else None
     runs = studies.runs_of(study, root)
-    lanes = planning.lanes_for(runs, root, args.lanes)
+    lanes = planning.lanes_for(runs, root, args.lanes, gpu=bool(args.gpus))
     table = planning.known(root)
     plan = planning.make(runs, table, lanes=lanes, retry_failed=args.retry_failed)
     if args.measure and plan.chunks:
@@ -120,7 +120,7 @@ def _plan(args: argparse.Namespace) -> int:
             retry_failed=args.retry_failed,
             measured=_measured(plan),
         )
-    workers = args.workers or len(cores())
+    workers = args.workers or args.gpus or len(cores())
     failed = int(plan.failed.sum())
     again = " (to be run again)" if args.retry_failed and failed else ""
     chunks = len(plan.chunks)
@@ -192,6 +192,7 @@ def _run(args: argparse.Namespace) -> int:
         args.store,
         make_engine,
         lanes=args.lanes,
+        gpu=bool(args.gpus),
         fail_fast=args.fail_fast,
         retry_failed=args.retry_failed,
         take_over=args.take_over,

@@ -95,6 +95,7 @@ def sweep(
     make_engine: Callable[[Path], Engine],
     *,
     lanes: int | None = None,
+    gpu: bool = False,
     fail_fast: bool = False,
     retry_failed: bool = False,
     take_over: bool = False,
@@ -112,7 +113,7 @@ def sweep(
         runs = studies.runs_of(study, store.root)
         for name in store.set_aside:
             shown.say(f"damaged, set aside; its runs are run again: {name}")
-        width = planning.lanes_for(runs, store.root, lanes)
+        width = planning.lanes_for(runs, store.root, lanes, gpu=gpu)
         plan = planning.make(
             runs, planning.known(store.root), lanes=width, retry_failed=retry_failed
         )

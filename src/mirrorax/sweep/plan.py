@@ -27,6 +27,7 @@ from mirrorax.sweep.task import Task
 #: Lane widths to choose from, the preferred first; results depend on the width, so it is fixed
 #: for a store when its first study is run.
 WIDTHS = (32, 16, 8)
+GPU_WIDTHS = (256, 128, 64, 32)
 _WASTE = 0.10
 LARGEST_WIDTH = 4096
 
@@ -117,24 +118,26 @@ def known(root: Path | None) -> pa.Table:
     return reader.table()
 
 
-def choose_lanes(runs: Runs) -> int:
+def choose_lanes(runs: Runs, widths: tuple[int, ...] = WIDTHS) -> int:
     """Return the widest of the usual widths that wastes little on padding for this study."""
     sizes = np.bincount(runs.configuration, minlength=len(runs.configurations))
-    padded = {width: float((-(-sizes // width) * width).sum()) for width in WIDTHS}
-    for width in WIDTHS:
+    padded = {width: float((-(-sizes // width) * width).sum()) for width in widths}
+    for width in widths:
         if padded[width] <= (1 + _WASTE) * len(runs):
             return width
-    return min(WIDTHS, key=lambda width: padded[width])
+    return min(widths, key=lambda width: padded[width])
 
 
-def lanes_for(runs: Runs, root: Path | None, asked: int | None) -> int:
+def lanes_for(runs: Runs, root: Path | None, asked: int | None, *, gpu: bool = False) -> int:
     """Return the lane width: the one asked for, the store's own, or a good one for the study."""
     if asked is not None:
         if not 1 <= asked <= LARGEST_WIDTH:
             raise UserError(f"lanes: {asked}: expected a number from 1 to {LARGEST_WIDTH}")
         return asked
     last = studies.latest_notes(root) if root is not None else None
-    return int(last[1]["mirrorax.lanes"]) if last is not None else choose_lanes(runs)
+    if last is not None:
+        return int(last[1]["mirrorax.lanes"])
+    return choose_lanes(runs, GPU_WIDTHS if gpu else WIDTHS)
 
 
 def make(

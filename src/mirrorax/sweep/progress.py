@@ -16,6 +16,7 @@ from mirrorax.spec.expand import Runs
 from mirrorax.store import reading
 from mirrorax.sweep.engine import Activity
 from mirrorax.sweep.plan import Plan
+from mirrorax.sweep.rates import COMPILE_SECONDS
 from mirrorax.sweep.task import Outcome
 
 _WINDOW = 300.0  # seconds over which the rate is measured
@@ -44,12 +45,14 @@ class Progress:
     def __post_init__(self) -> None:
         self.before = int(self.plan.done.sum())
         self.total = len(self.plan.runs)
-        self._left = self.plan.seconds
+        self._left = sum(chunk.seconds for chunk in self.plan.chunks)
+        self._uncompiled = {chunk.configuration for chunk in self.plan.chunks}
 
     def add(self, outcome: Outcome, runs: Runs) -> None:
         """Count a chunk that has ended."""
         count = len(outcome.task)
         self._left -= outcome.task.seconds
+        self._uncompiled.discard(outcome.task.configuration)
         if outcome.result is None:
             self.failed += count
             return
@@ -118,7 +121,7 @@ class Progress:
     def seconds_left(self) -> float:
         """Return the expected time to the end, corrected by how the predictions have fared."""
         factor = self.actual / self.predicted if self.predicted > 0 else 1.0
-        left = self._left * factor
+        left = self._left * factor + len(self._uncompiled) * COMPILE_SECONDS
         for activity in self.activities:
             expected = activity.expected * factor
             if activity.fraction > _TELLING:
