@@ -178,6 +178,22 @@ def test_a_store_that_is_held_is_exit_code_2_with_the_holder(study, tmp_path, ca
     assert f"is held by process {os.getpid()}" in err
 
 
+@pytest.mark.parametrize(
+    ("address", "code", "words"),
+    [
+        ("nonsense", 2, "expected auto or HOST:PORT"),
+        ("127.0.0.1:1", 1, "no Ray cluster at '127.0.0.1:1'"),
+        ("127.0.0.1:99999999", 1, "no Ray cluster"),
+    ],
+)
+def test_a_ray_cluster_that_is_not_there(study, tmp_path, capsys, address, code, words):
+    store = tmp_path / "store"
+    found = call(capsys, "run", study, "--store", store, "--engine", "ray", "--address", address)
+    assert found[0] == code
+    assert words in found[2]
+    assert "Traceback" not in found[2]
+
+
 def test_a_full_disk_is_exit_code_1_with_a_clear_line(study, tmp_path, capsys, monkeypatch):
     from mirrorax.store import files
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 import time
 from typing import Any
 
@@ -20,6 +21,19 @@ from mirrorax.sweep.task import CHUNK_FUNCTION, Outcome, OutOfMemory, Task
 
 #: Tasks submitted per place on the cluster: one under way, one waiting next to it.
 _AHEAD = 2
+
+
+def check_address(address: str) -> None:
+    """Refuse an address that is none, or where nobody listens: Ray itself waits for minutes."""
+    if address == "auto":
+        return
+    host, _, port = address.rpartition(":")
+    if not host or not port.isascii() or not port.isdigit():
+        raise UserError(f"address: {address!r}: expected auto or HOST:PORT, e.g. 10.0.0.5:6379")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
+    except (OSError, OverflowError) as error:
+        raise EngineError(f"no Ray cluster at {address!r}: {error}") from None
 
 
 def _remote(function_name: str, message: dict[str, Any]) -> dict[str, Any]:
@@ -38,6 +52,7 @@ class RayEngine(Engine):
         gpus: float = 0.0,
         function: str = CHUNK_FUNCTION,
     ) -> None:
+        check_address(address)
         # A driver whose workers ask for no GPU must not hide the GPUs from the others.
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
