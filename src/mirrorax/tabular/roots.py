@@ -135,7 +135,7 @@ def multiplier(
         if not active.size:
             break
         r = active  # only the rows that are not done yet are worth computing
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             newton = mu[r] + np.log(total[r]) * total[r] / rate[r]
         inside = (newton > low[r]) & (newton < high[r]) & (step < _NEWTON)
         before = mu[r]
@@ -188,7 +188,7 @@ def _primal(
         above = np.exp(inverse(y - price, powers))
         p = np.maximum(above, np.minimum(below, anchor))
         u, moving = np.zeros_like(p), (p > 0) & (p != anchor)
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):
         gain = np.where(moving, 1 / psi_slope(np.log(np.where(moving, p, 1.0)), powers), 0.0)
     return p, p.sum(-1), (p * gain).sum(-1), np.where(moving, u, 0.0), gain
 
