@@ -10,6 +10,7 @@ import pytest
 
 from mirrorax.analysis.landscape import landscapes
 from mirrorax.analysis.published import numbers, published
+from mirrorax.analysis.region import region
 from mirrorax.analysis.robustness import rbst
 from mirrorax.analysis.scores import cell_scores
 from mirrorax.analysis.summary import summarise
@@ -137,6 +138,20 @@ def test_every_format_holds_every_row(summary):
     assert len({line.count("|") for line in table}) == 1
     with pytest.raises(UserError, match="text, markdown, latex, csv, json"):
         render(summary, "yaml")
+
+
+def test_the_profile_is_that_of_its_functions(summary):
+    data = json.loads(render(summary, "json"))
+    text = render(summary, "text")
+    for row, given in zip(summary.rows, data["rows"], strict=True):
+        runs, cells = row.landscape.runs(), row.landscape.cells()
+        tuning = tuned_against_fixed(runs, cells)
+        assert given["tuning"]["price"] == tuning.price
+        assert given["tuning"]["price_held_out"] == tuning.price_held_out
+        found = region(cell_scores(runs), row.landscape.alphas, row.landscape.lams, 0.9)
+        assert given["region"]["area"] == found.area
+        assert given["region"]["components"] == list(found.components)
+        assert f"{tuning.tuned:.3f}" in text
 
 
 def test_symbols_and_escapes():

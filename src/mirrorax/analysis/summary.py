@@ -28,8 +28,10 @@ from mirrorax.analysis.landscape import (
     shared_environments,
 )
 from mirrorax.analysis.published import Published, published
+from mirrorax.analysis.region import Region, region
 from mirrorax.analysis.robustness import check_threshold
 from mirrorax.analysis.scores import Statistic, cell_scores
+from mirrorax.analysis.tuning import Tuning, tuned_against_fixed
 from mirrorax.errors import UserError, unknown
 
 
@@ -51,6 +53,8 @@ class Row:
     failed: int
     diverged: int
     paper: Published | None
+    tuning: Tuning
+    region: Region | None  # at the first threshold; None without cells of positive temperatures
 
     @property
     def label(self) -> str:
@@ -176,7 +180,15 @@ def _row(
         paper=published(landscape.settings, [e.label for e in landscape.environments])
         if like_paper
         else None,
+        tuning=tuned_against_fixed(runs, mask),
+        region=_region(landscape, cell_scores(runs, statistic), levels[0]),
     )
+
+
+def _region(landscape: Landscape, scores: np.ndarray, threshold: float) -> Region | None:
+    if not np.isfinite(scores[landscape.cells("positive")]).any():
+        return None
+    return region(scores, landscape.alphas, landscape.lams, threshold)
 
 
 def _notes(

@@ -93,6 +93,26 @@ def _at(summary: Summary, k: int) -> tuple[list[str], list[list[str]]]:
     return header, rows
 
 
+def _profile(summary: Summary) -> tuple[list[str], list[list[str]]]:
+    """What tuning is worth, and what the good region looks like."""
+    header = ["tuned", "one for all", "held out", "good area", "pieces", "alpha band", "lam band"]
+    rows = []
+    for row in summary.rows:
+        t, r = row.tuning, row.region
+        held = "-"
+        if t.tuned_held_out is not None and t.fixed_held_out is not None:
+            held = f"{t.tuned_held_out:.3f}, {t.fixed_held_out:.3f}"
+        cells = [f"{t.tuned:.3f}", f"{t.fixed:.3f}", held]
+        if r is None:
+            cells += ["-"] * 5
+        else:
+            like = "-" if math.isnan(r.likeness) else f"{r.likeness:.2f}"
+            cells += [f"{r.area:.2f}", str(len(r.components))]
+            cells += [f"{r.alpha_decades:.2f}", f"{r.lam_decades:.2f}", like]
+        rows.append(cells)
+    return [*header, "L"], rows
+
+
 def _counts(summary: Summary) -> tuple[list[str], list[list[str]]]:
     rows = [[f"{r.cells}/{r.grid}", f"{r.runs}/{r.wanted}"] for r in summary.rows]
     return ["cells", "runs"], rows
@@ -124,7 +144,17 @@ def _text(summary: Summary) -> str:
     names: tuple[list[str], list[list[str]]] = (first[0][:2], [row[:2] for row in first[1]])
     blocks = [_beside(first, _counts(summary))]
     blocks += [_beside(names, _at(summary, k)) for k in range(len(summary.thresholds))]
-    return "\n\n".join([*(_aligned(*b) for b in blocks), "\n".join(_footer(summary))]) + "\n"
+    blocks.append(_beside(names, _profile(summary)))
+    explained = (
+        f"good: a score of at least {summary.thresholds[0]:g}; area in square decades, bands in "
+        "decades; L: 1 is a perfect L;\n"
+        "tuned: the best cell of each environment; held out: both, on seeds not used to choose"
+    )
+    tables = [
+        *(_aligned(*block) for block in blocks[:-1]),
+        _aligned(*blocks[-1]) + "\n" + explained,
+    ]
+    return "\n\n".join([*tables, "\n".join(_footer(summary))]) + "\n"
 
 
 def _aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -239,6 +269,37 @@ def _ends(interval: Interval | None) -> list[Any]:
     return ["", ""] if interval is None else [interval.low, interval.high]
 
 
+def _tuning(row: Row) -> dict[str, Any]:
+    t = row.tuning
+    return {
+        "tuned": t.tuned,
+        "fixed": t.fixed,
+        "price": t.price,
+        "tuned_held_out": t.tuned_held_out,
+        "fixed_held_out": t.fixed_held_out,
+        "price_held_out": t.price_held_out,
+    }
+
+
+def _region(row: Row) -> dict[str, Any] | None:
+    r = row.region
+    if r is None:
+        return None
+    return {
+        "threshold": r.threshold,
+        "share": r.share,
+        "area": r.area,
+        "components": list(r.components),
+        "alpha_band": r.alpha_band.tolist(),
+        "lam_band": r.lam_band.tolist(),
+        "alpha_decades": r.alpha_decades,
+        "lam_decades": r.lam_decades,
+        "explained": _number(r.explained),
+        "filled": _number(r.filled),
+        "likeness": _number(r.likeness),
+    }
+
+
 def _json(summary: Summary) -> dict[str, Any]:
     rows = []
     for i, row in enumerate(summary.rows):
@@ -271,6 +332,8 @@ def _json(summary: Summary) -> dict[str, Any]:
                     "interval": _bounds(row.best_interval),
                 },
                 "thresholds": by_threshold,
+                "tuning": _tuning(row),
+                "region": _region(row),
                 "cells": row.cells,
                 "grid": row.grid,
                 "runs": row.runs,
