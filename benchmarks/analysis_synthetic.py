@@ -6,6 +6,7 @@ quality u in [0, 1] follows an L; a seed succeeds with probability u or lands so
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -116,7 +117,8 @@ def block(
     tag = (
         f"{values['potential']}{values['drift']}{values['alpha_schedule']}{values['lam_schedule']}"
     )
-    prefix = f"{abs(hash((tag, values['actor_q'], environment, reward_scale))):016x}"[:16]
+    name = f"{tag}{values['actor_q']}{values['steps']}{environment}{reward_scale}{settings}"
+    prefix = hashlib.sha256(name.encode()).hexdigest()[:16]
     columns: dict[str, Any] = {
         "run_id": pa.array([f"{prefix}{i:016x}" for i in range(n)]),
         "environment": _constant(environment, n),
