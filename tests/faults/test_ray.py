@@ -22,7 +22,7 @@ def test_all_runs_arrive_once_when_a_node_is_removed_in_mid_run(driver, expected
         env={**os.environ, "PYTHONPATH": path, "STANDIN_SECONDS": "0.8"},
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     told = json.loads(done.stdout.splitlines()[-1])

@@ -41,7 +41,7 @@ def sweep(*words):
 
 def finished(*words):
     process = sweep(*words)
-    out, err = process.communicate(timeout=300)
+    out, err = process.communicate(timeout=600)
     assert process.returncode == 0, err
     return out
 
@@ -71,11 +71,11 @@ def uninterrupted(study):
 def test_killed_worker_and_driver_change_no_bit(study, uninterrupted, tmp_path):
     store = tmp_path / "store"
     process = sweep("run", study, "--store", store, "--lanes", 4, "--workers", 2, "--quiet")
-    assert wait_for(lambda: names.listed(store, "shards") if store.exists() else None, 120)
+    assert wait_for(lambda: names.listed(store, "shards") if store.exists() else None, 400)
     for worker in workers_of(process.pid)[:1]:
         os.kill(worker, signal.SIGKILL)
     process.kill()
-    process.communicate(timeout=30)
+    process.communicate(timeout=120)
     assert wait_for(lambda: not workers_of(process.pid))
     done = len(load(store))
     out = finished("run", study, "--store", store, "--quiet")  # the width is the store's
