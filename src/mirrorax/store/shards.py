@@ -33,7 +33,7 @@ def encode(
         compression="zstd" if compact else "snappy",
         row_group_size=1 << 20,
     )
-    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+    return sink.getvalue().to_pybytes()
 
 
 def decode(

@@ -176,7 +176,7 @@ def make(
 
 
 def _among(ids: pa.Array, those: pa.ChunkedArray) -> np.ndarray:
-    return pc.is_in(ids, value_set=those.combine_chunks()).to_numpy(  # type: ignore[no-any-return]
+    return pc.is_in(ids, value_set=those.combine_chunks()).to_numpy(
         zero_copy_only=False
     )
 
