@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -19,10 +21,11 @@ def test_examples_run(page, tmp_path, monkeypatch):
     matplotlib.use("agg")
     monkeypatch.chdir(tmp_path)
     blocks = BLOCK.findall(page.read_text())
-    scope: dict = {"__name__": f"example_{page.stem}"}
+    module = types.ModuleType(f"example_{page.stem}")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
     for block in blocks:
         # The examples are the project's own files, executed as a reader would type them.
-        exec(compile(block, str(page), "exec"), scope)
+        exec(compile(block, str(page), "exec"), vars(module))
     if page.name == "README.md":
         assert blocks
 
