@@ -176,9 +176,7 @@ def make(
 
 
 def _among(ids: pa.Array, those: pa.ChunkedArray) -> np.ndarray:
-    return pc.is_in(ids, value_set=those.combine_chunks()).to_numpy(
-        zero_copy_only=False
-    )
+    return pc.is_in(ids, value_set=those.combine_chunks()).to_numpy(zero_copy_only=False)
 
 
 def _chunks(runs: Runs, todo: np.ndarray, lanes: int, rates: cost.Rates) -> Iterator[Chunk]:
