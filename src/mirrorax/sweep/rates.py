@@ -24,12 +24,12 @@ from mirrorax.mdpo.config import Settings
 
 #: family -> (seconds per million environment steps, milliseconds per update of the default size)
 TABLE = {
-    "CartPole": (0.55, 1.85),
-    "Acrobot": (2.0, 2.0),
-    "Catch": (0.65, 3.2),
-    "DeepSea": (0.35, 3.45),
+    "CartPole": (0.30, 1.20),
+    "Acrobot": (0.48, 1.26),
+    "Catch": (0.45, 1.71),
+    "DeepSea": (0.47, 1.90),
 }
-_OTHER = (2.0, 2.5)
+_OTHER = (1.0, 1.9)
 
 #: family -> floats in one observation, for environments whose size is not in their name
 _OBSERVATION = {"CartPole": 4, "Acrobot": 6}
