@@ -293,3 +293,35 @@ def test_status_shows_a_running_sweep_and_watch_ends_with_ctrl_c(study, tmp_path
     finally:
         running.send_signal(signal.SIGTERM)
         assert running.wait(timeout=120) == 143
+
+
+def test_on_a_terminal_there_is_a_bar_per_worker_and_the_terminal_is_given_back(study, tmp_path):
+    code = (
+        "import sys\nfrom mirrorax.sweep import task\n"
+        "task.CHUNK_FUNCTION = 'standin:run_chunk'\n"
+        "from mirrorax.cli import main\nsys.exit(main(sys.argv[1:]))\n"
+    )
+    terminal, theirs = pty.openpty()
+    words = ["sweep", "run", str(study), "--store", str(tmp_path / "store"), "--workers", "2"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *words],
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "140", "STANDIN_SECONDS": "1.5"},
+        stdout=theirs,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    seen = b""
+    while True:
+        try:
+            data = os.read(terminal, 65536)
+        except OSError:  # the other side has closed
+            break
+        if not data:
+            break
+        seen += data
+    os.close(terminal)
+    assert process.wait(timeout=120) == 0
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", seen.decode())
+    for words in ("worker 0 ", "worker 1 ", "32 of 32 runs", "best cell so far: ", "8 runs, "):
+        assert words in text
+    assert seen.rindex(b"\x1b[?25h") > seen.rindex(b"\x1b[?25l")  # the cursor is shown again
