@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 import tomllib
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -237,15 +236,18 @@ def _show(result: TrainResult, out: str | None) -> None:
         f"normalised return {result.mean:.3f}  (95% bootstrap interval over runs "
         f"[{low:.3f}, {high:.3f}]);  greedy {float(result.greedy_normalized.mean()):.3f}"
     )
-    screen.print(_conditions(result.settings.model_dump(), result.runs[0].model_dump()))
+    screen.print(_conditions(result, varying))
     screen.print(f"{result.wall_seconds:.1f} s, {len(result.runs)} runs on {result.device}")
     if out:
         screen.print(f"written to {out}; see 'mirrorax play {out}'")
 
 
-def _conditions(settings: Mapping[str, Any], values: Mapping[str, Any]) -> str:
-    first = "w" if values["alpha"] is None else "alpha"
-    return (
-        f"{first} {values[first]:g} ({settings['alpha_schedule']}), lam {values['lam']:g} "
-        f"({settings['lam_schedule']}), {settings['steps']:,} steps"
-    )
+def _conditions(result: TrainResult, varying: list[str]) -> str:
+    """Say what all runs have in common, for the line below the table."""
+    settings, values = result.settings, result.runs[0]
+    first = "w" if values.alpha is None else "alpha"
+    parts = []
+    for name, schedule in ((first, settings.alpha_schedule), ("lam", settings.lam_schedule)):
+        number = "" if name in varying else f" {getattr(values, name):g}"
+        parts.append(f"{name}{number} ({schedule})")
+    return ", ".join([*parts, f"{settings.steps:,} steps"])
