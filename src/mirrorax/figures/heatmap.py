@@ -262,11 +262,17 @@ def draw_panel(
     contour: float | None = 0.9,
 ) -> np.ndarray:
     """Draw several heat maps on one colour scale; return the axes used, in order."""
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
     if not maps:
         raise UserError("panel: there is no heat map to draw")
     columns = min(columns, len(maps))
     rows = -(-len(maps) // columns)
     axes = figure.subplots(rows, columns, squeeze=False, sharey="row")
+    layout = figure.get_layout_engine()
+    if isinstance(layout, ConstrainedLayoutEngine):
+        # Maps must stand further apart than the column of zeros does from its own map.
+        layout.set(wspace=0.08)
     for k, ax in enumerate(axes.ravel()):
         if k >= len(maps):
             ax.set_axis_off()
