@@ -36,3 +36,15 @@ def debug_nans():
     """Raise at the operation that first makes a NaN."""
     with jax.debug_nans(True):
         yield
+
+
+@pytest.fixture(autouse=True)
+def _own_names():
+    """Forget after each test what it registered: a name means one thing in one process."""
+    from mirrorax.regularizers import names
+
+    before = {kind: dict(known) for kind, known in names._REGISTERED.items()}
+    yield
+    for kind, known in before.items():
+        names._REGISTERED[kind].clear()
+        names._REGISTERED[kind].update(known)
