@@ -285,6 +285,42 @@ def test_a_really_full_disk(tmp_path):
         subprocess.run(["umount", str(place)], check=True)
 
 
+@pytest.mark.parametrize("how", ["folder", "link"])
+def test_a_lock_that_cannot_be_opened_is_said_in_one_line(filled, how):
+    (filled / "lock").unlink()
+    if how == "folder":
+        (filled / "lock").mkdir()
+    else:
+        (filled / "lock").symlink_to(filled / "elsewhere")
+    with pytest.raises(StoreError, match=r"cannot write .*/lock: ") as caught:
+        Store(filled)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_a_store_on_a_read_only_file_system_is_said_in_one_line(filled):
+    mounted = subprocess.run(["mount", "--bind", filled, filled], capture_output=True)
+    if mounted.returncode != 0:
+        pytest.skip("mounting needs privileges")
+    try:
+        subprocess.run(["mount", "-o", "remount,ro,bind", filled], check=True)
+        with pytest.raises(StoreError, match="the file system is read-only"):
+            Store(filled)
+        assert len(reading.load(filled)) == len(RUNS)
+    finally:
+        subprocess.run(["umount", filled], check=True)
+
+
+def test_temporary_files_that_cannot_be_removed_are_said_in_one_line(filled, monkeypatch):
+    def refused(self):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Store, "_sweep_temp", refused)
+    with pytest.raises(StoreError, match="no permission to write there"):
+        Store(filled)
+    monkeypatch.undo()
+    Store(filled).close()  # and the lock was given back
+
+
 BAD_NAMES = [
     "../outside.parquet",
     "/etc/passwd",

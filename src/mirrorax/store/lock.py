@@ -9,6 +9,8 @@ systems whose locks do not reach other machines. There a holder is believed unti
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import fcntl
 import getpass
 import hashlib
@@ -75,9 +77,11 @@ class Lock:
 
     def __init__(self, root: Path, *, take_over: bool = False) -> None:
         self._root = root
-        self._descriptor = os.open(
-            root / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644
-        )
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            self._descriptor = os.open(root / "lock", flags, 0o644)
+        except OSError as error:
+            raise files.explain(error, str(root / "lock")) from error
         try:
             self._acquire(take_over)
         except BaseException:
@@ -87,7 +91,9 @@ class Lock:
     def _acquire(self, take_over: bool) -> None:
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except OSError as error:
+            if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
+                raise files.explain(error, str(self._root / "lock")) from error
             holder = read_holder(self._root)
             who = holder.describe() if holder else "another process"
             hint = " (it is alive: stop it first)" if take_over else ""
@@ -115,6 +121,7 @@ class Lock:
             return
         now = read_holder(self._root)
         if now is not None and now.token == self.me.token:
-            (self._root / "holder.json").unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # the kernel gives the lock back in any case
+                (self._root / "holder.json").unlink()
         os.close(self._descriptor)
         self._descriptor = -1

@@ -59,6 +59,9 @@ class Store:
         try:
             self._sweep_temp()
             self.set_aside = self._quarantine_damaged()
+        except OSError as error:
+            self._lock.release()
+            raise files.explain(error, str(self.root)) from error
         except BaseException:
             self._lock.release()
             raise
