@@ -23,7 +23,10 @@ LEARNED = ("learned", "learned_linear")
 
 _IMPORT_PATH = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
-Count = Annotated[int, Field(ge=1)]
+_LARGEST = 2**31 - 1  # sizes and numbers of updates are int32 in the compiled program
+Count = Annotated[int, Field(ge=1, le=_LARGEST)]
+Steps = Annotated[int, Field(ge=1, le=2**53)]
+Width = Annotated[int, Field(ge=1, le=65_536)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Unit = Annotated[float, Field(ge=0, le=1)]
@@ -56,7 +59,7 @@ class Settings(_Model):
     environment: str
     potential: str = "entropy"
     drift: str = "kl"
-    steps: Count = 1_000_000
+    steps: Steps = 1_000_000
     num_envs: Count = 16
     env_steps_per_update: Count = 256
     steps_counted: Literal["total", "per_env"] = "total"
@@ -64,7 +67,7 @@ class Settings(_Model):
     buffer_size: Count = 100_000
     actor_epochs: Count = 2
     critic_epochs: Count = 1
-    hidden: tuple[Count, ...] = (64, 64)
+    hidden: tuple[Width, ...] = (64, 64)
     activation: Literal["tanh", "relu"] = "tanh"
     initialization: Literal["orthogonal", "uniform"] = "orthogonal"
     adam_eps: Positive = 1e-5
@@ -80,7 +83,7 @@ class Settings(_Model):
     lam_schedule: str = "constant"
     target_reference: Literal["range", "bound"] = "range"
     eval_episodes: Count = 10
-    eval_every: Annotated[int, Field(ge=0)] = 0
+    eval_every: Annotated[int, Field(ge=0, le=_LARGEST)] = 0
 
     @field_validator("environment")
     @classmethod
@@ -130,6 +133,10 @@ class Settings(_Model):
         if self.updates < 1:
             raise ValueError(
                 f"steps: {self.steps} is less than one update of {self.steps_per_update} steps"
+            )
+        if self.updates > _LARGEST:
+            raise ValueError(
+                f"steps: {self.steps} is {self.updates} updates; at most {_LARGEST} can be done"
             )
         return self
 
