@@ -1,6 +1,8 @@
 """What a person does: `mirrorax.train`, `mirrorax train`, `mirrorax play`."""
 
+import inspect
 import json
+import sys
 import tomllib
 from dataclasses import dataclass
 
@@ -93,6 +95,22 @@ def test_an_environment_of_ones_own_is_learned():
     more = result.more(steps=16 * 10)
     assert more.settings.updates == 410
     assert more.sessions[0].k == 410
+
+
+def test_an_environment_of_ones_own_by_its_path(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("sys.path", list(sys.path))
+    monkeypatch.chdir(tmp_path)
+    source = inspect.getsource(Corridor)
+    (tmp_path / "own_corridor.py").write_text(
+        "from dataclasses import dataclass\nimport jax.numpy as jnp\n"
+        "from mirrorax.envs.adapter import Environment, Step\n\n\n@dataclass(frozen=True)\n"
+        + source[source.index("class Corridor") :]
+    )
+    own = ["--env", "own_corridor:Corridor"]
+    assert main([*CLI, *own, "--seeds", "1", "--quiet", "--out", "out"]) == 0
+    assert main(["play", "out", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert found["settings"]["environment"] == "own_corridor:Corridor"
 
 
 def test_temperatures_and_seeds_span_a_grid_of_independent_runs():
@@ -206,6 +224,10 @@ def test_play_evaluates_and_records(folder, tmp_path, capsys):
     [
         (["train"], "env: "),
         (["train", "--env", "Cach"], "environment: "),
+        (["train", "--env", "os:getcwd"], "environment: "),
+        (["train", "--env", "os:no_such"], "environment: "),
+        (["train", "--env", "os:sep"], "environment: "),
+        (["train", "--env", "os:chdir"], "environment: "),
         (["train", "--env", "Catch", "--drift", "k1"], "drift: "),
         (["train", "--env", "Catch", "--lam", "-1"], "lam: "),
         (["train", "--env", "Catch", "--lam", "one"], "lam: "),

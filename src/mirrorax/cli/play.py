@@ -54,11 +54,14 @@ def run(args: argparse.Namespace) -> int:
     import jax.numpy as jnp
     import numpy as np
 
+    from mirrorax.envs.suite import import_from_here, is_path
     from mirrorax.mdpo.config import RunValues, Settings
     from mirrorax.mdpo.evaluate import evaluate
     from mirrorax.mdpo.program import as_keys, make_program
 
     settings = Settings(**meta["settings"])
+    if is_path(settings.environment):
+        import_from_here()
     runs = [RunValues(**values) for values in meta["runs"]]
     program = make_program(settings)
     if policies.shape != (len(runs), program.actor.num_parameters):

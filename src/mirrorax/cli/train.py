@@ -127,6 +127,7 @@ def _gather(args: argparse.Namespace) -> dict[str, Any]:
 
 def run(args: argparse.Namespace) -> int:
     """Train, show, write."""
+    from mirrorax.envs.suite import import_from_here, is_path
     from mirrorax.mdpo.config import make_settings
     from mirrorax.training import _GRID, plan_runs
 
@@ -137,12 +138,20 @@ def run(args: argparse.Namespace) -> int:
     )
     grid = {name: request.get(name) for name in _GRID}
     plan_runs(settings, grid, request.get("seeds", 5))
+    own = is_path(settings.environment)
+    if own:
+        import_from_here()
     out = _prepare(args.out) if args.out else None
 
     from mirrorax.mdpo.compilation import enable_cache
     from mirrorax.training import train
 
     enable_cache()
+    if own:
+        # A mistake in it is found before there is a progress bar.
+        from mirrorax.envs.adapter import make
+
+        make(settings.environment)
     # The preset is already in the fields.
     request.pop("preset", None)
     bar = _Bar(settings, request["env"], hidden=args.json or args.quiet)

@@ -8,15 +8,17 @@ Names, one spelling for each environment everywhere:
 - `CartPole`, `Acrobot`, `Catch` (10 rows, 5 columns) or `Catch(20x10)`, `DeepSea` (8) or
   `DeepSea(16)`; gymnax's own names (`CartPole-v1`, `Catch-bsuite`, ...) mean the same.
 - a few further gymnax environments with discrete actions, under gymnax's name;
-- `package.module:attribute`, a user's own: an `Environment` or a function without arguments that
-  returns one. It is imported only when its bounds or its dynamics are asked for.
+- `package.module:attribute`, a user's own: an `Environment`, or a class or function that makes one
+  without arguments. It is imported only when its bounds or its dynamics are asked for.
 """
 
 from __future__ import annotations
 
 import importlib
 import math
+import os
 import re
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,13 +100,41 @@ def load(path: str) -> Any:
     module_name, _, attribute = path.partition(":")
     try:
         found = getattr(importlib.import_module(module_name), attribute)
-    except (ImportError, AttributeError) as error:
-        raise UserError(f"environment: cannot import {path!r}: {error}") from None
-    made = found if hasattr(found, "return_bounds") and hasattr(found, "step") else found()
-    low, high = made.return_bounds
+    except Exception as error:  # a module of the user's may fail in any way
+        raise UserError(f"environment: cannot import {path!r}: {_line(error)}") from None
+    made = found
+    if isinstance(found, type) or (callable(found) and not hasattr(found, "step")):
+        try:
+            made = found()
+        except Exception as error:
+            raise UserError(f"environment: cannot make {path!r}: {_line(error)}") from None
+    if not (hasattr(made, "step") and hasattr(made, "return_bounds")):
+        raise UserError(f"environment: {path!r} is a {type(made).__name__}, not an Environment")
+    try:
+        low, high = map(float, made.return_bounds)
+    except (TypeError, ValueError):
+        raise UserError(
+            f"environment: {path!r} has return bounds {made.return_bounds!r}; need (low, high)"
+        ) from None
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise UserError(f"environment: {path!r} has return bounds ({low}, {high}); need low < high")
     return made
+
+
+def _line(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())
+
+
+def is_path(name: str) -> bool:
+    """Whether a name is the `package.module:attribute` of a user's own environment."""
+    return _IMPORT_PATH.fullmatch(name.strip()) is not None
+
+
+def import_from_here() -> None:
+    """Let a command import modules of the current folder, as `python -m` would."""
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.insert(0, here)
 
 
 def _size(family: str, text: str, name: str) -> tuple[int, ...]:
