@@ -7,9 +7,12 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import integrate, stats
 
+from mirrorax.analysis.estimates import METHODS, frequency_band
 from mirrorax.analysis.landscape import landscapes
+from mirrorax.analysis.region import region
 from mirrorax.analysis.robustness import frequency, rbst, top
 from mirrorax.analysis.scores import cell_scores, environment_scores
+from mirrorax.analysis.temperature import smallest
 from mirrorax.errors import UserError
 
 scores = hnp.arrays(np.float64, st.integers(1, 40), elements=st.floats(-0.5, 1.3))
@@ -88,7 +91,8 @@ def test_rbst_agrees_with_numerical_integration(rng):
 @given(scores)
 def test_frequency_counts_cells_at_or_above(d):
     levels = np.concatenate([d, [-1.0, 0.5, 2.0]])
-    expected = [sum(x >= tau for x in d) / len(d) for tau in levels]
+    # The documented tolerance against the rounding of means: 1e-9.
+    expected = [sum(x >= tau - 1e-9 for x in d) / len(d) for tau in levels]
     np.testing.assert_allclose(frequency(d, levels), expected, atol=1e-12)
 
 
@@ -124,3 +128,18 @@ def test_the_best_share_rounds_up(share, n, count, rng):
     assert got.std == pytest.approx(np.sqrt(sum((x - got.mean) ** 2 for x in best) / count))
     with pytest.raises(UserError, match="share"):
         top(d, 0.0)
+
+
+def test_a_mean_at_the_threshold_has_reached_it_whatever_its_rounding(rng):
+    runs = np.full((2, 2, 1, 3), 0.9 - 1e-15)
+    runs[0, 0] = 0.9 - 1e-6
+    d = cell_scores(runs)
+    assert d.max() < 0.9
+    assert frequency(d, np.array([0.9]))[0] == 0.75
+    for method in METHODS:
+        (band,) = frequency_band(runs, [0.9], rng=rng, method=method, resamples=20)
+        assert band.value == 0.75
+        assert band.interval().low == band.interval().high == 0.75
+    values = np.array([0.1, 1.0])
+    assert region(d, values, values, 0.9).good.tolist() == [[False, True], [True, True]]
+    assert smallest(d[1], values, 0.9) == (0.1, False)

@@ -121,6 +121,20 @@ def test_the_slider_recolours_and_recounts(visit, table, threshold):
     assert seen.errors == []
 
 
+def test_a_score_at_the_threshold_counts_as_in_the_analysis(visit, synthetic):
+    grid = np.array([0.1, 0.2, 0.3])
+    table = synthetic.block({}, "DeepSea", grid, grid, 3, np.random.default_rng(0))
+    level = np.where(table["alpha"].to_numpy() > 0.15, 0.9, 0.89)
+    at = table.column_names.index("returns")
+    table = table.set_column(at, "returns", pa.array([[x] * 10 for x in level]))
+    seen = visit(table)
+    d = cell_scores(landscapes(table)[0].runs())
+    expected = frequency(d, np.array([0.9]))[0]
+    assert expected == pytest.approx(2 / 3)
+    assert float(rows_of(seen)[0][column(seen, "freq")]) == pytest.approx(expected, abs=6e-4)
+    assert seen.errors == []
+
+
 def test_the_intervals_are_those_of_the_analysis(visit, table):
     seen = visit(table)
     seen.threshold(0.8)

@@ -32,7 +32,7 @@ from scipy.special import ndtr, ndtri, stdtrit
 
 from mirrorax.analysis.noise import mean_variances, standard_errors
 from mirrorax.analysis.resampling import score_resamples
-from mirrorax.analysis.robustness import check_threshold, frequency, rbst, scored
+from mirrorax.analysis.robustness import ROUNDING, check_threshold, frequency, rbst, reaches, scored
 from mirrorax.analysis.scores import Statistic, cell_scores
 from mirrorax.errors import UserError, unknown
 
@@ -105,7 +105,7 @@ def _corrected(
     """Return the corrected value and draws of it, recentred on it."""
     # Cells further than 6 standard errors below the threshold never matter; dropping them is exact
     # to 1e-9 and saves most of the work, as few cells are good.
-    near = d > level - 6.0 * s
+    near = d > level - 6.0 * s - ROUNDING
     total, d, s, z = d.size, d[near], np.maximum(s[near], 1e-12), z[:, near]
     moved = d + s * z
     if kind == "rbst":
@@ -114,8 +114,8 @@ def _corrected(
         point = 2.0 * plain - _bend(d, s, level) / width
         draws = (2.0 * np.maximum(moved - level, 0.0) - _bend(moved, s, level)) / width
     else:
-        point = (d >= level).astype(np.float64)
-        draws = 2.0 * (moved >= level) - ndtr((moved - level) / s)
+        point = reaches(d, level).astype(np.float64)
+        draws = 2.0 * reaches(moved, level) - ndtr((moved - level) / s)
     value = float(point.sum() / total)
     spread = draws.sum(axis=1) / total
     spread = spread - spread.mean()
@@ -171,7 +171,7 @@ def _estimate(
         if kind == "rbst":
             draws = np.clip((drawn - level) / (1.0 - level), 0.0, 1.0).mean(axis=1)
         else:
-            draws = (drawn >= level).mean(axis=1)
+            draws = reaches(drawn, level).mean(axis=1)
         mean = float(draws.mean())
         if method == "basic":
             draws = 2.0 * plug - draws

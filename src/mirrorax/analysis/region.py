@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 from scipy import ndimage
 
+from mirrorax.analysis.robustness import reaches
 from mirrorax.errors import UserError
 
 
@@ -75,7 +76,7 @@ def region(
     given = np.isfinite(inner)
     if not given.any():
         raise UserError("region: no cell has a score")
-    good = given & (np.where(given, inner, -np.inf) >= threshold)
+    good = given & reaches(inner, threshold)
     wa, wl = decades(alphas[i]), decades(lams[j])
     labels, _ = ndimage.label(good)  # neighbours share an edge
     sizes = np.sort(np.bincount(labels.ravel())[1:])[::-1]

@@ -10,9 +10,17 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from mirrorax.errors import UserError
+
+#: A mean of returns that is 0.9 may come out as 0.8999999999999999; it has reached 0.9.
+ROUNDING = 1e-9
+
+
+def reaches(scores: Float[np.ndarray, "*shape"], level: float) -> Bool[np.ndarray, "*shape"]:
+    """Say which scores are at least `level`, up to the rounding of a mean; NaN is not."""
+    return np.asarray(scores >= level - ROUNDING)
 
 
 def check_threshold(threshold: float) -> float:
@@ -38,7 +46,8 @@ def frequency(
 ) -> Float[np.ndarray, " levels"]:
     """Return freq(tau), the share of cells with a score of at least tau, for each level tau."""
     values = np.sort(scored(scores))
-    below = np.searchsorted(values, np.asarray(levels, dtype=np.float64), side="left")
+    least = np.asarray(levels, dtype=np.float64) - ROUNDING  # as `reaches`
+    below = np.searchsorted(values, least, side="left")
     return 1.0 - below / values.size
 
 

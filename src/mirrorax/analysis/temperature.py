@@ -16,6 +16,7 @@ from jaxtyping import Float
 from scipy import stats
 
 from mirrorax.analysis.landscape import Diverged, Evaluation, Landscape
+from mirrorax.analysis.robustness import reaches
 from mirrorax.analysis.scores import environment_scores
 from mirrorax.errors import UserError, unknown
 
@@ -39,7 +40,7 @@ def smallest(
     means: Float[np.ndarray, " n"], values: Float[np.ndarray, " n"], threshold: float
 ) -> tuple[float, bool]:
     """Return the smallest value that reaches the threshold together with the next, or censored."""
-    reached = np.isfinite(means) & (np.where(np.isfinite(means), means, -np.inf) >= threshold)
+    reached = np.isfinite(means) & reaches(means, threshold)
     twice = np.flatnonzero(reached[:-1] & reached[1:])
     if twice.size == 0:
         return float(values[-1]), True

@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Float
 
 from mirrorax.analysis.landscape import Landscape
+from mirrorax.analysis.robustness import reaches
 from mirrorax.analysis.scores import Statistic, cell_scores, environment_scores
 from mirrorax.errors import UserError
 from mirrorax.figures.style import COLOURS
@@ -234,7 +235,7 @@ def outline(
 def _outline(data: HeatMap, ax: Axes, level: float) -> None:
     from matplotlib.collections import LineCollection
 
-    good = np.nan_to_num(data.scores, nan=-np.inf) >= level
+    good = np.isfinite(data.scores) & reaches(data.scores, level)
     lines = outline(good, centres(data.lams), centres(data.alphas))
     # White below black: seen on dark and on light cells.
     ax.add_collection(LineCollection(lines, colors="white", linewidths=1.6, zorder=3))

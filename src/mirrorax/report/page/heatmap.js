@@ -63,7 +63,7 @@ function gridBlocks(box) {
 function drawHeat(surface, colours, spec, box) {
   const { a } = box;
   const full = rampTexts(spec.kind, colours.back, 1), faded = rampTexts(spec.kind, colours.back, 0.45), hole = paint(colours.hole);
-  const values = spec.values, good = (k) => spec.kind === "score" && values[k] >= spec.threshold;
+  const values = spec.values, good = (k) => spec.kind === "score" && reaches(values[k], spec.threshold);
   const fill = (r, j) => {
     const k = (a.A - 1 - r) * a.L + j, v = values[k];
     if (!Number.isFinite(v)) return hole;

@@ -287,7 +287,7 @@ function landscapeCsv() {
     const a = spec.algorithm;
     for (let k = 0; k < a.A * a.L; k += 1) {
       const range = cellInterval(cellRuns(a, k, spec.view.places, state.evaluation), state.statistic);
-      out.push([a.label, environmentLabel(spec.environment), state.evaluation, state.statistic, a.axis, a.alphas[Math.floor(k / a.L)], a.lams[k % a.L], spec.view.d[k], range ? range.low : NaN, range ? range.high : NaN, spec.view.count[k], spec.view.wanted, Number.isFinite(spec.view.d[k]) ? Number(spec.view.d[k] >= state.threshold) : ""]);
+      out.push([a.label, environmentLabel(spec.environment), state.evaluation, state.statistic, a.axis, a.alphas[Math.floor(k / a.L)], a.lams[k % a.L], spec.view.d[k], range ? range.low : NaN, range ? range.high : NaN, spec.view.count[k], spec.view.wanted, Number.isFinite(spec.view.d[k]) ? Number(reaches(spec.view.d[k], state.threshold)) : ""]);
     }
   }
   return out;

@@ -9,7 +9,7 @@ function frequencyCurve(a, view, cells) {
     const kept = Array.from(view.d).filter((x, k) => mask[k] && Number.isFinite(x)).sort((x, y) => x - y);
     let k = 0;
     view.curves.set(cells, LEVELS.map((t) => {
-      while (k < kept.length && kept[k] < t) k += 1;
+      while (k < kept.length && !reaches(kept[k], t)) k += 1;
       return kept.length ? 1 - k / kept.length : NaN;
     }));
   }

@@ -7,6 +7,10 @@ const STUDENT = [12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.306,
 const FREEDOM = [...Array(30).keys()].map((k) => k + 1).concat([40, 60, 120, Infinity]);
 const Z95 = 1.959964;
 
+// Runs come as 32-bit numbers, so a mean that is 0.9 may come out as 0.8999999: it has reached 0.9.
+const ROUNDING = 1e-6;
+const reaches = (d, T) => d >= T - ROUNDING;
+
 function student(df) {
   if (!(df > 1)) return STUDENT[0];
   let k = 0;
@@ -136,7 +140,7 @@ function estimate(kind, view, mask, T) {
   for (let k = 0; k < d.length; k += 1) {
     if (!mask[k] || !Number.isFinite(d[k])) continue;
     n += 1;
-    const plain = kind === "rbst" ? Math.min(Math.max((d[k] - T) / width, 0), 1) : (d[k] >= T ? 1 : 0);
+    const plain = kind === "rbst" ? Math.min(Math.max((d[k] - T) / width, 0), 1) : (reaches(d[k], T) ? 1 : 0);
     value += plain;
     if (view.why) continue;
     const e = Math.max(s[k], 1e-12), u = (d[k] - T) / e;
@@ -163,7 +167,7 @@ function plainValues(view, mask, T) {
     const d = view.d[k];
     if (!mask[k] || !(d === d)) continue;
     n += 1;
-    if (d >= T) { freq += 1; rbst += Math.min((d - T) / (1 - T), 1); }
+    if (reaches(d, T)) { freq += 1; rbst += Math.min(Math.max((d - T) / (1 - T), 0), 1); }
   }
   return n ? { freq: freq / n, rbst: rbst / n } : null;
 }
