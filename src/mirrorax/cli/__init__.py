@@ -6,13 +6,16 @@ A command module has two functions and imports nothing heavy at its top:
 - `run(args)` does the work and returns the exit code.
 
 A mistake of the user's is a `mirrorax.errors.UserError`: it is printed as one line on standard
-error and the exit code is 2.
+error and the exit code is 2. An error of the operating system that no command has words for, such
+as a full disk under standard output, is one line too, and the exit code is 1.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -72,10 +75,24 @@ def _dispatch(argv: Sequence[str]) -> int:
     return int(command.run(parser.parse_args(argv[1:])))
 
 
+def _dispatch_and_flush(argv: Sequence[str]) -> int:
+    """Run a command and write out what it printed, while a failure to do so can still be said."""
+    code = _dispatch(argv)
+    sys.stdout.flush()
+    return code
+
+
+def _discard_output() -> None:
+    """Send what is still unwritten nowhere, or the interpreter would complain of it at its end."""
+    if sys.__stdout__ is not None and sys.stdout is sys.__stdout__:
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno())
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return its exit code."""
     try:
-        return _dispatch(sys.argv[1:] if argv is None else argv)
+        return _dispatch_and_flush(sys.argv[1:] if argv is None else argv)
     except UserError as error:
         print(f"mirrorax: error: {error}", file=sys.stderr)
         return 2
@@ -84,5 +101,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
     except BrokenPipeError:
         # The reader of our output went away (`mirrorax ... | head`): not an error of ours.
+        _discard_output()
         sys.stderr.close()
         return 141
+    except OSError as error:
+        where = error.filename if error.filename is not None else "cannot write the output"
+        reason = error.strerror or str(error) or type(error).__name__
+        print(f"mirrorax: error: {where}: {reason}", file=sys.stderr)
+        _discard_output()
+        return 1

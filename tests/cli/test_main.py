@@ -1,0 +1,46 @@
+"""What the command line does when the world around it fails."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import types
+
+import pytest
+
+from mirrorax import cli
+
+CODE = "import sys; from mirrorax.cli import main; sys.exit(main(sys.argv[1:]))"
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+@pytest.mark.parametrize("words", [["--help"], ["--version"]])
+def test_output_to_a_full_disk_is_one_line_and_exit_code_1(words):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", CODE, *words], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    expected = "mirrorax: error: cannot write the output: No space left on device\n"
+    assert (done.returncode, done.stderr) == (1, expected)
+
+
+def test_a_reader_that_goes_away_is_quiet():
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-c", CODE, "--help"], stdout=writing, stderr=subprocess.PIPE, text=True
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_an_error_of_the_operating_system_names_the_file(capsys, monkeypatch):
+    def fails(args):
+        raise PermissionError(13, "Permission denied", "some/file")
+
+    module = types.SimpleNamespace(add_arguments=lambda parser: None, run=fails)
+    monkeypatch.setitem(sys.modules, "failing_command", module)
+    monkeypatch.setitem(cli.COMMANDS, "fail", ("failing_command", "fails"))
+    assert cli.main(["fail"]) == 1
+    assert capsys.readouterr().err == "mirrorax: error: some/file: Permission denied\n"
