@@ -200,6 +200,25 @@ def test_train_writes_a_folder_that_gives_the_same_run_again(folder, capsys):
     assert [run["seed"] for run in other["runs"]] == list(range(9))
 
 
+def test_a_preset_flag_wins_over_the_file_and_other_flags_over_it(tmp_path):
+    from argparse import Namespace
+
+    from mirrorax.cli.train import _gather
+
+    path = tmp_path / "given.toml"
+    path.write_text(
+        'env = "Catch"\nsteps = 8192\nsteps_counted = "total"\ninitialization = "orthogonal"\n'
+    )
+
+    def fields(preset=None, **flags):
+        found = _gather(Namespace(config=str(path), preset=preset, **flags))
+        return found["steps_counted"], found["initialization"], found["steps"]
+
+    assert fields() == ("total", "orthogonal", 8192)
+    assert fields("paper") == ("per_env", "uniform", 8192)
+    assert fields("paper", steps_counted="total") == ("total", "uniform", 8192)
+
+
 def test_train_shows_a_table(capsys):
     assert main([*CLI, "--seeds", "4,2", "--quiet"]) == 0
     shown = capsys.readouterr().out

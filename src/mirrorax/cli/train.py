@@ -20,7 +20,8 @@ _EXAMPLES = """examples:
   mirrorax train --env Catch --alpha-schedule learned --w 0.3 --lam-schedule linear --json
   mirrorax train --config catch.toml --preset paper
 
---config names a TOML file of the same fields (env = "Catch", alpha = [0.01, 0.1], ...); flags win.
+--config names a TOML file of the same fields (env = "Catch", alpha = [0.01, 0.1], ...). What
+--preset sets wins over the file, and every other flag over both.
 Several values, separated by commas, span a grid; every point is trained with every seed.
 """
 
@@ -41,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--env", "--environment", dest="env", help="CartPole, Acrobot, Catch, DeepSea(16), ...")
     add("--seeds", help="a number of seeds, or seeds separated by commas (5)")
     add("--preset", help=f"one of {', '.join(PRESETS)} (default)")
-    add("--config", metavar="FILE.toml", help="read fields from a file; flags win")
+    add("--config", metavar="FILE.toml", help="read fields from a file; --preset, then flags win")
     add("--out", metavar="DIR", help="write results, curves, configuration and policies there")
     add("--json", action="store_true", help="print one JSON object and nothing else")
     add("--quiet", action="store_true", help="no progress bar")
@@ -102,8 +103,12 @@ def _from_file(path: str) -> dict[str, Any]:
 def _gather(args: argparse.Namespace) -> dict[str, Any]:
     """Join file and flags into the arguments of `mirrorax.train`."""
     from mirrorax.mdpo.config import Settings, make_settings
+    from mirrorax.mdpo.config import preset as presets
 
     given = _from_file(args.config) if args.config else {}
+    if args.preset is not None:
+        # file < preset flag < other flags
+        given |= presets(args.preset)
     names = (*_OTHER, *_TRACED, *Settings.model_fields)
     given |= {name: value for name in names if (value := getattr(args, name, None)) is not None}
     if "env" not in given:
