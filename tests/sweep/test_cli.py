@@ -129,6 +129,21 @@ def test_a_damaged_shard_is_named_set_aside_and_run_again(study, tmp_path, capsy
     assert len(list((store / "quarantine").iterdir())) == 1
 
 
+def test_an_export_without_the_runs_of_a_damaged_shard_says_so_and_is_exit_code_1(
+    study, tmp_path, capsys
+):
+    store = tmp_path / "store"
+    call(capsys, "run", study, "--store", store, "--quiet")
+    for part in (store / "parts").iterdir():
+        part.unlink()
+    victim = store / "shards" / names.listed(store, "shards")[0]
+    victim.write_bytes(victim.read_bytes()[:-9])
+    code, out, err = call(capsys, "export", "--store", store, "--to", tmp_path / "runs.csv")
+    assert (code, out) == (1, f"24 runs written to {tmp_path / 'runs.csv'}\n")
+    assert err.startswith(f"mirrorax: note: {store}: shard left out: {victim.name}: ")
+    assert len(err.splitlines()) == 1
+
+
 BAD = STUDY + "stepz = 3\nactivation = 'gelu'\n"
 
 

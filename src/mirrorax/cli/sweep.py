@@ -258,8 +258,10 @@ def _verify(args: argparse.Namespace) -> int:
 
 
 def _export(args: argparse.Namespace) -> int:
+    from mirrorax.cli.stored import damage_named
     from mirrorax.store.exporting import export
 
-    count = export(args.store, args.to, provenance=not args.no_provenance)
+    with damage_named() as damaged:
+        count = export(args.store, args.to, provenance=not args.no_provenance)
     print(f"{count:,} runs written to {args.to}")
-    return 0
+    return 1 if damaged else 0
