@@ -7,6 +7,10 @@ Times are the best of several repetitions in one run; what counts is the ratio i
 
 from __future__ import annotations
 
+import os
+
+os.environ["OPENBLAS_NUM_THREADS"] = "1"  # one core for everything: ratios, not records
+
 import time
 
 import numpy as np

@@ -30,6 +30,7 @@ from mirrorax.simplex import (
     log_softmax,
     namespace,
     probability_floor,
+    total,
 )
 
 
@@ -128,13 +129,13 @@ class NegativeEntropy(Potential):
         return "entropy"
 
     def _value(self, p: Any) -> Any:
-        return (p * exact_log(p)).sum(-1)
+        return total(p * exact_log(p))
 
     def _grad(self, p: Any) -> Any:
         return floored_log(p) + 1
 
     def _value_from_log(self, logp: Any) -> Any:
-        return (namespace(logp).exp(logp) * logp).sum(-1)
+        return total(namespace(logp).exp(logp) * logp)
 
     def _bregman(self, p: Any, q: Any, logp: Any, logq: Any) -> Any:
         return kl_terms(p, q, logp, logq).sum(-1)
@@ -240,7 +241,7 @@ class NegativeTsallis(Potential):
         return f"tsallis({names.number(self.m)})"
 
     def _value(self, p: Any) -> Any:
-        return _tsallis_terms(self.m, p, exact_log(p)).sum(-1)
+        return total(_tsallis_terms(self.m, p, exact_log(p)))
 
     def _grad(self, p: Any) -> Any:
         # For m > 1 the slope at p = 0 is finite, -1 / (m - 1), and needs no convention.
@@ -282,7 +283,7 @@ class LpNorm(Potential):
         return f"lp({names.number(self.p)})"
 
     def _value(self, p: Any) -> Any:
-        return (p**self.p).sum(-1)
+        return total(p**self.p)
 
     def _grad(self, p: Any) -> Any:
         return self.p * namespace(p).exp((self.p - 1) * exact_log(p))

@@ -54,11 +54,14 @@ def evaluate(
             f"{mdp.num_actions}], the states and actions of the MDP"
         )
     check_policy(policy)
-    charge = alpha[..., None] * h.value(policy) * mdp.alive
-    reward = (policy * mdp.rewards).sum(-1) * mdp.alive
+    charge = alpha[..., None] * h.value(policy)
+    reward = np.einsum("...a,...a->...", policy, mdp.rewards)
     # P = sum over a of pi(a | s) p(. | s, a), as a product of a row and a matrix for each state.
     moves = np.matmul(policy[..., None, :], mdp.transitions)[..., 0, :]
-    system = moves * (-mdp.gamma * mdp.alive[..., :, None] * mdp.alive[..., None, :])
+    system = np.multiply(moves, -mdp.gamma, out=moves)
+    if mdp.ends:
+        charge, reward = charge * mdp.alive, reward * mdp.alive
+        system *= mdp.alive[..., :, None] * mdp.alive[..., None, :]
     diagonal = np.arange(mdp.num_states)
     system[..., diagonal, diagonal] += 1
     right = np.broadcast_to(reward - charge, system.shape[:-1])
@@ -69,9 +72,10 @@ def evaluate(
 
 def backup(mdp: MDP, v: Any) -> Float64[np.ndarray, "*batch states actions"]:
     """Return r(s, a) + gamma E[V(s')]; zero at terminal states."""
-    future = np.matmul(mdp.matrix, (v * mdp.alive)[..., None])[..., 0]
+    continuing = v * mdp.alive if mdp.ends else v
+    future = np.matmul(mdp.matrix, continuing[..., None])[..., 0]
     q = mdp.rewards + mdp.gamma * future.reshape(*future.shape[:-1], *mdp.rewards.shape[-2:])
-    return q * mdp.alive[..., None]
+    return q * mdp.alive[..., None] if mdp.ends else q
 
 
 def to_sac(
@@ -131,7 +135,8 @@ def optimum(
     while True:
         q = backup(mdp, v)
         policy = best_response(q, h, per_state)
-        following = ((policy * q).sum(-1) - per_state * h.value(policy)) * mdp.alive
+        following = np.einsum("...a,...a->...", policy, q) - per_state * h.value(policy)
+        following *= mdp.alive
         error = factor * float(np.abs(following - v).max())
         v = following
         if error <= target:

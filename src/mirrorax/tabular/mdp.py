@@ -121,6 +121,11 @@ class MDP:
         return np.where(self.terminal, 0.0, 1.0)
 
     @cached_property
+    def ends(self) -> bool:
+        """Whether any state is terminal."""
+        return bool(self.terminal.any())
+
+    @cached_property
     def matrix(self) -> Float64[np.ndarray, "*batch pairs states"]:
         """The transitions as one matrix per MDP, for products with values."""
         states, actions = self.num_states, self.num_actions
