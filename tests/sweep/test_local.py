@@ -186,6 +186,10 @@ def test_a_chunk_that_hangs_is_ended_by_the_timeout(tmp_path, monkeypatch):
         ),
     )
     assert summary.failed == 1
+    reason = load(tmp_path / "store")["failure"][0].as_py()
+    assert "the chunk took longer than --chunk-timeout 0.5 s; it was stopped" in reason
+    assert "SIGKILL" not in reason
+    assert "memory" not in reason
 
 
 def test_workers_are_pinned_single_threaded_and_on_the_cpu(tmp_path, monkeypatch):

@@ -54,6 +54,7 @@ class _Process:
     configuration: int | None = None
     fraction: float = 0.0
     since: float = 0.0
+    overdue: bool = False  # ended by us, because its chunk took too long
 
 
 def cores() -> list[int]:
@@ -238,14 +239,15 @@ class LocalEngine(Engine):
             code = worker.process.wait()
         if self._cancelled:
             return []
-        reason = f"{_ended(code)}\n{self._tail(worker)}".strip()
+        ended = self._too_long() if worker.overdue else _ended(code)
+        reason = f"{ended}\n{self._tail(worker)}".strip()
         if not worker.ready:
             self._failed_starts += 1
             if self._failed_starts >= _START_FAILURES:
                 raise EngineError(f"workers cannot start: {reason}")
         outcomes: list[Outcome] = []
         if worker.task is not None:
-            if code == -signal.SIGKILL:
+            if code == -signal.SIGKILL and not worker.overdue:
                 reason += "\n" + self._fits(worker.task)
             outcomes = self._again(worker.task, reason)
         if self._queue is not None and len(self._queue) > 0:
@@ -268,6 +270,7 @@ class LocalEngine(Engine):
         if self._timeout is not None:
             for worker in self._processes:
                 if worker.task and time.monotonic() - worker.since > self._timeout:
+                    worker.overdue = True
                     worker.process.kill()  # its stream ends, and it is handled as a death
         return []
 
@@ -279,6 +282,9 @@ class LocalEngine(Engine):
         except OSError:
             return ""
         return "\n".join(data.decode(errors="replace").splitlines()[-_TAIL_LINES:])
+
+    def _too_long(self) -> str:
+        return f"the chunk took longer than --chunk-timeout {self._timeout:g} s; it was stopped"
 
     def _fits(self, task: Task) -> str:
         lanes = rates.lanes_that_fit(Settings(**task.settings), self.workers)
