@@ -226,6 +226,33 @@ def test_train_shows_a_table(capsys):
         assert word in shown
 
 
+def test_a_folder_that_cannot_be_written_is_found_before_training(tmp_path, monkeypatch, capsys):
+    def full(**_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("mirrorax.cli.train.tempfile.NamedTemporaryFile", full)
+    monkeypatch.setattr("mirrorax.training.train", lambda **_: pytest.fail("trained"))
+    assert main([*CLI, "--out", str(tmp_path / "new")]) == 2
+    assert capsys.readouterr().err.startswith("mirrorax: error: out: cannot write into ")
+
+
+def test_what_cannot_be_written_is_still_shown(folder, tmp_path, monkeypatch, capsys):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("mirrorax.cli.results.put", full)
+    out = tmp_path / "out"
+    for arguments, field in (
+        ([*CLI, "--seeds", "2", "--alpha", "0.05", "--json", "--out", str(out)], "out"),
+        (["play", str(folder), "--json", "--gif", str(tmp_path / "a.gif")], "gif"),
+    ):
+        assert main(arguments) == 2
+        captured = capsys.readouterr()
+        assert len(json.loads(captured.out)["returns"]) == 2
+        assert captured.err.startswith(f"mirrorax: error: {field}: cannot write ")
+        assert captured.err.count("\n") == 1
+
+
 def test_play_evaluates_and_records(folder, tmp_path, capsys):
     gif = tmp_path / "catch.gif"
     arguments = [str(folder), "--episodes", "5", "--gif", str(gif), "--run", "1", "--json"]

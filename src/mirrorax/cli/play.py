@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -79,17 +80,40 @@ def run(args: argparse.Namespace) -> int:
         short = "normalized" if name == "returns" else "greedy_normalized"
         result[short] = ((mean - low) / (high - low)).tolist()
     result |= {"settings": meta["settings"], "runs": meta["runs"]}
+    failed = None
     if args.gif:
         from mirrorax.mdpo.record import record
 
         policy = jnp.asarray(policies[args.run])
         frames = record(program, policy, keys[args.run], args.greedy)
-        frames[0].save(
-            args.gif, save_all=True, append_images=frames[1:], duration=60, loop=0, optimize=True
-        )
-        result |= {"gif": args.gif, "frames": len(frames)}
+        failed = _save(Path(args.gif), frames)
+        if not failed:
+            result |= {"gif": args.gif, "frames": len(frames)}
     print(json.dumps(result)) if args.json else _show(result, args.episodes)
+    if failed:
+        raise failed
     return 0
+
+
+def _save(path: Path, frames: list[Any]) -> UserError | None:
+    """Write the GIF; a failure is returned, because the returns are to be shown all the same."""
+    from mirrorax.cli.results import put
+
+    data = io.BytesIO()
+    frames[0].save(
+        data,
+        format="GIF",
+        save_all=True,
+        append_images=frames[1:],
+        duration=60,
+        loop=0,
+        optimize=True,
+    )
+    try:
+        put(path, data.getvalue())
+    except OSError as error:
+        return UserError(f"gif: cannot write {str(path)!r}: {error.strerror or error}")
+    return None
 
 
 def _show(result: dict[str, Any], episodes: int) -> None:

@@ -46,7 +46,8 @@ def config_text(result: TrainResult) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _put(path: Path, data: bytes) -> None:
+def put(path: Path, data: bytes) -> None:
+    """Write a file that appears whole or not at all."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
@@ -62,8 +63,8 @@ def write(out: Path, result: TrainResult) -> None:
     """Write the folder; each file appears whole."""
     from mirrorax.mdpo import checkpoint
 
-    _put(out / "results.json", (result.to_json() + "\n").encode())
-    _put(out / "config.toml", config_text(result).encode())
+    put(out / "results.json", (result.to_json() + "\n").encode())
+    put(out / "config.toml", config_text(result).encode())
     arrays = {"policies": result.policies}
     arrays |= {f"{_CURVE}{name}": curve for name, curve in result.curves.items()}
     meta = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -163,24 +164,42 @@ def run(args: argparse.Namespace) -> int:
     with bar:
         # Looking on the way changes no result: it is not part of a run's specification.
         result = train(**request, curve_points=_CURVE_POINTS, on_segment=bar)
-    if out is not None:
-        from mirrorax.cli.results import write
-
-        write(out, result)
+    failed = _write(out, result) if out is not None else None
     if args.json:
         print(result.to_json())
     else:
-        _show(result, args.out)
+        _show(result, None if failed else args.out)
+    if failed:
+        raise failed
     return 0
 
 
 def _prepare(text: str) -> Path:
+    """Make the folder and a file in it, so that training is not in vain."""
     out = Path(text)
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"out: cannot make the folder {text!r}: {error.strerror}") from None
+    try:
+        with tempfile.NamedTemporaryFile(dir=out, prefix=".mirrorax."):
+            pass
+    except OSError as error:
+        raise UserError(f"out: cannot write into {text!r}: {error.strerror}") from None
     return out
+
+
+def _write(out: Path, result: TrainResult) -> UserError | None:
+    """Write the folder; a failure is returned, because the result is to be shown all the same."""
+    from mirrorax.cli.results import write
+
+    try:
+        write(out, result)
+    except UserError as error:
+        return error
+    except OSError as error:
+        return UserError(f"out: cannot write into {str(out)!r}: {error.strerror or error}")
+    return None
 
 
 class _Bar:
