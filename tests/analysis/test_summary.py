@@ -3,6 +3,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -294,6 +295,19 @@ def test_the_command_prints_the_table(store, full, capsys):
     assert row["thresholds"][0]["rbst"] == pytest.approx(expected)
     assert main(["robustness", "--store", store, "--format", "json", "--thresholds", "0.5"]) == 0
     assert capsys.readouterr().out == first  # seeded
+
+
+def test_a_study_that_is_not_done_is_said_in_every_format(store, full, monkeypatch, capsys):
+    ids = [*full["run_id"].to_pylist(), *(f"{k:032x}" for k in range(100))]
+    known = SimpleNamespace(run_ids=pa.chunked_array([ids]))
+    monkeypatch.setattr("mirrorax.store.studies.latest", lambda root: known)
+    for form in ("text", "markdown", "latex", "csv", "json"):
+        assert main(["robustness", "--store", store, "--format", form, "--resamples", "20"]) == 0
+        line = f"the recorded study has {len(ids)} runs, {full.num_rows} of them are done"
+        assert line in capsys.readouterr().out
+    known.run_ids = full["run_id"]
+    assert main(["robustness", "--store", store, "--resamples", "20"]) == 0
+    assert "recorded study" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -89,10 +89,12 @@ def summarise(
     diverged: Diverged = "lowest",
     method: Method = "corrected",
     resamples: int = 2000,
+    notes: Sequence[str] = (),
 ) -> Summary:
     """Return the robustness table of a store.
 
     Scores are means over `environments`; by default over those that every algorithm has.
+    `notes` are put before those that the table itself gives rise to.
     """
     levels = tuple(check_threshold(t) for t in thresholds)
     if not levels:
@@ -133,7 +135,7 @@ def summarise(
         evaluation=evaluation,
         diverged=diverged,
         ranks=tuple(ranks([row.rbst[k] for row in rows]) for k in range(len(levels))),
-        notes=tuple(_notes(rows, everywhere, names, diverged)),
+        notes=(*notes, *_notes(rows, everywhere, names, diverged)),
     )
 
 

@@ -104,7 +104,12 @@ def _make(args: argparse.Namespace) -> Path | None:
 
         from mirrorax.figures.gallery import gallery
 
-        files, skipped = gallery(table, args.figures, rng=np.random.default_rng(0))
+        files, skipped = gallery(
+            table,
+            args.figures,
+            rng=np.random.default_rng(0),
+            planned=known.run_ids if known else None,
+        )
         print(f"{args.figures}: {len(files)} files")
         for reason in skipped:
             print(f"not drawn: {reason}", file=sys.stderr)

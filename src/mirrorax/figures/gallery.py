@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from mirrorax.analysis.landscape import Landscape, landscapes
+from mirrorax.analysis.progress import unfinished
 from mirrorax.analysis.robustness import Top, top
 from mirrorax.analysis.scores import cell_scores
 from mirrorax.analysis.summary import Summary, summarise
@@ -32,8 +33,11 @@ def gallery(
     *,
     rng: np.random.Generator,
     formats: Sequence[str] = FORMATS,
+    planned: pa.ChunkedArray | None = None,
 ) -> tuple[list[Path], list[str]]:
     """Write the figures; return the files, and what could not be drawn and why.
+
+    `planned` are the run ids of the recorded study; the tables say if some of them are not done.
 
     Files are numbered by algorithm in the order of the robustness table, which is written, too:
     names of regularisers do not make good file names.
@@ -44,7 +48,7 @@ def gallery(
     except OSError as error:
         raise UserError(f"figures: cannot make {home}: {error.strerror}") from error
     items = landscapes(table)
-    summary = summarise(items, rng=rng)
+    summary = summarise(items, rng=rng, notes=unfinished(table, planned))
     whole = {item.label: item for item in items}
     files: list[Path] = []
     skipped: list[str] = []

@@ -360,7 +360,7 @@ def _csv(summary: Summary) -> str:
     for t in summary.thresholds:
         names = ("freq", "freq_low", "freq_high", "rbst", "rbst_low", "rbst_high", "rank_low")
         header += [f"{name}_{t:g}" for name in (*names, "rank_high", "paper", "difference")]
-    header += ["cells", "grid", "runs", "wanted", "failed", "diverged"]
+    header += ["cells", "grid", "runs", "wanted", "failed", "diverged", "notes"]
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(header)
     for i, row in enumerate(summary.rows):
@@ -376,5 +376,6 @@ def _csv(summary: Summary) -> str:
             line += ["", ""] if ranks is None else [int(ranks.low[i]), int(ranks.high[i])]
             line += ["", ""] if theirs is None else [theirs, ours - theirs]
         line += [row.cells, row.grid, row.runs, row.wanted, row.failed, row.diverged]
+        line.append("; ".join(summary.notes))  # the same in every row
         writer.writerow(line)
     return out.getvalue()

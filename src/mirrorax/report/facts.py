@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mirrorax.analysis import columns
+from mirrorax.analysis.progress import reached
 
 _SHOWN = 20  # distinct reasons of failure
 
@@ -54,7 +55,7 @@ def facts(
         title=title,
         made=made,
         planned=None if planned is None else len(planned),
-        reached=None if planned is None else _reached(table, state, planned),
+        reached=None if planned is None else reached(table, planned),
         done=done,
         failed=table.num_rows - done,
         diverged=int(diverged.sum()),
@@ -64,11 +65,6 @@ def facts(
         study=study,
         refresh=refresh,
     )
-
-
-def _reached(table: pa.Table, state: pa.ChunkedArray, planned: pa.ChunkedArray) -> int:
-    mine = pc.is_in(table["run_id"], value_set=pc.unique(planned))
-    return int(pc.sum(pc.and_(mine, pc.equal(state, "done"))).as_py() or 0)
 
 
 def _failures(table: pa.Table) -> list[tuple[str, int]]:
