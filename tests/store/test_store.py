@@ -321,6 +321,23 @@ def test_temporary_files_that_cannot_be_removed_are_said_in_one_line(filled, mon
     Store(filled).close()  # and the lock was given back
 
 
+def test_verify_names_shards_that_are_gone_and_not_those_that_were_set_aside(filled):
+    with Store(filled) as store:
+        store.consolidate(everything=True)
+    first, second, *_ = names.listed(filled, "shards")
+    damage(filled / "shards" / first, 8 * 777)
+    Store(filled).close()
+    assert reading.verify(filled)[1] == {}
+    (filled / "shards" / second).unlink()
+    wrong = reading.verify(filled)[1]
+    assert list(wrong) == [f"shards/{second}"]
+    assert "is missing; parts/" in wrong[f"shards/{second}"]
+    shutil.rmtree(filled / "shards")
+    wrong = reading.verify(filled)[1]
+    assert wrong["shards"] == "the folder is missing"
+    assert f"shards/{first}" not in wrong
+
+
 BAD_NAMES = [
     "../outside.parquet",
     "/etc/passwd",

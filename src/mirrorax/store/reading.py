@@ -214,15 +214,23 @@ def load_curves(directory: str | os.PathLike[str]) -> pa.Table:
 
 
 def verify(directory: str | os.PathLike[str]) -> tuple[int, dict[str, str]]:
-    """Read every file of a store; return how many are sound and what is wrong with the others."""
+    """Read every file of a store; return how many are sound and what is wrong with the others.
+
+    A shard that a consolidated copy lists must be there, unless it was set aside.
+    """
     root = names.existing(directory)
     sound = 0
     wrong: dict[str, str] = {}
+    copies: dict[str, str] = {}  # shard -> a sound part that lists it
+    if not names.folder(root, "shards").is_dir():
+        wrong["shards"] = "the folder is missing"
     for kind in ("shards", "curves", "parts", "studies"):
         for name, problem in names.entries(root, kind):
             if problem is None:
                 try:
                     shards.read(root, kind, name)
+                    if kind == "parts":
+                        copies.update(dict.fromkeys(parts.covered(root, name), name))
                     sound += 1
                 except FileNotFoundError:
                     continue  # set aside or replaced meanwhile
@@ -230,4 +238,13 @@ def verify(directory: str | os.PathLike[str]) -> tuple[int, dict[str, str]]:
                     problem = str(error)
             if problem is not None:
                 wrong[f"{kind}/{name}"] = problem
+    # Looked up last: a sweep that is running may have added or set aside some meanwhile.
+    there = {name for name, _ in names.entries(root, "shards")}
+    there.update(name.rpartition(".parquet")[0] + ".parquet" for name in _set_aside(root))
+    for name in sorted(copies.keys() - there):
+        wrong[f"shards/{name}"] = f"is missing; parts/{copies[name]} has a copy of it"
     return sound, wrong
+
+
+def _set_aside(root: Path) -> list[str]:
+    return [name for name, _ in names.entries(root, "quarantine")]
