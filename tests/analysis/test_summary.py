@@ -272,6 +272,16 @@ def test_algorithms_without_the_chosen_environments_are_named(synthetic, rng):
         summarise(pa.concat_tables([table, only]), rng=rng, environments=["Acrobot", "Catch"])
 
 
+def test_what_is_named_twice_counts_once(small, rng):
+    names = ["CartPole", "Acrobot", "CartPole"]
+    kwargs = {"resamples": 20, "thresholds": (0.5,)}
+    once = summarise(small, rng=np.random.default_rng(1), environments=names[:2], **kwargs)
+    kwargs["thresholds"] = (0.5, 0.5)
+    twice = summarise(small, rng=np.random.default_rng(1), environments=names, **kwargs)
+    assert render(once, "json") == render(twice, "json")
+    assert landscapes(small)[0].select(names).runs().shape[2] == 2
+
+
 def test_an_empty_store(small, rng):
     with pytest.raises(UserError, match="holds no runs"):
         summarise(small.slice(0, 0), rng=rng)

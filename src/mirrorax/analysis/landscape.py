@@ -103,9 +103,13 @@ class Landscape:
         return (self.alphas > 0)[:, None] & (self.lams > 0)[None, :]
 
     def select(self, environments: Sequence[str] | None) -> Landscape:
-        """Return the landscape restricted to environments given by label, in that order."""
+        """Return the landscape restricted to environments given by label, in that order.
+
+        One that is named twice counts once.
+        """
         if environments is None:
             return self
+        environments = tuple(dict.fromkeys(environments))
         labels = [environment.label for environment in self.environments]
         for name in environments:
             if name not in labels:

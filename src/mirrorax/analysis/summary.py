@@ -94,13 +94,14 @@ def summarise(
     """Return the robustness table of a store.
 
     Scores are means over `environments`; by default over those that every algorithm has.
-    `notes` are put before those that the table itself gives rise to.
+    An environment or a threshold that is named twice counts once. `notes`
+    are put before those that the table itself gives rise to.
     """
-    levels = tuple(check_threshold(t) for t in thresholds)
+    levels = tuple(dict.fromkeys(check_threshold(t) for t in thresholds))
     if not levels:
         raise UserError("thresholds: at least one is needed")
     items = landscapes(table) if isinstance(table, pa.Table) else tuple(table)
-    names = tuple(environments) if environments else shared_environments(items)
+    names = tuple(dict.fromkeys(environments)) if environments else shared_environments(items)
     everywhere = items
     items = tuple(i for i in items if set(names) <= {e.label for e in i.environments})
     if not items:
