@@ -24,7 +24,9 @@ def test_everything_a_store_has_data_for_is_drawn(synthetic, rng, tmp_path):
         seeds=2,
     )
     scaled = [
-        synthetic.block({}, "CartPole", alphas, lams, 2, rng, reward_scale=s) for s in (0.1, 2.0)
+        synthetic.block({}, name, alphas, lams, 2, rng, reward_scale=s)
+        for name in ("CartPole", "Catch")
+        for s in (0.1, 2.0)
     ]
     files, skipped = gallery(
         pa.concat_tables([table, *scaled]), tmp_path / "figures", rng=rng, formats=["png"]
@@ -35,7 +37,13 @@ def test_everything_a_store_has_data_for_is_drawn(synthetic, rng, tmp_path):
     assert tables <= names
     assert {"landscape_01.png", "environments_02.png", "frequency.png", "best.png"} <= names
     minimal = {name.rsplit("_", 1)[0] for name in names if name.startswith("minimal")}
-    assert minimal == {f"minimal_{t}_{way}" for t in ("alpha", "lam") for way in ("linear", "log")}
+    assert minimal == {
+        f"minimal_{t}_{way}_{name}"
+        for t in ("alpha", "lam")
+        for way in ("linear", "log")
+        for name in ("CartPole", "Catch")
+    }
+    assert len(files) == len(names)  # none is written over another
     assert skipped == []
 
 

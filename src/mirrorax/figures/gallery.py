@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -136,5 +137,11 @@ def _scaling(
                 figure, ax = new(COLUMN)
                 draw_scaling(Scaling(temperature, dict(points)), ax, log=log)
                 way = "log" if log else "linear"
-                files += save(figure, home / f"minimal_{temperature}_{way}_{k + 1:02d}", formats)
+                stem = f"minimal_{temperature}_{way}_{_slug(name)}_{k + 1:02d}"
+                files += save(figure, home / stem, formats)
     return files, skipped
+
+
+def _slug(name: str) -> str:
+    """Return an environment's name as part of a file name: Catch(20x10) is Catch-20x10."""
+    return re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-.") or "environment"
