@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import subprocess
 import sys
 import tomllib
 from dataclasses import dataclass
@@ -251,6 +252,34 @@ def test_what_cannot_be_written_is_still_shown(folder, tmp_path, monkeypatch, ca
         assert len(json.loads(captured.out)["returns"]) == 2
         assert captured.err.startswith(f"mirrorax: error: {field}: cannot write ")
         assert captured.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_control_c_ends_training_with_one_line(times):
+    """Once at a segment's end, or twice at any time, even where an exception would be lost."""
+    code = f"""
+import os, signal, sys
+import mirrorax.training
+from mirrorax.cli import main
+from mirrorax.mdpo.session import Session
+
+advance = Session.advance
+
+def interrupted(self, updates):
+    for _ in range({times}):
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+        except KeyboardInterrupt:
+            print("raised")
+    if {times} == 2:
+        print("still here", flush=True)
+    advance(self, updates)
+
+Session.advance = interrupted
+sys.exit(main({[*CLI, "--seeds", "1", "--quiet"]!r}))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "mirrorax: interrupted\n")
 
 
 def test_play_evaluates_and_records(folder, tmp_path, capsys):

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import os
+import signal
 import sys
 import tempfile
+import threading
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from mirrorax.errors import UserError, unknown
 
@@ -152,6 +155,13 @@ def run(args: argparse.Namespace) -> int:
     from mirrorax.mdpo.compilation import enable_cache
     from mirrorax.training import train
 
+    bar = _Bar(settings, request["env"], hidden=args.json or args.quiet)
+    stop = _Stop()
+
+    def on_segment(progress: Any) -> None:
+        stop.check()
+        bar(progress)
+
     enable_cache()
     if own:
         # A mistake in it is found before there is a progress bar.
@@ -160,10 +170,14 @@ def run(args: argparse.Namespace) -> int:
         make(settings.environment)
     # The preset is already in the fields.
     request.pop("preset", None)
-    bar = _Bar(settings, request["env"], hidden=args.json or args.quiet)
-    with bar:
-        # Looking on the way changes no result: it is not part of a run's specification.
-        result = train(**request, curve_points=_CURVE_POINTS, on_segment=bar)
+    try:
+        with stop, bar:
+            stop.check()
+            # Looking on the way changes no result: it is not part of a run's specification.
+            result = train(**request, curve_points=_CURVE_POINTS, on_segment=on_segment)
+            stop.check()
+    except KeyboardInterrupt:
+        _leave()
     failed = _write(out, result) if out is not None else None
     if args.json:
         print(result.to_json())
@@ -200,6 +214,47 @@ def _write(out: Path, result: TrainResult) -> UserError | None:
     except OSError as error:
         return UserError(f"out: cannot write into {str(out)!r}: {error.strerror or error}")
     return None
+
+
+def _leave() -> NoReturn:
+    """End the process without Python's teardown, which XLA's threads would not survive."""
+    print("mirrorax: interrupted", file=sys.stderr)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(130)
+
+
+class _Stop:
+    """Ctrl-C while jax works: an exception would be lost in its callbacks, a flag is not.
+
+    The first one is heard of at the next `check`, the second one ends the process at once.
+    """
+
+    def __init__(self) -> None:
+        self._asked = False
+        self._before: Any = None
+
+    def __enter__(self) -> _Stop:
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGINT, self._hear)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+
+    def _hear(self, *_: object) -> None:
+        if self._asked:
+            # The bar may have hidden the cursor; print could be what we interrupt.
+            shown = b"\x1b[?25h\n" if sys.stderr.isatty() else b""
+            os.write(2, shown + b"mirrorax: interrupted\n")
+            os._exit(130)
+        self._asked = True
+
+    def check(self) -> None:
+        """Raise `KeyboardInterrupt` if Ctrl-C was pressed."""
+        if self._asked:
+            raise KeyboardInterrupt
 
 
 class _Bar:
