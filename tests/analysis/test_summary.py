@@ -206,6 +206,19 @@ def test_a_single_seed(synthetic, rng):
     assert json.loads(render(summary, "json"))["rows"][0]["thresholds"][0]["rbst_interval"] is None
 
 
+def test_a_best_cell_whose_seeds_all_agree_has_no_interval(synthetic, rng):
+    table = synthetic.study([{}], rng, environments=("DeepSea",), alphas=GRID, lams=GRID, seeds=2)
+    best = (table["alpha"].to_numpy() == 0.03) & (table["lam"].to_numpy() == 0.1)
+    pairs = zip(best, table["returns"].to_pylist(), strict=True)
+    returns = [[1.0] * len(old) if chosen else [0.5 * x for x in old] for chosen, old in pairs]
+    table = table.set_column(table.column_names.index("returns"), "returns", pa.array(returns))
+    summary = summarise(table, rng=rng, resamples=50)
+    assert (summary.rows[0].best, summary.rows[0].best_interval) == (1.0, None)
+    assert summary.rows[0].rbst[0].interval() is not None
+    assert any("all seeds of the best cell agree" in note for note in summary.notes)
+    assert "flatters" in render(summary, "text")
+
+
 def test_a_grid_with_holes_counts_what_there_is(small, rng):
     alpha, lam = small["alpha"].to_numpy(), small["lam"].to_numpy()
     hole = ((alpha == 0.01) & (lam == 1.0)) | ((alpha == 0.1) & (lam == 5.0))

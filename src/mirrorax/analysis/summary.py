@@ -29,7 +29,7 @@ from mirrorax.analysis.landscape import (
 )
 from mirrorax.analysis.published import Published, published
 from mirrorax.analysis.region import Region, region
-from mirrorax.analysis.robustness import check_threshold
+from mirrorax.analysis.robustness import ROUNDING, check_threshold
 from mirrorax.analysis.scores import Statistic, cell_scores
 from mirrorax.analysis.tuning import Tuning, tuned_against_fixed
 from mirrorax.errors import UserError, unknown
@@ -163,7 +163,9 @@ def _row(
         )
     i, j = np.unravel_index(int(np.nanargmax(scores)), scores.shape)
     low, high = cell_intervals(runs[i, j][None], rng=rng, statistic=statistic)
-    interval = Interval(float(low[0]), float(high[0])) if np.isfinite(low[0]) else None
+    # Seeds that agree by chance would give an interval without width: it would promise too much.
+    wide = bool(high[0] - low[0] > ROUNDING)  # not so for NaN either
+    interval = Interval(float(low[0]), float(high[0])) if wide else None
     kwargs = {"cells": mask, "statistic": statistic, "method": method, "resamples": resamples}
     state = landscape.state[mask]
     return Row(
@@ -212,6 +214,11 @@ def _notes(
             )
         if row.rbst[0].why:
             notes.append(f"{row.label}: {row.rbst[0].why}")
+        elif row.best_interval is None:
+            notes.append(
+                f"{row.label}: all seeds of the best cell agree, which is no proof of no noise: "
+                "no interval for its score"
+            )
         if row.landscape.unflagged:
             notes.append(
                 f"{row.label}: {row.landscape.unflagged} runs have returns that are not finite; "

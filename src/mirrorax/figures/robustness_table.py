@@ -135,7 +135,11 @@ def _footer(summary: Summary) -> list[str]:
         "intervals: 95%, over seeds, corrected for the bias of noisy cells; "
         "with few seeds they may lie beside the plain value"
     )
-    return [first, second, *(f"note: {note}" for note in summary.notes)]
+    third = (
+        "best: the largest of many noisy scores, which flatters, its interval too; "
+        "held-out scores do not"
+    )
+    return [first, second, third, *(f"note: {note}" for note in summary.notes)]
 
 
 def _text(summary: Summary) -> str:
