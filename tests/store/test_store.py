@@ -376,6 +376,27 @@ def test_links_are_refused_wherever_they_stand(filled, tmp_path):
         names.folder(filled, "quarantine")
 
 
+def test_a_link_in_the_place_of_a_shard_is_named_and_set_aside(filled, tmp_path):
+    name = names.listed(filled, "shards")[0]
+    runs = len(shards.read(filled, "shards", name))
+    with Store(filled) as store:
+        store.consolidate(everything=True)
+    outside = tmp_path / name
+    (filled / "shards" / name).rename(outside)
+    for number in (1, 2):  # set aside twice: the first is not overwritten
+        (filled / "shards" / name).symlink_to(outside)
+        with pytest.warns(DamagedShardWarning, match=f"{name}: is a symbolic link"):
+            assert len(reading.load(filled)) == len(RUNS) - runs
+        with Store(filled) as store:
+            assert store.set_aside == {f"shards/{name}": f"{name}: is a symbolic link"}
+        assert not (filled / "shards" / name).is_symlink()
+        assert (filled / "quarantine" / f"{name}.{number}").is_symlink()
+    assert outside.is_file()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        reading.load(filled)
+
+
 def test_a_part_that_lists_a_path_is_not_followed(filled):
     table = pa.table({"run_id": ["x"]})
     data = shards.encode(table, {"mirrorax.shards": json.dumps(["../../etc/passwd"])})

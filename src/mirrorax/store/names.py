@@ -89,6 +89,15 @@ def entries(root: Path, kind: str) -> list[tuple[str, str | None]]:
     return sorted(found)
 
 
+def strange(root: Path, kind: str) -> dict[str, str]:
+    """Return the entries that have the name of a file of this folder but are links or folders."""
+    return {
+        name: f"{name}: {problem}"
+        for name, problem in entries(root, kind)
+        if problem is not None and PATTERNS[kind].fullmatch(name)
+    }
+
+
 def read_bytes(path: Path) -> bytes:
     """Read a regular file whole, without following a symbolic link."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)

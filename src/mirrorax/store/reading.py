@@ -58,6 +58,7 @@ class Reader:
             if name not in found:
                 del self._tables[name]
         self.damaged = {name: why for name, why in self.damaged.items() if name in found}
+        self.damaged.update(names.strange(self.root, "shards"))
         seen = {shard for listed in self._parts.values() for shard in listed}
         seen.update(name for name in self._tables if name not in self._parts)
         if len(found) - len(seen) > 1:

@@ -137,9 +137,15 @@ class Store:
                 Path(entry.path).unlink(missing_ok=True)
 
     def _quarantine_damaged(self) -> dict[str, str]:
-        """Move shards whose digest is wrong out of the way; return them with the reason."""
+        """Move shards whose digest is wrong out of the way; return them with the reason.
+
+        A link in the place of a shard is moved too, and what it points to is left alone.
+        """
         found: dict[str, str] = {}
         for kind in ("shards", "curves"):
+            for name, problem in names.strange(self.root, kind).items():
+                found[f"{kind}/{name}"] = problem
+                self._set_aside(names.folder(self.root, kind) / name, name)
             for name in names.listed(self.root, kind):
                 path = names.inside(self.root, kind, name)
                 try:
@@ -153,9 +159,10 @@ class Store:
         return found
 
     def _set_aside(self, path: Path, name: str) -> None:
+        place = names.folder(self.root, "quarantine")
         for number in range(1, 1000):
-            target = names.inside(self.root, "quarantine", f"{name}.{number}")
-            if not target.exists():
+            target = place / f"{name}.{number}"
+            if not os.path.lexists(target):
                 break
         os.replace(path, target)
         files.sync_folder(target.parent)
