@@ -207,6 +207,17 @@ def test_a_ray_cluster_that_is_not_there(study, tmp_path, capsys, address, code,
     assert found[0] == code
     assert words in found[2]
     assert "Traceback" not in found[2]
+    assert not store.exists()
+
+
+def test_a_lane_width_that_cannot_be_is_refused_before_the_store_is_made(study, tmp_path, capsys):
+    store = tmp_path / "store"
+    code, _, err = call(capsys, "run", study, "--store", store, "--lanes", 5000)
+    assert (code, err) == (
+        2,
+        "mirrorax: error: lanes: 5000: expected a number from 1 to 4096\n",
+    )
+    assert not store.exists()
 
 
 def test_a_full_disk_is_exit_code_1_with_a_clear_line(study, tmp_path, capsys, monkeypatch):

@@ -166,12 +166,14 @@ def _run(args: argparse.Namespace) -> int:
     from mirrorax.sweep.engine import Engine
 
     study = read(args.study)
+    if args.engine == "ray":
+        from mirrorax.sweep.engines import ray
+
+        ray.check(args.address)  # before the store is made
 
     def make_engine(logs: Path) -> Engine:
         if args.engine == "ray":
-            from mirrorax.sweep.engines.ray import RayEngine
-
-            return RayEngine(
+            return ray.RayEngine(
                 address=args.address,
                 workers=args.workers,
                 gpus=1.0 if args.gpus else 0.0,

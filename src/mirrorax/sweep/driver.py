@@ -109,6 +109,7 @@ def sweep(
     else, `StoreError` if it cannot be written, `EngineError` if nothing can be computed.
     """
     shown = display or Silent()
+    planning.check_lanes(lanes)  # before the store is made
     with Store(directory, take_over=take_over, fault=fault) as store:
         runs = studies.runs_of(study, store.root)
         for name in store.set_aside:

@@ -7,6 +7,7 @@ A task that is lost with its worker or its node is run again by Ray itself, at m
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 import socket
 import time
@@ -21,6 +22,7 @@ from mirrorax.sweep.task import CHUNK_FUNCTION, Outcome, OutOfMemory, Task
 
 #: Tasks submitted per place on the cluster: one under way, one waiting next to it.
 _AHEAD = 2
+_ABSENT = "engine: 'ray' is not installed; install it with: pip install 'mirrorax[ray]'"
 
 
 def check_address(address: str) -> None:
@@ -34,6 +36,13 @@ def check_address(address: str) -> None:
         socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
     except (OSError, OverflowError) as error:
         raise EngineError(f"no Ray cluster at {address!r}: {error}") from None
+
+
+def check(address: str) -> None:
+    """Raise what can be known to be wrong before anything is written or started."""
+    check_address(address)
+    if importlib.util.find_spec("ray") is None:
+        raise UserError(_ABSENT)
 
 
 def _remote(function_name: str, message: dict[str, Any]) -> dict[str, Any]:
@@ -52,16 +61,14 @@ class RayEngine(Engine):
         gpus: float = 0.0,
         function: str = CHUNK_FUNCTION,
     ) -> None:
-        check_address(address)
+        check(address)
         # A driver whose workers ask for no GPU must not hide the GPUs from the others.
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         try:
             import ray
         except ImportError:
-            raise UserError(
-                "engine: 'ray' is not installed; install it with: pip install 'mirrorax[ray]'"
-            ) from None
+            raise UserError(_ABSENT) from None
         self._ray: Any = ray
         try:
             self._ray.init(address=address, logging_level="ERROR", log_to_driver=False)
