@@ -268,6 +268,17 @@ def test_two_studies_with_different_grids(synthetic, rng):
         summarise(pa.concat_tables([a, b]), rng=rng)
 
 
+def test_an_algorithm_without_a_score_is_left_out_and_named(synthetic, rng):
+    one = synthetic.block({}, "Catch", GRID, GRID, 2, rng)
+    other = synthetic.block({"drift": "forward_kl"}, "Catch", np.zeros(1), GRID, 2, rng)
+    table = pa.concat_tables([one, other])
+    summary = summarise(table, rng=rng, resamples=20)
+    assert [row.label for row in summary.rows] == ["(entropy, kl)"]
+    line = "(entropy, forward_kl): no cell with positive temperatures has a run in each of Catch"
+    assert f"left out: {line}" in summary.notes
+    assert len(summarise(table, rng=rng, cells="all", resamples=20).rows) == 2
+
+
 def test_algorithms_without_the_chosen_environments_are_named(synthetic, rng):
     one = synthetic.block({}, "Catch", GRID, GRID, 2, rng)
     both = [

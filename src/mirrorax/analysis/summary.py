@@ -111,21 +111,32 @@ def summarise(
                 raise unknown("environment", name, known)
         raise UserError(f"environments: no algorithm was run on all of {', '.join(names)}")
     like_paper = cells == "positive" and statistic == "mean" and evaluation == "stochastic"
-    rows = [
-        _row(
-            item.select(names),
-            levels,
-            cells,
-            statistic,
-            evaluation,
-            diverged,
-            method,
-            resamples,
-            generator,
-            like_paper,
+    rows: list[Row] = []
+    without: list[str] = []  # algorithms without any score yet, with the reason
+    for item, generator in zip(items, rng.spawn(len(items)), strict=True):
+        chosen = item.select(names)
+        if not np.isfinite(
+            cell_scores(chosen.runs(evaluation, diverged))[chosen.cells(cells)]
+        ).any():
+            which = "cell with positive temperatures" if cells == "positive" else "cell"
+            without.append(f"{item.label}: no {which} has a run in each of {', '.join(names)}")
+            continue
+        rows.append(
+            _row(
+                chosen,
+                levels,
+                cells,
+                statistic,
+                evaluation,
+                diverged,
+                method,
+                resamples,
+                generator,
+                like_paper,
+            )
         )
-        for item, generator in zip(items, rng.spawn(len(items)), strict=True)
-    ]
+    if not rows:
+        raise UserError(without[0])
     rows.sort(key=lambda row: -row.rbst[0].value)
     return Summary(
         rows=tuple(rows),
@@ -136,7 +147,11 @@ def summarise(
         evaluation=evaluation,
         diverged=diverged,
         ranks=tuple(ranks([row.rbst[k] for row in rows]) for k in range(len(levels))),
-        notes=(*notes, *_notes(rows, everywhere, names, diverged)),
+        notes=(
+            *notes,
+            *(f"left out: {line}" for line in without),
+            *_notes(rows, everywhere, names, diverged),
+        ),
     )
 
 
@@ -155,12 +170,6 @@ def _row(
     runs = landscape.runs(evaluation, diverged)
     mask = landscape.cells(cells)
     scores = np.where(mask, cell_scores(runs, statistic), np.nan)
-    if not np.isfinite(scores).any():
-        which = "cell with positive temperatures" if cells == "positive" else "cell"
-        raise UserError(
-            f"{landscape.label}: no {which}"
-            f" has a run in each of {', '.join(e.label for e in landscape.environments)}"
-        )
     i, j = np.unravel_index(int(np.nanargmax(scores)), scores.shape)
     low, high = cell_intervals(runs[i, j][None], rng=rng, statistic=statistic)
     # Seeds that agree by chance would give an interval without width: it would promise too much.
