@@ -260,6 +260,36 @@ def test_watch_builds_again_when_the_store_grows(store, small, tmp_path, monkeyp
     assert capsys.readouterr().out.count("MB") == 2  # built twice, not at every look
 
 
+def test_watch_goes_on_after_a_round_that_failed(store, small, tmp_path, monkeypatch, capsys):
+    from mirrorax.figures import gallery
+
+    naps, rounds = [], []
+
+    def nap(seconds):
+        naps.append(seconds)
+        if len(naps) == 3:
+            raise KeyboardInterrupt
+        ids = [f"{len(naps):02d}{k:030x}" for k in range(small.num_rows)]
+        more = changed(small, "steps", np.full(small.num_rows, len(naps)))
+        with Store(store) as held:
+            held.commit(schema.in_order(changed(more, "run_id", ids)).select(schema.runs().names))
+
+    def draw(*args, **kwargs):
+        rounds.append(len(naps))
+        raise UserError("environments: none in common")
+
+    monkeypatch.setattr("time.sleep", nap)
+    monkeypatch.setattr(gallery, "gallery", draw)
+    where = ["--store", str(store), "--out", str(tmp_path / "report.html")]
+    figures = ["--figures", str(tmp_path / "figures")]
+    assert main(["report", *where, *figures, "--watch", "--every", "3"]) == 130
+    assert rounds == [0, 1, 2]
+    captured = capsys.readouterr()
+    assert captured.err.count("mirrorax: note: environments: none in common") == 3
+    assert captured.out.count("MB") == 3
+    assert main(["report", *where, *figures]) == 2  # once only: an error
+
+
 @pytest.mark.parametrize(
     ("flags", "line"),
     [

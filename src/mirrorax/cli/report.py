@@ -60,7 +60,11 @@ def run(args: argparse.Namespace) -> int:
         if now == seen:
             continue
         seen = now
-        path = _make(args)
+        try:
+            path = _make(args)
+        except UserError as error:  # the next runs may mend it
+            print(f"mirrorax: note: {error}", file=sys.stderr)
+            continue
         if path is not None and args.open and not opened:
             opened = True
             webbrowser.open(path.absolute().as_uri())
@@ -80,6 +84,7 @@ def _make(args: argparse.Namespace) -> Path | None:
     from pathlib import Path
 
     from mirrorax.cli.stored import read_curves, read_runs
+    from mirrorax.errors import UserError
     from mirrorax.report import build, facts, write
     from mirrorax.store import studies
 
@@ -104,12 +109,18 @@ def _make(args: argparse.Namespace) -> Path | None:
 
         from mirrorax.figures.gallery import gallery
 
-        files, skipped = gallery(
-            table,
-            args.figures,
-            rng=np.random.default_rng(0),
-            planned=known.run_ids if known else None,
-        )
+        try:
+            files, skipped = gallery(
+                table,
+                args.figures,
+                rng=np.random.default_rng(0),
+                planned=known.run_ids if known else None,
+            )
+        except UserError as error:
+            if not args.watch:
+                raise
+            print(f"mirrorax: note: {error}", file=sys.stderr)  # more runs may mend it
+            return path
         print(f"{args.figures}: {len(files)} files")
         for reason in skipped:
             print(f"not drawn: {reason}", file=sys.stderr)
