@@ -338,6 +338,16 @@ def test_verify_names_shards_that_are_gone_and_not_those_that_were_set_aside(fil
     assert f"shards/{first}" not in wrong
 
 
+def test_a_file_in_the_place_of_a_store_is_called_a_file(tmp_path):
+    path = tmp_path / "notes.txt"
+    path.write_text("x")
+    for use in (reading.load, reading.verify, Store):
+        with pytest.raises(UserError, match=r"notes\.txt is a file; a store is a folder"):
+            use(path)
+    with pytest.raises(UserError, match="does not exist"):
+        reading.load(tmp_path / "absent")
+
+
 BAD_NAMES = [
     "../outside.parquet",
     "/etc/passwd",

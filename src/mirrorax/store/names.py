@@ -129,6 +129,8 @@ def existing(directory: str | os.PathLike[str]) -> Path:
     if not isinstance(text, str) or "\0" in text:
         raise UserError(f"store: {text!r} is no path")
     root = Path(text)
+    if root.exists() and not root.is_dir():
+        raise UserError(f"store: {root} is a file; a store is a folder")
     if not root.is_dir():
         raise UserError(f"store: {root} does not exist; 'mirrorax sweep run' makes one")
     if not check_mark(root):
