@@ -348,6 +348,18 @@ def test_a_file_in_the_place_of_a_store_is_called_a_file(tmp_path):
         reading.load(tmp_path / "absent")
 
 
+@pytest.mark.parametrize("place", ["", "shards", "parts/../tmp"])
+def test_nothing_is_exported_into_the_store_itself(filled, tmp_path, monkeypatch, place):
+    before = sorted(filled.rglob("*"))
+    (tmp_path / "alias").symlink_to(filled)
+    monkeypatch.chdir(filled)
+    for root in (filled, tmp_path / "alias", Path()):
+        with pytest.raises(UserError, match="is inside the store"):
+            export(filled, root / place / "runs.csv")
+    assert sorted(filled.rglob("*")) == before
+    assert export(filled, tmp_path / "store.csv") == len(RUNS)
+
+
 BAD_NAMES = [
     "../outside.parquet",
     "/etc/passwd",

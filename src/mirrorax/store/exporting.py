@@ -14,7 +14,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from mirrorax.errors import UserError
-from mirrorax.store import files, reading, schema
+from mirrorax.store import files, names, reading, schema
 
 
 def export(
@@ -32,6 +32,7 @@ def export(
         raise UserError(f"to: {str(target.parent)!r}: no such folder")
     if target.is_dir():
         raise UserError(f"to: {str(target)!r} is a folder; expected a file")
+    names.check_outside(names.existing(directory), target, "to")
     table = reading.load(directory)
     if not provenance:
         table = table.drop_columns(list(schema.PROVENANCE_NAMES))

@@ -136,3 +136,9 @@ def existing(directory: str | os.PathLike[str]) -> Path:
     if not check_mark(root):
         raise UserError(f"store: {root} is not a store (it has no {MARK})")
     return root
+
+
+def check_outside(root: Path, target: Path, field: str) -> None:
+    """Refuse to write a file for the user into the store itself."""
+    if (target.parent.resolve() / target.name).is_relative_to(root.resolve()):
+        raise UserError(f"{field}: {str(target)!r} is inside the store; choose a place outside it")
