@@ -6,12 +6,13 @@ import itertools
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from mirrorax.envs import suite
 from mirrorax.errors import UserError
 from mirrorax.mdpo.config import RunValues, Settings, check_values, make_settings
 
@@ -193,7 +194,52 @@ def plan_runs(
 
 
 def _name_of(env: str | Environment) -> str:
-    return env if isinstance(env, str) else f"{type(env).__module__}:{type(env).__name__}"
+    """Return the name under which an environment's runs are recorded; it tells apart what differs.
+
+    The suite's own name where it means an equal object, otherwise the path of its class, with the
+    fields of a dataclass that is not as its class makes it without arguments.
+    """
+    if isinstance(env, str):
+        return env
+    from mirrorax.envs.adapter import Environment, make
+
+    if not isinstance(env, Environment):
+        raise UserError(f"environment: {env!r} is neither a name nor an Environment object")
+    name = str(getattr(env, "name", ""))
+    if ":" not in name:
+        try:
+            if make(name) == env:
+                return suite.environment(name).name
+        except UserError:
+            pass  # a name of the user's own
+    path = f"{type(env).__module__}:{type(env).__name__}"
+    if not is_dataclass(env):
+        return path
+    try:
+        if type(env)() == env:
+            return path
+    except TypeError:
+        pass  # it has fields without defaults
+    given = ", ".join(f"{f.name}={getattr(env, f.name)!r}" for f in fields(env) if f.init)
+    return f"{path}({' '.join(given.split())})" if given else path
+
+
+def _regularizer_name(kind: str, given: str | Potential | Drift) -> str:
+    """Return the name of h or D; an object must be what its name means."""
+    if isinstance(given, str):
+        return given
+    from mirrorax import regularizers
+
+    cls = regularizers.Potential if kind == "potential" else regularizers.Drift
+    if not isinstance(given, cls):
+        raise UserError(f"{kind}: {given!r} is neither a name nor a {cls.__name__} object")
+    find = regularizers.potential if kind == "potential" else regularizers.drift
+    if find(str(given)) != given:
+        raise UserError(
+            f"{kind}: the name {str(given)!r} of this object means another one; "
+            f"register it under a name of its own (mirrorax.register_{kind})"
+        )
+    return str(given)
 
 
 def train(
@@ -233,8 +279,8 @@ def train(
         **{
             **settings,
             "environment": _name_of(env),
-            "potential": str(potential),
-            "drift": str(drift),
+            "potential": _regularizer_name("potential", potential),
+            "drift": _regularizer_name("drift", drift),
             "steps": steps,
         },
     )

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import mirrorax
 from mirrorax.cli import main
 from mirrorax.envs.adapter import Environment, Step
 from mirrorax.errors import UserError
@@ -112,6 +113,42 @@ def test_an_environment_of_ones_own_by_its_path(tmp_path, monkeypatch, capsys):
     assert main(["play", "out", "--json"]) == 0
     found = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert found["settings"]["environment"] == "own_corridor:Corridor"
+
+
+def test_objects_are_recorded_under_names_that_tell_them_apart():
+    from mirrorax.envs import adapter, boards, physics
+    from mirrorax.training import _name_of
+
+    here = f"{__name__}:Corridor"
+    gymnax = adapter.Gymnax("CartPole-v1", (0.0, 500.0))
+    for env, name in (
+        (boards.Catch(20, 10), "Catch(20x10)"),
+        (boards.DeepSea(), "DeepSea"),
+        (physics.CartPole(), "CartPole"),
+        (Corridor(), here),
+        (Corridor(9), f"{here}(length=9)"),
+    ):
+        assert _name_of(env) == name
+        assert adapter.make(name) == env
+    assert adapter.make(_name_of(gymnax)) == gymnax
+    for wrong in (Corridor, 3, None):
+        with pytest.raises(UserError, match=r"^environment: "):
+            _name_of(wrong)
+    for wrong in (f"{here}(9)", f"{here}(length=", f"{here}(length=f())", f"{here}(width=2)"):
+        with pytest.raises(UserError, match=r"^environment: "):
+            adapter.make(wrong)
+
+
+def test_a_regularizer_whose_name_means_another_is_refused():
+    from mirrorax.regularizers.functions import FunctionPotential
+    from mirrorax.training import _regularizer_name
+
+    assert _regularizer_name("potential", mirrorax.potential("tsallis(0.5)")) == "tsallis(0.5)"
+    assert _regularizer_name("drift", mirrorax.drift("bregman(max)")) == "bregman(max)"
+    with pytest.raises(UserError, match=r"^potential: the name 'entropy'"):
+        train("Catch", potential=FunctionPotential("entropy", lambda p: (p**2).sum()))
+    with pytest.raises(UserError, match=r"^drift: "):
+        train("Catch", drift=mirrorax.potential("entropy"))
 
 
 def test_temperatures_and_seeds_span_a_grid_of_independent_runs():

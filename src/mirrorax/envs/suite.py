@@ -9,11 +9,13 @@ Names, one spelling for each environment everywhere:
   `DeepSea(16)`; gymnax's own names (`CartPole-v1`, `Catch-bsuite`, ...) mean the same.
 - a few further gymnax environments with discrete actions, under gymnax's name;
 - `package.module:attribute`, a user's own: an `Environment`, or a class or function that makes one
-  without arguments. It is imported only when its bounds or its dynamics are asked for.
+  from the literals in brackets, if any: `module:Corridor(length=9)`. It is
+  imported only when its bounds or its dynamics are asked for.
 """
 
 from __future__ import annotations
 
+import ast
 import importlib
 import math
 import os
@@ -62,7 +64,7 @@ _DEFAULT_SIZE: dict[str, tuple[int, ...]] = {
 _LARGEST_SIDE = 256
 
 _PATTERN = re.compile(r"(?P<family>[A-Za-z0-9-]+)\s*(?:\(\s*(?P<size>[^()]*?)\s*\))?")
-_IMPORT_PATH = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+_IMPORT_PATH = re.compile(r"(?P<path>[A-Za-z_][\w.]*:[A-Za-z_]\w*)(?P<call>\(.+\))?")
 
 
 @dataclass(frozen=True)
@@ -97,15 +99,20 @@ class EnvironmentSpec:
 
 def load(path: str) -> Any:
     """Import a user's own environment from `package.module:attribute`."""
-    module_name, _, attribute = path.partition(":")
+    match = _IMPORT_PATH.fullmatch(path)
+    assert match is not None
+    arguments = _arguments(path, match["call"])
+    module_name, _, attribute = match["path"].partition(":")
     try:
         found = getattr(importlib.import_module(module_name), attribute)
     except Exception as error:  # a module of the user's may fail in any way
         raise UserError(f"environment: cannot import {path!r}: {_line(error)}") from None
     made = found
+    if arguments and (not callable(found) or hasattr(type(found), "step")):
+        raise UserError(f"environment: {path!r}: {attribute} takes no values in brackets")
     if isinstance(found, type) or (callable(found) and not hasattr(found, "step")):
         try:
-            made = found()
+            made = found(**arguments)
         except Exception as error:
             raise UserError(f"environment: cannot make {path!r}: {_line(error)}") from None
     if not (hasattr(made, "step") and hasattr(made, "return_bounds")):
@@ -119,6 +126,21 @@ def load(path: str) -> Any:
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise UserError(f"environment: {path!r} has return bounds ({low}, {high}); need low < high")
     return made
+
+
+def _arguments(path: str, call: str | None) -> dict[str, Any]:
+    """Read the `(length=9, ...)` of a path: named literals only."""
+    if call is None:
+        return {}
+    try:
+        parsed = ast.parse(f"f{call}", mode="eval").body
+        if not isinstance(parsed, ast.Call) or parsed.args:
+            raise ValueError
+        return {str(given.arg): ast.literal_eval(given.value) for given in parsed.keywords}
+    except (ValueError, SyntaxError):
+        raise UserError(
+            f"environment: {path!r}: in brackets stand named plain values, e.g. (length=9)"
+        ) from None
 
 
 def _line(error: Exception) -> str:
