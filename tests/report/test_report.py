@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import base64
+import html
 import json
 import re
 from pathlib import Path
@@ -76,13 +77,24 @@ def test_facts_count_what_there_is(small):
 
 
 @pytest.mark.parametrize(
-    "evil", ["<script>alert(1)</script>", "</script><b>", "a&b\u2028'\"", "$&"]
+    "evil",
+    [
+        "<script>alert(1)</script>",
+        "</script><b>",
+        "a&b\u2028'\"",
+        "$&",
+        "/*STYLE*/",
+        "/*SCRIPT*/",
+        "<!--DATA--><!--TITLE-->",
+    ],
 )
 def test_text_of_studies_and_stores_cannot_leave_its_place(small, evil):
     table = changed(small, "host", [evil] * small.num_rows)
     page = build(table, facts(table, title=evil, made=MADE, study=evil))
     assert page.count("</script>") == 2  # the data's and the code's own
     assert "<b>" not in page
+    assert page.count('"use strict"') == 1
+    assert f"<title>{html.escape(evil)}</title>" in page
     data = data_of(page)
     assert data["facts"]["title"] == evil
     assert data["facts"]["study"] == evil

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import os
+import re
 import tempfile
 from importlib import resources
 from pathlib import Path
@@ -37,16 +38,15 @@ def _part(name: str) -> str:
 def build(table: pa.Table, about: Facts, curves: pa.Table | None = None) -> str:
     """Return the page as text."""
     script = "\n".join(_part(name) for name in SCRIPTS)
-    # Replaced from the last to the first: data may hold anything, the parts hold no marks.
-    page = _part("index.html")
-    for mark, text in (
-        ("<!--TITLE-->", html.escape(about.title)),
-        ("/*STYLE*/", _part("style.css")),
-        ("/*SCRIPT*/", f'"use strict";\n(() => {{\n{script}\n}})();'),
-        ("<!--DATA-->", as_json(payload(table, about, curves))),
-    ):
-        page = page.replace(mark, text, 1)
-    return page
+    fills = {
+        "<!--TITLE-->": html.escape(about.title),
+        "/*STYLE*/": _part("style.css"),
+        "/*SCRIPT*/": f'"use strict";\n(() => {{\n{script}\n}})();',
+        "<!--DATA-->": as_json(payload(table, about, curves)),
+    }
+    # The template alone is searched for marks: titles and data may hold anything, marks as well.
+    pieces = re.split("(" + "|".join(map(re.escape, fills)) + ")", _part("index.html"))
+    return "".join(fills.get(piece, piece) for piece in pieces)
 
 
 def write(page: str, path: str | os.PathLike[str]) -> Path:
