@@ -62,7 +62,13 @@ def test_plan_run_status_verify_export(study, tmp_path, capsys):
     code, out, _ = call(capsys, "plan", study, "--store", store)
     assert re.search(r"done +32\n", out)
     assert re.search(r"to do +0\n", out)
+    assert out.endswith("\nnothing is left to do\n")
+    assert "GiB" not in out
+    study.write_text(STUDY.replace("seeds = 2", "seeds = 3"))
+    code, out, _ = call(capsys, "plan", study, "--store", store)
+    assert re.search(r"to do +16\n", out)
     assert "finished runs in the store" in out
+    study.write_text(STUDY)
 
     code, out, _ = call(capsys, "status", "--store", store)
     assert code == 0
@@ -90,6 +96,11 @@ def test_status_needs_only_the_store_and_counts_failures(study, tmp_path, capsys
     assert code == 1
     assert out == "16 of 32 runs done, 16 failed\n"
     assert "failed: CartPole entropy kl, 1 runs: ArithmeticError" in err
+    code, out, _ = call(capsys, "plan", study, "--store", store)
+    assert out.endswith("nothing is left to do; --retry-failed runs the failed runs again\n")
+    code, out, _ = call(capsys, "plan", study, "--store", store, "--retry-failed")
+    assert re.search(r"to do +16\n", out)
+    assert "nothing is left" not in out
     study.unlink()
     code, out, _ = call(capsys, "status", "--store", store)
     assert "16 of 32 runs done, 16 failed" in out

@@ -125,20 +125,27 @@ def _plan(args: argparse.Namespace) -> int:
     again = " (to be run again)" if args.retry_failed and failed else ""
     chunks = len(plan.chunks)
     used = len({chunk.configuration for chunk in plan.chunks})
-    left = plan.seconds / workers
+    left, source = plan.seconds / workers, plan.rates.source
     rows = [
         ("study", study.name),
         ("runs in all", f"{len(runs):,}"),
         ("done", f"{int(plan.done.sum()):,}"),
         ("failed", f"{failed:,}{again}"),
         ("to do", f"{int(plan.todo.sum()):,}"),
-        ("chunks", f"{chunks:,} of up to {lanes} lanes, {used:,} configurations"),
-        ("memory", f"about {plan.worker_bytes() / 2**30:.1f} GiB in each of {workers} workers"),
-        ("time left", f"about {duration(left)} on {workers} workers (from {plan.rates.source})"),
     ]
+    if chunks:
+        memory = plan.worker_bytes() / 2**30
+        rows += [
+            ("chunks", f"{chunks:,} of up to {lanes} lanes, {used:,} configurations"),
+            ("memory", f"about {memory:.1f} GiB in each of {workers} workers"),
+            ("time left", f"about {duration(left)} on {workers} workers (from {source})"),
+        ]
     width = max(len(name) for name, _ in rows)
     for name, value in rows:
         print(f"{name:<{width}}  {value}")
+    if not chunks:
+        hint = "; --retry-failed runs the failed runs again" if failed else ""
+        print(f"nothing is left to do{hint}")
     if plan.beyond:
         print(f"{plan.beyond:,} runs in the store are not in this study; they are kept")
     for name, values in plan.mixed.items():
