@@ -352,6 +352,7 @@ def test_a_study_that_is_not_done_is_said_in_every_format(store, full, monkeypat
         (["--seed", "-1"], "seed: -1 is negative"),
         (["--format", "yaml"], "invalid choice: 'yaml'"),
         (["--resamples", "0"], "resamples: 0 are too few"),
+        (["--resamples", "100000000000"], "resamples: 100000000000 are too many; at most 100000"),
     ],
 )
 def test_a_mistake_is_one_line(store, capsys, flags, line):

@@ -53,6 +53,12 @@ def test_a_gallery_needs_a_folder_it_can_make(small, rng, tmp_path):
         gallery(small, tmp_path / "file" / "figures", rng=rng)
 
 
+def test_a_figure_that_cannot_be_written_is_one_line(small, rng, tmp_path):
+    (tmp_path / "robustness.txt").mkdir()
+    with pytest.raises(UserError, match=r"figures: cannot write to .*: Is a directory"):
+        gallery(small, tmp_path, rng=rng)
+
+
 def test_the_command_writes_figures_too(small, tmp_path, capsys):
     with Store(tmp_path / "runs") as held:
         held.commit(schema.in_order(small).select(schema.runs().names))

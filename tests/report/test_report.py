@@ -198,6 +198,16 @@ def test_a_page_is_written_whole_or_not_at_all(tmp_path):
         write("x", tmp_path)
 
 
+def test_a_page_that_cannot_be_written_leaves_nothing_behind(tmp_path, monkeypatch):
+    def full(*args):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.replace", full)
+    with pytest.raises(UserError, match=r"cannot write .*: No space left"):
+        write("x", tmp_path / "report.html")
+    assert list(tmp_path.iterdir()) == []
+
+
 # The command, on a real store.
 
 
@@ -306,13 +316,20 @@ def test_watch_goes_on_after_a_round_that_failed(store, small, tmp_path, monkeyp
     ("flags", "line"),
     [
         (["--every", "0", "--watch"], "every: 0.0 is not a positive number"),
+        (["--every", "inf", "--watch"], "every: inf is not a positive number"),
+        (["--title", "a\udcff"], "bytes that are not UTF-8"),
+        (["--figures", "file/figures"], "figures: cannot make file/figures"),
         (["--out", "no/where.html"], "out: no is not a folder"),
     ],
 )
 def test_a_mistake_is_one_line(store, tmp_path, capsys, monkeypatch, flags, line):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("")
     assert main(["report", "--store", str(store), "--out", "r.html", *flags]) == 2
-    assert line in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert line in error
+    assert error.count("\n") == 1
+    assert {path.name for path in tmp_path.iterdir()} == {"file", "runs"}  # nothing was written
 
 
 def test_a_store_that_is_not_there(tmp_path, capsys):

@@ -17,6 +17,8 @@ examples:
   mirrorax report --store runs --out report.html --watch      while a sweep runs; Ctrl-C ends
 """
 
+_DAY = 86_400
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
@@ -47,8 +49,8 @@ def run(args: argparse.Namespace) -> int:
 
     from mirrorax.errors import UserError
 
-    if not args.every > 0:
-        raise UserError(f"every: {args.every} is not a positive number of seconds")
+    if not 0 < args.every <= _DAY:
+        raise UserError(f"every: {args.every} is not a positive number of seconds up to {_DAY}")
     seen = _state(args.store)
     path = _make(args)
     if path is not None and args.open:
@@ -101,6 +103,10 @@ def _make(args: argparse.Namespace) -> Path | None:
         study=known.text if known else "",
         refresh=max(1, round(args.every)) if args.watch else 0,
     )
+    if args.figures:
+        from mirrorax.figures.gallery import prepare
+
+        prepare(args.figures)  # before anything is written
     path = write(build(table, about, read_curves(args.store)), args.out)
     megabytes = path.stat().st_size / 1e6
     print(f"{path}: {about.done} runs, {megabytes:.1f} MB")

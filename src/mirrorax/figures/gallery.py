@@ -43,11 +43,32 @@ def gallery(
     Files are numbered by algorithm in the order of the robustness table, which is written, too:
     names of regularisers do not make good file names.
     """
+    home = prepare(folder)
+    try:
+        return _write(table, home, rng, formats, planned)
+    except OSError as error:
+        raise UserError(f"figures: cannot write to {home}: {error.strerror or error}") from error
+
+
+def prepare(folder: str | os.PathLike[str]) -> Path:
+    """Make the folder for the figures; raise where there cannot be one."""
     home = Path(folder)
     try:
         home.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"figures: cannot make {home}: {error.strerror}") from error
+    if not os.access(home, os.W_OK | os.X_OK):
+        raise UserError(f"figures: {home} cannot be written to")
+    return home
+
+
+def _write(
+    table: pa.Table,
+    home: Path,
+    rng: np.random.Generator,
+    formats: Sequence[str],
+    planned: pa.ChunkedArray | None,
+) -> tuple[list[Path], list[str]]:
     items = landscapes(table)
     summary = summarise(items, rng=rng, notes=unfinished(table, planned))
     whole = {item.label: item for item in items}

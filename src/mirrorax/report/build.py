@@ -57,11 +57,19 @@ def write(page: str, path: str | os.PathLike[str]) -> Path:
     if target.is_dir():
         raise UserError(f"out: {target} is a folder, not a file")
     try:
+        data = page.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise UserError("page: its text (the title?) holds bytes that are not UTF-8") from error
+    try:
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(page)
-        os.chmod(name, 0o644)
-        os.replace(name, target)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+            os.chmod(name, 0o644)
+            os.replace(name, target)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
     except OSError as error:
         raise UserError(f"out: cannot write {target}: {error.strerror}") from error
     return target
