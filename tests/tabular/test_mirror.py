@@ -12,25 +12,13 @@ import pytest
 import scipy.optimize
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from points import TABLE_1
 
 import mirrorax
 from mirrorax.errors import UserError
 from mirrorax.regularizers import Drift, drift, potential
 from mirrorax.tabular import best_response, mirror_step, objective
 
-TABLE_1 = [
-    ("entropy", "bregman(max)"),
-    ("max", "bregman(max)"),
-    ("entropy", "kl"),
-    ("entropy", "bregman(tsallis(1.5))"),
-    ("lp(2)", "kl"),
-    ("entropy", "bregman(tsallis(0.5))"),
-    ("lp(2)", "bregman(lp(2))"),
-    ("max", "kl"),
-    ("tsallis(0.5)", "bregman(tsallis(0.5))"),
-    ("entropy", "bregman(lp(2))"),
-    ("tsallis(0.5)", "kl"),
-]
 POTENTIALS = ["entropy", "tsallis(0.5)", "tsallis(1.000001)", "tsallis(2.5)", "lp(2)", "lp(1.5)"]
 SEPARABLE = [(h, f"bregman({g})") for h, g in itertools.product(POTENTIALS, POTENTIALS)]
 OTHERS = [

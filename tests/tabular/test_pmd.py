@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from points import TABLE_1
 
 from mirrorax.errors import UserError
 from mirrorax.regularizers import potential
@@ -21,17 +22,7 @@ from mirrorax.tabular import (
 )
 
 PAIRS = [
-    ("entropy", "bregman(max)"),
-    ("max", "bregman(max)"),
-    ("entropy", "kl"),
-    ("entropy", "bregman(tsallis(1.5))"),
-    ("lp(2)", "kl"),
-    ("entropy", "bregman(tsallis(0.5))"),
-    ("lp(2)", "bregman(lp(2))"),
-    ("max", "kl"),
-    ("tsallis(0.5)", "bregman(tsallis(0.5))"),
-    ("entropy", "bregman(lp(2))"),
-    ("tsallis(0.5)", "kl"),
+    *TABLE_1,
     ("entropy", "forward_kl"),
     ("lp(2)", "squared_tv"),
     ("zero", "kl"),
