@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,12 @@ Numbers = float | Sequence[float] | np.ndarray | None
 
 #: Of more sessions than this (32 runs each on a CPU) only the policies are kept, not the states.
 KEPT_SESSIONS = 4
+
+#: more seeds than this are a slip of the pen
+MOST_SEEDS = 100_000
+
+#: the largest number of the arithmetic of training
+_LARGEST = float(np.finfo(np.float32).max)
 
 _GRID = ("alpha", "lam", "w", "gamma", "reward_scale", "actor_lr", "critic_lr")
 
@@ -160,24 +166,59 @@ def _result(
 
 
 def _several(name: str, given: Any) -> list[Any]:
+    if hasattr(given, "tolist"):
+        given = given.tolist()  # numpy's and jax's numbers and arrays
     if given is None or isinstance(given, int | float | str):
-        return [given]
-    found = np.asarray(given).tolist() if isinstance(given, np.ndarray) else list(given)
+        found = [given]
+    elif isinstance(given, Mapping):
+        raise UserError(f"{name}: a table is not allowed: one number, or a list of numbers")
+    else:
+        try:
+            found = [item.tolist() if hasattr(item, "tolist") else item for item in given]
+        except TypeError:
+            raise UserError(f"{name}: {given!r} is not a number or a list of numbers") from None
     if not found:
         raise UserError(f"{name}: an empty list; give at least one number")
+    for value in found:
+        if isinstance(value, bool) or not isinstance(value, int | float | str | None):
+            raise UserError(f"{name}: {value!r} is not a number")
+        if isinstance(value, int | float) and _LARGEST < abs(value) < math.inf:
+            raise UserError(f"{name}: {value!r} is not allowed: at most {_LARGEST:g}, in float32")
+    if len(set(found)) < len(found):
+        raise UserError(f"{name}: {found} has repetitions, which would be the same run twice")
     return found
 
 
 def expand_seeds(seeds: int | Iterable[int]) -> list[int]:
     """Return the seeds: n stands for 0, ..., n - 1."""
-    if isinstance(seeds, bool) or (isinstance(seeds, int) and seeds < 1):
-        raise UserError(f"seeds: {seeds!r} is not allowed: at least 1, or a list of seeds")
-    found = list(range(seeds)) if isinstance(seeds, int) else [int(seed) for seed in seeds]
+    given: Any = seeds.tolist() if hasattr(seeds, "tolist") else seeds
+    if isinstance(given, int) and not isinstance(given, bool):
+        if not 1 <= given <= MOST_SEEDS:
+            raise UserError(
+                f"seeds: {given} is not allowed: 1 to {MOST_SEEDS} of them, or a list of seeds"
+            )
+        return list(range(given))
+    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+        raise UserError(f"seeds: {given!r} is not allowed: a whole number, or a list of seeds")
+    found = [seed.tolist() if hasattr(seed, "tolist") else seed for seed in given]
     if not found:
         raise UserError("seeds: an empty list; give at least one seed")
+    for seed in found:
+        if isinstance(seed, bool) or not isinstance(seed, int):
+            raise UserError(f"seeds: {seed!r} is not a whole number")
     if len(set(found)) < len(found):
         raise UserError(f"seeds: {found} has repetitions, which would be the same run twice")
     return found
+
+
+def check_lanes(lanes: Any) -> None:
+    """Refuse what is not a number of lanes, or None for the device's own."""
+    if lanes is None:
+        return
+    if isinstance(lanes, bool) or not isinstance(lanes, int | np.integer):
+        raise UserError(f"lanes: {lanes!r} is not a whole number")
+    if lanes < 1:
+        raise UserError(f"lanes: {lanes} is not allowed: at least 1")
 
 
 def plan_runs(
@@ -286,8 +327,7 @@ def train(
     )
     traced = (alpha, lam, w, gamma, reward_scale, actor_lr, critic_lr)
     runs = plan_runs(made, dict(zip(_GRID, traced, strict=True)), seeds)
-    if lanes is not None and lanes < 1:
-        raise UserError(f"lanes: {lanes} is not allowed: at least 1")
+    check_lanes(lanes)
     if curve_points < 0:
         raise UserError(f"curve_points: {curve_points} is not allowed: 0 or more")
 

@@ -16,7 +16,7 @@ from mirrorax.cli import main
 from mirrorax.envs.adapter import Environment, Step
 from mirrorax.errors import UserError
 from mirrorax.mdpo.config import FIELDS, PRESETS, make_settings
-from mirrorax.training import mean_interval, train
+from mirrorax.training import expand_seeds, mean_interval, plan_runs, train
 
 TINY = {
     "num_envs": 4,
@@ -189,6 +189,16 @@ def test_the_states_of_very_many_runs_are_not_kept(monkeypatch):
         ({"env": "Catch", "typo": 7}, "typo: "),
         ({"env": "Catch", "preset": "papper"}, "preset: "),
         ({"env": "Catch", "lanes": 0}, "lanes: "),
+        ({"env": "Catch", "lanes": 2.5}, "lanes: "),
+        ({"env": "Catch", "seeds": [1.5]}, "seeds: "),
+        ({"env": "Catch", "seeds": ["a"]}, "seeds: "),
+        ({"env": "Catch", "seeds": None}, "seeds: "),
+        ({"env": "Catch", "seeds": "3"}, "seeds: "),
+        ({"env": "Catch", "seeds": True}, "seeds: "),
+        ({"env": "Catch", "alpha": True}, "alpha: "),
+        ({"env": "Catch", "alpha": object()}, "alpha: "),
+        ({"env": "Catch", "lam": [0.1, 0.1]}, "lam: "),
+        ({"env": "Catch", "alpha": 1e39}, "alpha: "),
     ],
 )
 def test_mistakes_are_one_line_naming_the_field(fields, start):
@@ -196,6 +206,14 @@ def test_mistakes_are_one_line_naming_the_field(fields, start):
         train(**fields)
     assert str(caught.value).startswith(start)
     assert "\n" not in str(caught.value)
+
+
+def test_numbers_of_numpy_are_numbers():
+    settings = make_settings(environment="Catch")
+    for alpha in (np.float32(0.5), np.array(0.5), [np.float64(0.5)], jnp.float32(0.5)):
+        (run,) = plan_runs(settings, {"alpha": alpha}, np.int64(1))
+        assert (run.alpha, run.seed) == (0.5, 0)
+    assert expand_seeds(np.arange(3)) == expand_seeds([np.int64(0), 1, 2]) == [0, 1, 2]
 
 
 def test_the_interval_of_a_mean_holds_it_and_shrinks_with_seeds():
@@ -348,6 +366,11 @@ def test_play_evaluates_and_records(folder, tmp_path, capsys):
         (["train", "--env", "Catch", "--hidden", "64,x"], "hidden"),
         (["train", "--env", "Catch", "--batch-size", "1000000"], "batch_size: "),
         (["train", "--env", "Catch", "--config", "no-such-file.toml"], "config: "),
+        (["train", "--env", "Catch", "--seeds", "1000000000000"], "seeds: "),
+        (["train", "--env", "Catch", "--lanes", "0"], "lanes: "),
+        (["train", "--env", "Catch", "--alpha", "0.1,0.1"], "alpha: "),
+        (["train", "--env", "Catch", "--alpha", "1e39"], "alpha: "),
+        (["play", "no-such-folder", "--seed", str(2**32)], "seed: "),
         (["play", "no-such-folder"], "folder: "),
     ],
 )
@@ -361,7 +384,16 @@ def test_commands_refuse_mistakes_with_one_line(arguments, start, capsys):
 
 def test_a_wrong_config_file_is_refused(tmp_path, capsys):
     wrong = tmp_path / "wrong.toml"
-    for text, word in (("env = ", "TOML"), ('env = "Catch"\ntempo = 3\n', "tempo")):
+    for text, word in (
+        ("env = ", "TOML"),
+        ('env = "Catch"\ntempo = 3\n', "tempo"),
+        ('env = "Catch"\nenvironment = "Catch"\n', "both"),
+        ('env = "Catch"\nseeds = 2.5\n', "error: seeds: "),
+        ('env = "Catch"\nlanes = "x"\n', "error: lanes: "),
+        ('env = "Catch"\nlanes = 2.5\n', "error: lanes: "),
+        ('env = "Catch"\nalpha = true\n', "error: alpha: "),
+        ('env = "Catch"\n[alpha]\nb = 1\n', "error: alpha: "),
+    ):
         wrong.write_text(text)
         assert main(["train", "--config", str(wrong)]) == 2
         assert word in capsys.readouterr().err

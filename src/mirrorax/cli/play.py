@@ -33,8 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _check(args: argparse.Namespace) -> None:
     if args.episodes < 1:
         raise UserError(f"episodes: {args.episodes} is not allowed: at least 1")
-    if args.seed < 0:
-        raise UserError(f"seed: {args.seed} is not allowed: 0 or more")
+    if not 0 <= args.seed < 2**32:
+        raise UserError(f"seed: {args.seed} is not allowed: 0 to {2**32 - 1}")
     if args.gif and Path(args.gif).suffix.lower() != ".gif":
         raise UserError(f"gif: {args.gif!r} is not allowed: a name that ends in .gif")
     if args.gif and not Path(args.gif).parent.is_dir():

@@ -95,6 +95,8 @@ def _from_file(path: str) -> dict[str, Any]:
         raise UserError(f"config: cannot read {path!r}: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UserError(f"config: {path!r} is not valid TOML: {error}") from None
+    if "environment" in data and "env" in data:
+        raise UserError(f"config: {path}: both env and environment; give one of them")
     if "environment" in data:
         data["env"] = data.pop("environment")
     allowed = (*_OTHER, *_TRACED, *(f for f in Settings.model_fields if f != "environment"))
@@ -138,7 +140,7 @@ def run(args: argparse.Namespace) -> int:
     """Train, show, write."""
     from mirrorax.envs.suite import import_from_here, is_path
     from mirrorax.mdpo.config import make_settings
-    from mirrorax.training import _GRID, plan_runs
+    from mirrorax.training import _GRID, check_lanes, plan_runs
 
     request = _gather(args)
     settings = make_settings(
@@ -147,6 +149,7 @@ def run(args: argparse.Namespace) -> int:
     )
     grid = {name: request.get(name) for name in _GRID}
     plan_runs(settings, grid, request.get("seeds", 5))
+    check_lanes(request.get("lanes"))
     own = is_path(settings.environment)
     if own:
         import_from_here()
