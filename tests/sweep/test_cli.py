@@ -131,6 +131,12 @@ def test_a_damaged_shard_is_named_set_aside_and_run_again(study, tmp_path, capsy
     code, out, _ = call(capsys, "verify", "--store", store)
     assert code == 1
     assert f"damaged: shards/{victim.name}: " in out
+    assert list((store / "parts").iterdir()), "a copy still has its rows"
+    _, out, _ = call(capsys, "plan", study, "--store", store)
+    assert re.search(r"done +24\n", out)
+    assert re.search(r"to do +8\n", out)
+    assert f"runs its runs again: shards/{victim.name}\n" in out
+    assert victim.exists(), "plan writes nothing"
     code, out, err = call(capsys, "run", study, "--store", store)
     assert (code, out) == (0, "32 of 32 runs done, 0 failed\n")
     assert f"damaged, set aside; its runs are run again: shards/{victim.name}" in err

@@ -101,7 +101,7 @@ def _plan(args: argparse.Namespace) -> int:
     from pathlib import Path
 
     from mirrorax.spec.study import read
-    from mirrorax.store import names, studies
+    from mirrorax.store import names, shards, studies
     from mirrorax.sweep import plan as planning
     from mirrorax.sweep.engines.local import cores
     from mirrorax.sweep.progress import duration
@@ -110,7 +110,8 @@ def _plan(args: argparse.Namespace) -> int:
     root = names.existing(args.store) if Path(args.store).exists() else None
     runs = studies.runs_of(study, root)
     lanes = planning.lanes_for(runs, root, args.lanes, gpu=bool(args.gpus))
-    table = planning.known(root)
+    damaged = shards.damaged(root, "shards") if root is not None else {}
+    table = planning.known(root, without=damaged)
     plan = planning.make(runs, table, lanes=lanes, retry_failed=args.retry_failed)
     if args.measure and plan.chunks:
         plan = planning.make(
@@ -146,6 +147,8 @@ def _plan(args: argparse.Namespace) -> int:
     if not chunks:
         hint = "; --retry-failed runs the failed runs again" if failed else ""
         print(f"nothing is left to do{hint}")
+    for name in sorted(damaged):
+        print(f"damaged, 'sweep run' sets it aside and runs its runs again: shards/{name}")
     if plan.beyond:
         print(f"{plan.beyond:,} runs in the store are not in this study; they are kept")
     for name, values in plan.mixed.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -24,8 +24,14 @@ _THREADS = 4
 class Reader:
     """A growing view of a store's rows. Files are immutable, so each is read once."""
 
-    def __init__(self, root: Path, columns: Sequence[str] | None = None) -> None:
+    def __init__(
+        self,
+        root: Path,
+        columns: Sequence[str] | None = None,
+        without: Collection[str] = (),  # shards to pass over, copies of them too
+    ) -> None:
         self.root = root
+        self._without = frozenset(without)
         self.columns = None
         if columns is not None:
             self.columns = list(dict.fromkeys((*columns, "run_id", "status", parts.SEQUENCE)))
@@ -48,7 +54,7 @@ class Reader:
 
     def _refresh_once(self) -> bool:
         """Read what is listed now; return False if a file vanished while it was being read."""
-        present = names.listed(self.root, "shards")
+        present = [n for n in names.listed(self.root, "shards") if n not in self._without]
         found = set(present)
         for name, listed in list(self._parts.items()):
             if not found.issuperset(listed):  # one of its shards was set aside

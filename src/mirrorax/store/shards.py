@@ -61,6 +61,24 @@ def check(data: bytes, name: str) -> None:
         raise Damaged(f"{name}: the content does not have the digest in its name")
 
 
+def damaged(root: Path, kind: str) -> dict[str, str]:
+    """Return the files of a folder that are not what was written, with the reason.
+
+    Every file is compared with the digest in its name, and none is decoded.
+    """
+    found = names.strange(root, kind)
+    for name in names.listed(root, kind):
+        try:
+            check(names.read_bytes(names.inside(root, kind, name)), name)
+        except FileNotFoundError:
+            continue  # set aside meanwhile
+        except (Damaged, names.UnsafeName) as error:
+            found[name] = str(error)
+        except OSError as error:
+            found[name] = f"{name}: {error.strerror}"
+    return found
+
+
 def read(
     root: Path,
     kind: str,

@@ -15,7 +15,6 @@ from mirrorax.errors import UserError
 from mirrorax.spec.expand import Runs
 from mirrorax.spec.study import Study
 from mirrorax.store import files, names, parts, schema, shards, studies
-from mirrorax.store.errors import Damaged
 from mirrorax.store.lock import Lock
 
 
@@ -143,19 +142,9 @@ class Store:
         """
         found: dict[str, str] = {}
         for kind in ("shards", "curves"):
-            for name, problem in names.strange(self.root, kind).items():
-                found[f"{kind}/{name}"] = problem
+            for name, why in shards.damaged(self.root, kind).items():
+                found[f"{kind}/{name}"] = why
                 self._set_aside(names.folder(self.root, kind) / name, name)
-            for name in names.listed(self.root, kind):
-                path = names.inside(self.root, kind, name)
-                try:
-                    shards.check(names.read_bytes(path), name)
-                except Damaged as error:
-                    found[f"{kind}/{name}"] = str(error)
-                    self._set_aside(path, name)
-                except OSError as error:
-                    found[f"{kind}/{name}"] = f"{name}: {error.strerror}"
-                    self._set_aside(path, name)
         return found
 
     def _set_aside(self, path: Path, name: str) -> None:

@@ -8,7 +8,7 @@ configuration the study's order is kept.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -109,10 +109,13 @@ class Plan:
 _PROVENANCE = ("lanes", "device", "jax_version", "gymnax_version", "mirrorax_version", "commit")
 
 
-def known(root: Path | None) -> pa.Table:
-    """Read what planning needs to know of a store; an empty table if there is none."""
+def known(root: Path | None, without: Collection[str] = ()) -> pa.Table:
+    """Read what planning needs to know of a store; an empty table if there is none.
+
+    `without` names shards that do not count, even where a consolidated copy has their rows.
+    """
     columns = [*cost.COLUMNS, *_PROVENANCE]
-    reader = reading.Reader(root if root is not None else Path("/nonexistent"), columns)
+    reader = reading.Reader(root if root is not None else Path("/nonexistent"), columns, without)
     if root is not None:
         reader.refresh()
     return reader.table()
