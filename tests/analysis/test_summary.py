@@ -242,6 +242,9 @@ def test_a_cell_with_every_run_diverged(small, rng):
     for a in lowest.rows:
         b = next(row for row in excluded.rows if row.label == a.label)
         assert (a.cells, b.cells, a.diverged) == (30, 29, 6)
+        assert (a.runs, b.runs, a.wanted, b.wanted) == (180, 174, 180, 180)
+        line = "0 of 180 runs are missing or failed, 6 diverged and are left out; 29 of 30 cells"
+        assert any(note.startswith(f"{b.label}: {line}") for note in excluded.notes)
         assert a.rbst[0].value * 30 == pytest.approx(b.rbst[0].value * 29)
     assert any("12 diverged runs count with the lowest return" in note for note in lowest.notes)
     assert any("12 diverged runs are left out" in note for note in excluded.notes)
@@ -249,10 +252,23 @@ def test_a_cell_with_every_run_diverged(small, rng):
 
 def test_nan_returns_are_told(small, rng):
     returns = small["returns"].to_pylist()
-    returns[0] = [float("nan")] * 4
+    positive = (small["alpha"].to_numpy() > 0) & (small["lam"].to_numpy() > 0)
+    environment = np.array(small["environment"].to_pylist())
+    # One run that counts, one at a temperature of zero, one on another environment.
+    inside = int(np.flatnonzero(positive & (environment == "CartPole"))[0])
+    other = int(np.flatnonzero(positive & (environment == "Acrobot"))[0])
+    assert not positive[0]
+    for k in (inside, 0, other):
+        returns[k] = [float("nan")] * 4
     table = small.set_column(small.column_names.index("returns"), "returns", pa.array(returns))
+    for cells, names, count in (
+        ("positive", ["CartPole"], 1),
+        ("positive", None, 2),
+        ("all", None, 3),
+    ):
+        told = summarise(table, rng=rng, resamples=20, cells=cells, environments=names).notes
+        assert any(f"{count} runs have returns that are not finite" in note for note in told)
     summary = summarise(table, rng=rng, resamples=50)
-    assert any("1 runs have returns that are not finite" in note for note in summary.notes)
     assert all(np.isfinite(row.rbst[0].value) for row in summary.rows)
 
 

@@ -60,7 +60,8 @@ class Landscape:
     stochastic: Float[np.ndarray, "alpha lam env seed evaluation"]
     greedy: Float[np.ndarray, "alpha lam env seed evaluation"]
     rows: Int[np.ndarray, "alpha lam env seed"]  # of the table; -1 where there is no run
-    unflagged: int  # runs with a return that is not finite, though not marked as diverged
+    # Runs with a return that is not finite, though not marked as diverged.
+    unflagged: Bool[np.ndarray, "alpha lam env seed"]
 
     def runs(
         self, evaluation: Evaluation = "stochastic", diverged: Diverged = "lowest"
@@ -125,6 +126,7 @@ class Landscape:
             stochastic=self.stochastic[:, :, index],
             greedy=self.greedy[:, :, index],
             rows=self.rows[:, :, index],
+            unflagged=self.unflagged[:, :, index],
         )
 
 
@@ -351,5 +353,5 @@ def _landscape(
         stochastic=place(stochastic, np.nan),
         greedy=place(greedy, np.nan),
         rows=place(rows, -1),
-        unflagged=int(unflagged.sum()),
+        unflagged=place(unflagged, False),
     )

@@ -48,10 +48,11 @@ class Row:
     rbst: tuple[Estimate, ...]
     cells: int  # with a score
     grid: int  # cells of the grid
-    runs: int  # with a result
+    runs: int  # with a result that counts
     wanted: int  # of a complete grid
     failed: int
     diverged: int
+    unflagged: int  # of these, with returns that are not finite and no mark
     paper: Published | None
     tuning: Tuning
     region: Region | None  # at the first threshold; None without cells of positive temperatures
@@ -187,10 +188,11 @@ def _row(
         rbst=robustness(runs, levels, rng=rng, **kwargs),  # type: ignore[arg-type]
         cells=int(np.isfinite(scores).sum()),
         grid=int(mask.sum()),
-        runs=int(landscape.counts[mask].sum()),
+        runs=int(np.isfinite(runs[mask]).sum()),
         wanted=int(state.size),
         failed=int((state == FAILED).sum()),
         diverged=int((state == DIVERGED).sum()),
+        unflagged=int(landscape.unflagged[mask].sum()),
         paper=published(landscape.settings, [e.label for e in landscape.environments])
         if like_paper
         else None,
@@ -217,10 +219,12 @@ def _notes(
         notes.append(f"not run on all of these environments: {', '.join(absent)}")
     for row in rows:
         if row.runs < row.wanted:
-            notes.append(
-                f"{row.label}: {row.wanted - row.runs} of {row.wanted} runs are missing or failed; "
-                f"{row.cells} of {row.grid} cells have a score"
-            )
+            lacking = row.wanted - row.runs - (row.diverged if diverged == "exclude" else 0)
+            why = f"{lacking} of {row.wanted} runs are missing or failed"
+            if diverged == "exclude" and row.diverged:
+                why += f", {row.diverged} diverged and are left out"
+            scored = f"{row.cells} of {row.grid} cells have a score"
+            notes.append(f"{row.label}: {why}; {scored}")
         if row.rbst[0].why:
             notes.append(f"{row.label}: {row.rbst[0].why}")
         elif row.best_interval is None:
@@ -228,9 +232,9 @@ def _notes(
                 f"{row.label}: all seeds of the best cell agree, which is no proof of no noise: "
                 "no interval for its score"
             )
-        if row.landscape.unflagged:
+        if row.unflagged:
             notes.append(
-                f"{row.label}: {row.landscape.unflagged} runs have returns that are not finite; "
+                f"{row.label}: {row.unflagged} runs have returns that are not finite; "
                 "they count as diverged"
             )
         if row.paper and row.paper.cells != row.grid:
