@@ -7,13 +7,13 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from mirrorax.envs import suite
-from mirrorax.errors import UserError
+from mirrorax.errors import UserError, unknown
 from mirrorax.mdpo.config import RunValues, Settings, check_values, make_settings
 
 if TYPE_CHECKING:
@@ -27,6 +27,9 @@ Numbers = float | Sequence[float] | np.ndarray | None
 
 #: Of more sessions than this (32 runs each on a CPU) only the policies are kept, not the states.
 KEPT_SESSIONS = 4
+
+#: how updates go over lanes: one by one, or batched
+LAYOUTS = ("map", "vmap")
 
 #: more seeds than this are a slip of the pen
 MOST_SEEDS = 100_000
@@ -64,6 +67,8 @@ class TrainResult:
     policies: Float[np.ndarray, "runs parameters"] = field(repr=False)
     #: the state to go on from, see `more`; empty after very many runs, whose states would not fit
     sessions: list[Session] = field(repr=False, default_factory=list)
+    #: how updates go over lanes: "map" (one by one) or "vmap" (batched)
+    layout: str | None = None
 
     def _normalize(self, returns: np.ndarray) -> Float[np.ndarray, " runs"]:
         low, high = self.return_bounds
@@ -125,6 +130,7 @@ class TrainResult:
             "settings": self.settings.model_dump(mode="json"),
             "wall_seconds": self.wall_seconds,
             "lanes": self.lanes,
+            "layout": self.layout,
             "device": self.device,
         }
 
@@ -162,6 +168,7 @@ def _result(
         device=done.device,
         policies=np.concatenate(policies),
         sessions=sessions,
+        layout=done.layout,
     )
 
 
@@ -219,6 +226,12 @@ def check_lanes(lanes: Any) -> None:
         raise UserError(f"lanes: {lanes!r} is not a whole number")
     if lanes < 1:
         raise UserError(f"lanes: {lanes} is not allowed: at least 1")
+
+
+def check_layout(layout: Any) -> None:
+    """Refuse what is no layout, or None for the device's own."""
+    if layout is not None and layout not in LAYOUTS:
+        raise unknown("layout", layout, LAYOUTS)
 
 
 def plan_runs(
@@ -299,6 +312,7 @@ def train(
     critic_lr: Numbers = None,
     preset: str = "default",
     lanes: int | None = None,
+    layout: Literal["map", "vmap"] | None = None,
     curve_points: int = 0,
     on_segment: Callable[[Progress], None] | None = None,
     **settings: Any,
@@ -311,6 +325,7 @@ def train(
     `settings` are the fields of `mirrorax.mdpo.config.Settings`, over those of the preset.
     `curve_points=n` evaluates about n times along the way (`curves["return"]`) and changes nothing;
     `eval_every=k` is a setting, and also records losses, h, D, temperatures and gradient norms.
+    `layout` says how updates go over lanes, "map" or "vmap"; unless given, what suits the device.
     `on_segment` hears of progress and may raise to stop.
 
     A run depends on its own specification alone: it is the same in any grid, and in a sweep.
@@ -328,6 +343,7 @@ def train(
     traced = (alpha, lam, w, gamma, reward_scale, actor_lr, critic_lr)
     runs = plan_runs(made, dict(zip(_GRID, traced, strict=True)), seeds)
     check_lanes(lanes)
+    check_layout(layout)
     if curve_points < 0:
         raise UserError(f"curve_points: {curve_points} is not allowed: 0 or more")
 
@@ -354,7 +370,7 @@ def train(
     kept: list[Session] = []
 
     def one_by_one() -> Iterator[Session]:
-        for session in sessions(made, columns, keys, lanes, program, every):
+        for session in sessions(made, columns, keys, lanes, program, every, layout):
             yield session
             policies.append(session.policies)
             if count <= KEPT_SESSIONS:

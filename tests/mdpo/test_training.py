@@ -16,7 +16,7 @@ from mirrorax.cli import main
 from mirrorax.envs.adapter import Environment, Step
 from mirrorax.errors import UserError
 from mirrorax.mdpo.config import FIELDS, PRESETS, make_settings
-from mirrorax.training import expand_seeds, mean_interval, plan_runs, train
+from mirrorax.training import LAYOUTS, expand_seeds, mean_interval, plan_runs, train
 
 TINY = {
     "num_envs": 4,
@@ -166,6 +166,13 @@ def test_temperatures_and_seeds_span_a_grid_of_independent_runs():
     assert sum(session.runs for session in grid.sessions) == 8
 
 
+def test_the_layout_can_be_chosen_and_is_recorded():
+    results = [train("Catch", seeds=2, steps=64, lanes=2, layout=x, **TINY) for x in LAYOUTS]
+    for result, layout in zip(results, LAYOUTS, strict=True):
+        assert result.layout == result.to_dict()["layout"] == result.sessions[0].layout == layout
+    np.testing.assert_allclose(results[0].policies, results[1].policies, atol=1e-3)
+
+
 def test_the_states_of_very_many_runs_are_not_kept(monkeypatch):
     monkeypatch.setattr("mirrorax.training.KEPT_SESSIONS", 1)
     result = train("Catch", seeds=5, steps=320, lanes=4, **TINY)
@@ -240,7 +247,8 @@ def test_train_writes_a_folder_that_gives_the_same_run_again(folder, capsys):
     stored = json.loads((folder / "results.json").read_text())
     config = tomllib.loads((folder / "config.toml").read_text())
     assert config["env"] == "Catch"
-    assert main(["train", "--config", str(folder / "config.toml"), "--lanes", "4", "--json"]) == 0
+    assert (config["lanes"], config["layout"]) == (stored["lanes"], stored["layout"]) == (4, "map")
+    assert main(["train", "--config", str(folder / "config.toml"), "--json"]) == 0
     captured = capsys.readouterr()
     again = json.loads(captured.out)
     assert captured.err == ""
@@ -368,6 +376,7 @@ def test_play_evaluates_and_records(folder, tmp_path, capsys):
         (["train", "--env", "Catch", "--config", "no-such-file.toml"], "config: "),
         (["train", "--env", "Catch", "--seeds", "1000000000000"], "seeds: "),
         (["train", "--env", "Catch", "--lanes", "0"], "lanes: "),
+        (["train", "--env", "Catch", "--layout", "pmap"], "layout: "),
         (["train", "--env", "Catch", "--alpha", "0.1,0.1"], "alpha: "),
         (["train", "--env", "Catch", "--alpha", "1e39"], "alpha: "),
         (["play", "no-such-folder", "--seed", str(2**32)], "seed: "),

@@ -43,6 +43,10 @@ def config_text(result: TrainResult) -> str:
         if found != [None]:
             lines.append(f"{name} = {_toml(found[0] if len(found) == 1 else found)}")
     lines.append(f"seeds = {_toml(list(dict.fromkeys(run.seed for run in result.runs)))}")
+    # Results depend on these two in the last bits.
+    lines.append(f"lanes = {_toml(result.lanes)}")
+    if result.layout is not None:
+        lines.append(f"layout = {_toml(result.layout)}")
     return "\n".join(lines) + "\n"
 
 

@@ -34,7 +34,7 @@ _TRACED = ("alpha", "lam", "w", "gamma", "reward_scale", "actor_lr", "critic_lr"
 #: how many points a learning curve has, where nothing else is asked for
 _CURVE_POINTS = 20
 #: fields that are no settings of a run
-_OTHER = ("env", "seeds", "preset", "lanes")
+_OTHER = ("env", "seeds", "preset", "lanes", "layout")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,6 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--json", action="store_true", help="print one JSON object and nothing else")
     add("--quiet", action="store_true", help="no progress bar")
     add("--lanes", type=int, help="runs side by side (a fixed number per kind of device)")
+    add("--layout", help="map | vmap: updates lane by lane or batched (what suits the device)")
     values = parser.add_argument_group("temperatures and other numbers of a run")
     for name in _TRACED:
         default = RunValues.model_fields[name].default
@@ -140,7 +141,7 @@ def run(args: argparse.Namespace) -> int:
     """Train, show, write."""
     from mirrorax.envs.suite import import_from_here, is_path
     from mirrorax.mdpo.config import make_settings
-    from mirrorax.training import _GRID, check_lanes, plan_runs
+    from mirrorax.training import _GRID, check_lanes, check_layout, plan_runs
 
     request = _gather(args)
     settings = make_settings(
@@ -150,6 +151,7 @@ def run(args: argparse.Namespace) -> int:
     grid = {name: request.get(name) for name in _GRID}
     plan_runs(settings, grid, request.get("seeds", 5))
     check_lanes(request.get("lanes"))
+    check_layout(request.get("layout"))
     own = is_path(settings.environment)
     if own:
         import_from_here()

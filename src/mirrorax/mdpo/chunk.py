@@ -13,7 +13,7 @@ from jaxtyping import Float, Int, UInt32
 
 from mirrorax.errors import UserError
 from mirrorax.mdpo.config import Settings
-from mirrorax.mdpo.program import Program, default_lanes, make_program
+from mirrorax.mdpo.program import Layout, Program, default_lanes, default_layout, make_program
 from mirrorax.mdpo.session import Progress, Session
 
 __all__ = ["ChunkResult", "Progress", "run_chunk", "run_sessions", "sessions"]
@@ -30,6 +30,8 @@ class ChunkResult:
     lanes: int
     device: str
     curves: dict[str, Float[np.ndarray, "runs points"]]
+    #: how updates went over lanes; results depend on it in the last bits, as on `lanes`
+    layout: str | None = None
 
 
 def device_name() -> str:
@@ -45,6 +47,7 @@ def sessions(
     lanes: int | None = None,
     program: Program | None = None,
     evaluate_every: int | None = None,
+    layout: Layout | None = None,
 ) -> Iterator[Session]:
     """Cut runs into sessions of one fixed width, made one by one; the last is padded."""
     keys = np.asarray(keys)
@@ -54,6 +57,7 @@ def sessions(
         if len(column) != len(keys):
             raise UserError(f"{name}: {len(column)} values for {len(keys)} runs")
     lanes = default_lanes() if lanes is None else lanes
+    layout = default_layout() if layout is None else layout
     program = program or make_program(settings)
     for first in range(0, len(keys), lanes):
         cut = slice(first, first + lanes)
@@ -65,6 +69,7 @@ def sessions(
             lanes=lanes,
             program=program,
             evaluate_every=evaluate_every,
+            layout=layout,
         )
 
 
@@ -76,7 +81,7 @@ def run_sessions(
     """Train `count` sessions to their end, one after the other, and evaluate them."""
     start = time.perf_counter()
     returns, greedy, diverged, curves = [], [], [], []
-    lanes = 0
+    lanes, layout = 0, None
     for index, session in enumerate(made):
 
         def report(progress: Progress, index: int = index) -> None:
@@ -93,7 +98,7 @@ def run_sessions(
         greedy.append(best)
         diverged.append(session.diverged_at)
         curves.append(session.curve_arrays())
-        lanes = session.lanes
+        lanes, layout = session.lanes, session.layout
     return ChunkResult(
         returns=np.concatenate(returns),
         greedy_returns=np.concatenate(greedy),
@@ -102,6 +107,7 @@ def run_sessions(
         lanes=lanes,
         device=device_name(),
         curves={name: np.concatenate([c[name] for c in curves]) for name in curves[0]},
+        layout=layout,
     )
 
 
@@ -112,6 +118,7 @@ def run_chunk(
     *,
     lanes: int | None = None,
     on_segment: Callable[[Progress], None] | None = None,
+    layout: Layout | None = None,
 ) -> ChunkResult:
     """Train and evaluate runs that differ only in traced values and keys.
 
@@ -121,4 +128,5 @@ def run_chunk(
     """
     width = default_lanes() if lanes is None else lanes
     count = -(-len(keys) // width)
-    return run_sessions(sessions(settings, columns, keys, width), count, on_segment)
+    made = sessions(settings, columns, keys, width, layout=layout)
+    return run_sessions(made, count, on_segment)
