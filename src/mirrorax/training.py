@@ -102,17 +102,28 @@ class TrainResult:
         return mean_interval(self.normalized)
 
     def more(self, steps: int, on_segment: Callable[[Progress], None] | None = None) -> TrainResult:
-        """Train on for further environment steps; annealed schedules see the new total length."""
+        """Train on for further environment steps; annealed schedules see the new total length.
+
+        This result stays as it is: it can be trained on again from the same state.
+        """
         from mirrorax.mdpo.chunk import run_sessions
 
+        least = self.settings.steps_per_update
+        if isinstance(steps, bool) or not isinstance(steps, int | np.integer) or steps < least:
+            raise UserError(
+                f"steps: {steps!r} is not allowed: at least one update of {least} steps"
+            )
         if not self.sessions:
             raise UserError(f"steps: the states of {len(self.runs)} runs were not kept")
-        settings = Settings(**{**self.settings.model_dump(), "steps": self.settings.steps + steps})
-        for session in self.sessions:
+        settings = Settings(
+            **{**self.settings.model_dump(), "steps": self.settings.steps + int(steps)}
+        )
+        sessions = [session.copy() for session in self.sessions]
+        for session in sessions:
             session.settings, session.total = settings, settings.updates
-        done = run_sessions(self.sessions, len(self.sessions), on_segment)
-        policies = [session.policies for session in self.sessions]
-        return _result(settings, self.runs, done, self.return_bounds, policies, self.sessions)
+        done = run_sessions(sessions, len(sessions), on_segment)
+        policies = [session.policies for session in sessions]
+        return _result(settings, self.runs, done, self.return_bounds, policies, sessions)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, ready for JSON."""

@@ -69,7 +69,7 @@ def test_a_stopped_run_goes_on_bit_identically(small, some_keys, tmp_path):
     columns = {"w": [0.2, 0.9], "lam": [0.1, 3.0], "alpha": [None, None]}
 
     def fresh():
-        return Session(settings, some_keys(2), columns, lanes=LANES)
+        return Session(settings, some_keys(2), columns, lanes=LANES, evaluate_every=10)
 
     straight = fresh()
     straight.run()

@@ -97,6 +97,13 @@ def test_an_environment_of_ones_own_is_learned():
     more = result.more(steps=16 * 10)
     assert more.settings.updates == 410
     assert more.sessions[0].k == 410
+    # The first result is as it was, and can be trained on again.
+    assert result.sessions[0].k == 400
+    again = result.more(steps=16 * 10)
+    np.testing.assert_array_equal(again.policies, more.policies)
+    for steps in (0, 15, 16.5, True):
+        with pytest.raises(UserError, match=r"^steps: "):
+            result.more(steps=steps)
 
 
 def test_an_environment_of_ones_own_by_its_path(tmp_path, monkeypatch, capsys):

@@ -6,6 +6,7 @@ be saved. Where a run is cut into segments never changes its result.
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -167,6 +168,13 @@ class Session:
         """Return the learning curves, one row per run."""
         return {name: np.stack(points, axis=1) for name, points in self.curves.items()}
 
+    def copy(self) -> Session:
+        """Return a session that goes on from here and leaves this one as it is."""
+        other = copy.copy(self)
+        other._state = jax.tree.map(jnp.copy, self._state)
+        other.curves = {name: list(points) for name, points in self.curves.items()}
+        return other
+
     def save(self, path: str | Path) -> None:
         """Write everything needed for a bit-identical continuation."""
         arrays = checkpoint.flatten(self._state, "state/")
@@ -180,6 +188,7 @@ class Session:
             },
             "lanes": self.lanes,
             "layout": self.layout,
+            "evaluate_every": self.evaluate_every,
         }
         checkpoint.save(path, arrays, meta)
 
@@ -194,6 +203,7 @@ class Session:
             lanes=meta["lanes"],
             layout=meta["layout"],
             program=program,
+            evaluate_every=meta.get("evaluate_every"),
         )
         session._state = checkpoint.unflatten(session._state, arrays, "state/", Path(path))
         for name, curve in arrays.items():
