@@ -59,6 +59,7 @@ class TrainResult:
     returns: Float[np.ndarray, "runs episodes"]
     greedy_returns: Float[np.ndarray, "runs episodes"]
     diverged_at: Int[np.ndarray, " runs"]
+    #: the returns that count as 0 and 1, of unscaled rewards; see `run_return_bounds`
     return_bounds: tuple[float, float]
     curves: dict[str, Float[np.ndarray, "runs points"]]
     wall_seconds: float
@@ -75,6 +76,12 @@ class TrainResult:
         scale = np.array([run.reward_scale for run in self.runs])
         normal: np.ndarray = (returns.mean(1) / scale - low) / (high - low)
         return normal
+
+    @property
+    def run_return_bounds(self) -> Float[np.ndarray, "runs 2"]:
+        """The bounds of each run's `returns`: `return_bounds` times its reward scale."""
+        scale = np.array([run.reward_scale for run in self.runs])
+        return scale[:, None] * np.array(self.return_bounds)
 
     @property
     def normalized(self) -> Float[np.ndarray, " runs"]:
@@ -100,6 +107,24 @@ class TrainResult:
     def interval(self) -> tuple[float, float]:
         """A 95% bootstrap interval of that mean over runs."""
         return mean_interval(self.normalized)
+
+    @property
+    def cells(self) -> list[dict[str, Any]]:
+        """Mean and interval of each point of the grid, over its seeds."""
+        groups: dict[tuple[Any, ...], list[int]] = {}
+        for index, run in enumerate(self.runs):
+            groups.setdefault(tuple(getattr(run, name) for name in _GRID), []).append(index)
+        normalized, greedy = self.normalized, self.greedy_normalized
+        return [
+            {
+                **dict(zip(_GRID, point, strict=True)),
+                "runs": len(rows),
+                "mean": float(normalized[rows].mean()),
+                "interval": list(mean_interval(normalized[rows])),
+                "greedy_mean": float(greedy[rows].mean()),
+            }
+            for point, rows in groups.items()
+        ]
 
     def more(self, steps: int, on_segment: Callable[[Progress], None] | None = None) -> TrainResult:
         """Train on for further environment steps; annealed schedules see the new total length.
@@ -134,9 +159,11 @@ class TrainResult:
             "greedy_normalized": self.greedy_normalized.tolist(),
             "mean": self.mean,
             "interval": list(self.interval),
+            "cells": self.cells,
             "diverged": self.diverged.tolist(),
             "diverged_at": [int(k) if k >= 0 else None for k in self.diverged_at],
             "return_bounds": list(self.return_bounds),
+            "run_return_bounds": self.run_return_bounds.tolist(),
             "runs": [run.model_dump(mode="json") for run in self.runs],
             "settings": self.settings.model_dump(mode="json"),
             "wall_seconds": self.wall_seconds,

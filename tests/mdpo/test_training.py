@@ -290,6 +290,26 @@ def test_a_preset_flag_wins_over_the_file_and_other_flags_over_it(tmp_path):
     assert fields("paper", steps_counted="total") == ("total", "uniform", 8192)
 
 
+def test_each_point_of_a_grid_has_its_own_mean_and_bounds(capsys):
+    flags = ["--seeds", "2", "--lam", "0.1,2", "--reward-scale", "1,3"]
+    assert main([*CLI, *flags, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [(c["lam"], c["reward_scale"], c["runs"]) for c in found["cells"]] == [
+        (0.1, 1, 2),
+        (0.1, 3, 2),
+        (2, 1, 2),
+        (2, 3, 2),
+    ]
+    for index, cell in enumerate(found["cells"]):
+        own = found["normalized"][2 * index : 2 * index + 2]
+        assert cell["mean"] == pytest.approx(np.mean(own))
+        assert min(own) <= cell["interval"][0] <= cell["interval"][1] <= max(own)
+    assert found["return_bounds"] == [-1, 1]
+    assert found["run_return_bounds"][:3] == [[-1, 1], [-1, 1], [-3, 3]]
+    assert main([*CLI, *flags, "--quiet"]) == 0
+    assert "over seeds" in capsys.readouterr().out
+
+
 def test_train_shows_a_table(capsys):
     assert main([*CLI, "--seeds", "4,2", "--quiet"]) == 0
     shown = capsys.readouterr().out

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from mirrorax.errors import UserError, unknown
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from mirrorax.training import TrainResult
 
 _EXAMPLES = """examples:
@@ -324,6 +326,9 @@ def _show(result: TrainResult, out: str | None) -> None:
         state = f"update {at}" if at >= 0 else "no"
         table.add_row(*values, f"{score:.3f}", f"{greedy:.3f}", f"{plain:.4g}", state)
     screen.print(table)
+    cells = result.cells
+    if len(cells) > 1:
+        _show_cells(screen, cells, [name for name in varying if name != "seed"])
     low, high = result.interval
     screen.print(
         f"normalised return {result.mean:.3f}  (95% bootstrap interval over runs "
@@ -333,6 +338,20 @@ def _show(result: TrainResult, out: str | None) -> None:
     screen.print(f"{result.wall_seconds:.1f} s, {len(result.runs)} runs on {result.device}")
     if out:
         screen.print(f"written to {out}; see 'mirrorax play {out}'")
+
+
+def _show_cells(screen: Console, cells: list[dict[str, Any]], varying: list[str]) -> None:
+    """Show each point of the grid, over its seeds."""
+    from rich.table import Table
+
+    table = Table(title="over seeds")
+    for name in (*varying, "runs", "normalised", "95% interval", "greedy"):
+        table.add_column(name, justify="right")
+    for cell in cells:
+        low, high = cell["interval"]
+        numbers = [f"{cell['mean']:.3f}", f"[{low:.3f}, {high:.3f}]", f"{cell['greedy_mean']:.3f}"]
+        table.add_row(*(f"{cell[name]:g}" for name in varying), str(cell["runs"]), *numbers)
+    screen.print(table)
 
 
 def _conditions(result: TrainResult, varying: list[str]) -> str:
