@@ -84,7 +84,7 @@ def test_killed_worker_and_driver_change_no_bit(study, uninterrupted, tmp_path):
     assert exported(store, tmp_path) == exported(uninterrupted, tmp_path)
 
 
-def test_what_a_run_leaves_behind(study, uninterrupted):
+def test_what_a_run_leaves_behind(study, uninterrupted, tmp_path):
     table = load(uninterrupted)
     assert set(table["status"].to_pylist()) == {"done"}
     assert {len(returns) for returns in table["returns"].to_pylist()} == {2}
@@ -93,7 +93,11 @@ def test_what_a_run_leaves_behind(study, uninterrupted):
     for name in ("jax_version", "gymnax_version", "numpy_version", "device", "host"):
         assert None not in table[name].to_pylist()
     assert set(table["lanes"].to_pylist()) == {4}
-    other = finished("plan", study, "--store", uninterrupted)
+    assert "nothing is left to do" in finished("plan", study, "--store", uninterrupted)
+    # What more seeds would take is told from the runs that are there.
+    larger = tmp_path / "larger.toml"
+    larger.write_text(STUDY.replace("seeds = 3", "seeds = 9"))
+    other = finished("plan", larger, "--store", uninterrupted)
     assert "finished runs in the store" in other
 
 
