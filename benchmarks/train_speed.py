@@ -33,6 +33,8 @@ from mirrorax.mdpo.evaluate import evaluate
 from mirrorax.mdpo.program import default_lanes
 from mirrorax.mdpo.session import Session
 
+#: where this benchmark may run; all of it but compiling and the two workers keeps to the last one
+CORES = sorted(os.sched_getaffinity(0))
 SUITE = ("CartPole", "Acrobot", "Catch", "DeepSea")
 #: environments of the paper's study: configurations of 4,205 runs each, 120 in all
 STUDY = {"CartPole": 37, "Acrobot": 27, "Catch": 27, "DeepSea": 27}
@@ -160,12 +162,14 @@ def compile_time(name: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         for label in ("compiled", "from the cache"):
             env = {**os.environ, "MIRRORAX_COMPILE_CACHE": folder, "XLA_FLAGS": ""}
-            command = [sys.executable, __file__, "--child-compile", name]
+            cores = ",".join(map(str, CORES))
+            command = [sys.executable, __file__, "--child-compile", name, cores]
             done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
             print(f"{name}: training and evaluation {label}: {done.stdout.strip()} s")
 
 
-def child_compile(name: str) -> None:
+def child_compile(name: str, cores: str) -> None:
+    os.sched_setaffinity(0, map(int, cores.split(",")))
     from mirrorax.mdpo.compilation import enable_cache
 
     enable_cache()
@@ -200,7 +204,7 @@ def workers(name: str, seconds: float) -> None:
         command = [sys.executable, __file__, "--child-worker", name, str(start_at), str(seconds)]
         children = [
             subprocess.Popen([*command, str(core)], stdout=subprocess.PIPE, text=True)
-            for core in range(count)
+            for core in CORES[:count]
         ]
         found = sum(np.array(child.communicate()[0].split(), float) for child in children)
         rates[count] = np.maximum(rates.get(count, 0.0), found)
@@ -209,7 +213,7 @@ def workers(name: str, seconds: float) -> None:
 
 
 def child_worker(name: str, start_at: float, seconds: float, core: int) -> None:
-    os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[core]})
+    os.sched_setaffinity(0, {core})
     session = make_session(name, "default", default_lanes(), "map")
     session.advance(3)
     time.sleep(max(0.0, start_at - time.time()))
@@ -227,14 +231,16 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=5.0, help="of each measurement")
     parser.add_argument("--skip", nargs="*", default=(), help="vmap compile memory workers")
     parser.add_argument("--json", metavar="FILE")
-    parser.add_argument("--child-compile", help=argparse.SUPPRESS)
+    parser.add_argument("--child-compile", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--child-worker", nargs=4, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.child_compile:
-        return child_compile(args.child_compile)
+        return child_compile(*args.child_compile)
     if args.child_worker:
         name, start_at, seconds, core = args.child_worker
         return child_worker(name, float(start_at), float(seconds), int(core))
+    # As a sweep's workers are: a process that may wander pays for it in its caches.
+    os.sched_setaffinity(0, {CORES[-1]})
     rate = sgemm_rate()
     print(
         f"SGEMM on one core: {rate / 1e9:.1f} GFLOP/s; {default_lanes()} lanes; "

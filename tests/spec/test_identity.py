@@ -59,6 +59,30 @@ def test_key_ignores_the_algorithm_version_and_id_does_not():
     assert identity.run_id(newer) != identity.run_id(WRITTEN)
 
 
+def test_recording_curves_changes_the_id_and_not_the_random_numbers():
+    text = 'environments = ["Catch"]\npairs = [["max", "zero"]]\nalpha = 1\nlam = 2\nseeds = 2\n'
+    plain, recorded = expand(parse(text)), expand(parse(text + "eval_every = 5\n"))
+    np.testing.assert_array_equal(plain.keys(), recorded.keys())
+    assert set(plain.ids).isdisjoint(recorded.ids)
+    assert identity.run_key(recorded.specification(1)) == tuple(plain.keys()[1].tolist())
+
+
+def test_a_field_added_later_leaves_earlier_identities_as_they_are(monkeypatch):
+    """At the value that means what was done before it is not written; at another it is."""
+    runs = expand(
+        parse(
+            'environments = ["Catch"]\npairs = [["max", "zero"]]\nalpha = 1\nlam = 2\nseeds = 1\n'
+        )
+    )
+    spec = runs.specification(0)
+    before = {name: value for name, value in spec.items() if name != "clipping"}
+    monkeypatch.setitem(identity.LATER, "clipping", "per_network")
+    assert identity.run_id(spec) == identity.run_id(before)
+    assert identity.run_id({**spec, "clipping": "joint"}) != identity.run_id(before)
+    again = identity.run_ids(runs._plain_settings, runs.configuration, runs.values)
+    assert again[0].decode() == identity.run_id(before)
+
+
 def test_negative_zero_is_zero_and_not_a_number_is_refused():
     assert identity.run_id({"alpha": -0.0}) == identity.run_id({"alpha": 0.0})
     for bad in (float("nan"), float("inf")):

@@ -3,11 +3,13 @@
 The *specification* of a run is one flat mapping: every setting, every traced value and the
 `algorithm_version`. Its canonical JSON has sorted keys, no spaces, ASCII only; floats are written
 in the shortest form that reads back to the same number, and are floats (`1.0`, never `1`) wherever
-the field is one; -0.0 is 0.0; a value that does not apply is null.
+the field is one; -0.0 is 0.0; a value that does not apply is null. A field of `LATER` is left out
+at the value that means what was done before there was such a field: identities stay as they are.
 
 - `run_id`: the first 32 hexadecimal digits of the SHA-256 of that text.
 - `run_key`: the first 8 bytes, as two big-endian uint32, of the SHA-256 of the text *without*
-  `algorithm_version`: two versions of the algorithm see the same random numbers.
+  `algorithm_version` and with `eval_every` 0: two versions of the algorithm see the same random
+  numbers, and so does a run whose learning curves are recorded.
 
 Device, lane width and library versions are provenance, not identity.
 """
@@ -29,6 +31,12 @@ from mirrorax.mdpo.config import FIELDS, STATIC, TRACED, RunValues, Settings
 ID_DIGITS = 32
 VERSION_FIELD = "algorithm_version"
 
+#: Settings younger than the first results, and the value at which each is left out.
+LATER: dict[str, Any] = {}
+
+#: What is recorded along the way is not part of what a run is; its key has it at this value.
+_RECORDING = {"eval_every": 0}
+
 #: Traced fields that count: whole numbers. All the others are floats (NaN in a column is null).
 _WHOLE = ("seed",)
 
@@ -36,7 +44,7 @@ _WHOLE = ("seed",)
 def canonical(spec: Mapping[str, Any]) -> str:
     """Write a specification as canonical JSON."""
     return json.dumps(
-        {name: _plain(value) for name, value in spec.items()},
+        {name: _plain(value) for name, value in spec.items() if not _left_out(name, value)},
         sort_keys=True,
         separators=(",", ":"),
         allow_nan=False,
@@ -50,7 +58,9 @@ def run_id(spec: Mapping[str, Any]) -> str:
 
 def run_key(spec: Mapping[str, Any]) -> tuple[int, int]:
     """Return the run's random key: two uint32."""
-    rest = {name: value for name, value in spec.items() if name != VERSION_FIELD}
+    rest = {
+        name: _RECORDING.get(name, value) for name, value in spec.items() if name != VERSION_FIELD
+    }
     digest = hashlib.sha256(canonical(rest).encode()).digest()
     return int.from_bytes(digest[:4], "big"), int.from_bytes(digest[4:8], "big")
 
@@ -83,9 +93,14 @@ def run_keys(
 ) -> UInt32[np.ndarray, "runs 2"]:
     """Return `run_key` of every run given as columns."""
     sha256 = hashlib.sha256
+    configurations = [{**settings, **_RECORDING} for settings in configurations]
     texts = _texts(configurations, configuration, columns, {})
     digests = b"".join(sha256(text.encode()).digest()[:8] for text in texts)
     return np.frombuffer(digests, dtype=">u4").astype(np.uint32).reshape(-1, 2)
+
+
+def _left_out(name: str, value: Any) -> bool:
+    return name in LATER and bool(value == LATER[name])
 
 
 def _plain(value: Any) -> Any:
@@ -123,6 +138,7 @@ def _texts(
         parts = (
             json.dumps(name) + ":" + ("%s" if name in columns else _escaped(fixed[name]))
             for name in names
+            if name in columns or not _left_out(name, fixed[name])
         )
         templates[which] = "{" + ",".join(parts) + "}"
     values = zip(*written, strict=True)
