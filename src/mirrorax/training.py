@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from mirrorax.callbacks import Callback, Callbacks
 from mirrorax.envs import suite
 from mirrorax.errors import UserError, unknown
 from mirrorax.mdpo.config import RunValues, Settings, check_values, make_settings
@@ -353,6 +354,7 @@ def train(
     layout: Literal["map", "vmap"] | None = None,
     curve_points: int = 0,
     on_segment: Callable[[Progress], None] | None = None,
+    callbacks: Sequence[Callback] = (),
     **settings: Any,
 ) -> TrainResult:
     """Train MDPO(h, D) and evaluate it.
@@ -364,7 +366,8 @@ def train(
     `curve_points=n` evaluates about n times along the way (`curves["return"]`) and changes nothing;
     `eval_every=k` is a setting, and also records losses, h, D, temperatures and gradient norms.
     `layout` says how updates go over lanes, "map" or "vmap"; unless given, what suits the device.
-    `on_segment` hears of progress and may raise to stop.
+    `on_segment` hears of progress and may raise to stop; `callbacks` are objects that hear of it,
+    see `mirrorax.callbacks`.
 
     A run depends on its own specification alone: it is the same in any grid, and in a sweep.
     """
@@ -382,6 +385,7 @@ def train(
     runs = plan_runs(made, dict(zip(_GRID, traced, strict=True)), seeds)
     check_lanes(lanes)
     check_layout(layout)
+    listeners = Callbacks(callbacks)
     if curve_points < 0:
         raise UserError(f"curve_points: {curve_points} is not allowed: 0 or more")
 
@@ -414,5 +418,16 @@ def train(
             if count <= KEPT_SESSIONS:
                 kept.append(session)
 
-    done = run_sessions(one_by_one(), count, on_segment)
-    return _result(made, runs, done, environment.return_bounds, policies, kept)
+    def hear(progress: Progress) -> None:
+        if on_segment is not None:
+            on_segment(progress)
+        listeners.on_segment(progress)
+
+    result = None
+    try:
+        listeners.on_start(made, runs)
+        done = run_sessions(one_by_one(), count, hear)
+        result = _result(made, runs, done, environment.return_bounds, policies, kept)
+    finally:
+        listeners.on_end(result)
+    return result

@@ -25,6 +25,7 @@ _EXAMPLES = """examples:
   mirrorax train --env DeepSea --alpha 0.01,0.1 --lam 0,1 --seeds 3 --steps 200000 --out runs/sea
   mirrorax train --env Catch --alpha-schedule learned --w 0.3 --lam-schedule linear --json
   mirrorax train --config catch.toml --preset paper
+  mirrorax train --env Catch --tensorboard logs      then: tensorboard --logdir logs
 
 --config names a TOML file of the same fields (env = "Catch", alpha = [0.01, 0.1], ...). What
 --preset sets wins over the file, and every other flag over both.
@@ -50,6 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--preset", help=f"one of {', '.join(PRESETS)} (default)")
     add("--config", metavar="FILE.toml", help="read fields from a file; --preset, then flags win")
     add("--out", metavar="DIR", help="write results, curves, configuration and policies there")
+    add("--tensorboard", metavar="DIR", help="write learning curves for TensorBoard there")
     add("--json", action="store_true", help="print one JSON object and nothing else")
     add("--quiet", action="store_true", help="no progress bar")
     add("--lanes", type=int, help="runs side by side (a fixed number per kind of device)")
@@ -158,6 +160,11 @@ def run(args: argparse.Namespace) -> int:
     if own:
         import_from_here()
     out = _prepare(args.out) if args.out else None
+    callbacks = []
+    if args.tensorboard is not None:
+        from mirrorax.callbacks import TensorBoard
+
+        callbacks.append(TensorBoard(args.tensorboard))
 
     from mirrorax.mdpo.compilation import enable_cache
     from mirrorax.training import train
@@ -181,7 +188,9 @@ def run(args: argparse.Namespace) -> int:
         with stop, bar:
             stop.check()
             # Looking on the way changes no result: it is not part of a run's specification.
-            result = train(**request, curve_points=_CURVE_POINTS, on_segment=on_segment)
+            result = train(
+                **request, curve_points=_CURVE_POINTS, on_segment=on_segment, callbacks=callbacks
+            )
             stop.check()
     except KeyboardInterrupt:
         _leave()

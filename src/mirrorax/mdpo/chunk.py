@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -80,7 +80,8 @@ def run_sessions(
 ) -> ChunkResult:
     """Train `count` sessions to their end, one after the other, and evaluate them."""
     start = time.perf_counter()
-    returns, greedy, diverged, curves = [], [], [], []
+    returns: list[np.ndarray] = []
+    greedy, diverged, curves = [], [], []
     lanes, layout = 0, None
     for index, session in enumerate(made):
 
@@ -89,8 +90,15 @@ def run_sessions(
                 return
             total = progress.updates_total
             seconds = time.perf_counter() - start
-            done = index * total + progress.updates_done
-            on_segment(Progress(done, count * total, seconds, progress.returns))
+            on_segment(
+                replace(
+                    progress,
+                    updates_done=index * total + progress.updates_done,
+                    updates_total=count * total,
+                    seconds=seconds,
+                    first_run=sum(len(each) for each in returns),
+                )
+            )
 
         session.run(report)
         stochastic, best = session.evaluate()

@@ -45,6 +45,11 @@ class Progress:
     seconds: float
     #: the mean return of the last evaluation of every run, or None before the first
     returns: Float[np.ndarray, " runs"] | None = None
+    #: the latest point of the learning curves of the runs at hand, as in `curves`: `return`,
+    #: `greedy_return`, `update` and, with the setting `eval_every`, what an update reports
+    metrics: Mapping[str, Float[np.ndarray, " runs"]] = field(default_factory=dict)
+    #: the place of the first of the runs at hand among all runs
+    first_run: int = 0
 
     @property
     def fraction(self) -> float:
@@ -162,7 +167,8 @@ class Session:
                 latest = self._record()
             if on_segment is not None:
                 seconds = time.perf_counter() - start
-                on_segment(Progress(stop, self.total, seconds, latest))
+                metrics = {name: points[-1] for name, points in self.curves.items()}
+                on_segment(Progress(stop, self.total, seconds, latest, metrics))
 
     def curve_arrays(self) -> dict[str, Float[np.ndarray, "runs points"]]:
         """Return the learning curves, one row per run."""

@@ -1,0 +1,213 @@
+"""What `train` calls between segments: a small contract, and TensorBoard as the one built in.
+
+A callback is an object with three methods, see `Callback`. It looks and never touches: nothing it
+does changes a run. One that raises ends the training with an error that names it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from mirrorax.errors import UserError
+
+if TYPE_CHECKING:
+    from mirrorax.mdpo.config import RunValues, Settings
+    from mirrorax.mdpo.session import Progress
+    from mirrorax.training import TrainResult
+
+METHODS = ("on_start", "on_segment", "on_end")
+
+#: values that may differ from run to run, in the order of a run's name
+_NAMED = ("alpha", "lam", "w", "gamma", "reward_scale", "actor_lr", "critic_lr", "seed")
+
+
+@runtime_checkable
+class Callback(Protocol):
+    """What `mirrorax.train(callbacks=[...])` wants of each of them."""
+
+    def on_start(self, settings: Settings, runs: Sequence[RunValues]) -> None:
+        """Hear what will be trained, once, before the first update."""
+
+    def on_segment(self, progress: Progress) -> None:
+        """Hear how far things are: after every segment, about once a second.
+
+        `progress.metrics` holds the latest point of the learning curves, one number per run of the
+        group at hand; `progress.first_run` is the place of that group's first run among all.
+        """
+
+    def on_end(self, result: TrainResult | None) -> None:
+        """Hear the result, or None where training was stopped by an error or by Ctrl-C."""
+
+
+class CallbackError(UserError):
+    """A callback raised. The exception it raised is the cause of this one."""
+
+
+@contextmanager
+def _naming(callback: Any, method: str) -> Iterator[None]:
+    try:
+        yield
+    except UserError:
+        raise  # it has its own words
+    except Exception as error:
+        said = " ".join(f"{type(error).__name__}: {error}".split())
+        name = f"{type(callback).__name__}.{method}"
+        raise CallbackError(f"callbacks: {name} raised {said}") from error
+
+
+class Callbacks:
+    """Several callbacks as one: each hears the same, in the order in which they were given."""
+
+    def __init__(self, callbacks: Sequence[Callback]) -> None:
+        if isinstance(callbacks, str) or not isinstance(callbacks, Sequence):
+            raise UserError(f"callbacks: {callbacks!r} is not a list of callbacks")
+        for callback in callbacks:
+            missing = [name for name in METHODS if not callable(getattr(callback, name, None))]
+            if missing or isinstance(callback, type):
+                lacks = f"it has no {missing[0]}" if missing else "it is a class, not an object"
+                raise UserError(
+                    f"callbacks: {callback!r} is not a callback: {lacks}; "
+                    f"allowed: objects with {', '.join(METHODS)}"
+                )
+        self._callbacks = tuple(callbacks)
+
+    def on_start(self, settings: Settings, runs: Sequence[RunValues]) -> None:
+        """Tell each of them what will be trained."""
+        for callback in self._callbacks:
+            with _naming(callback, "on_start"):
+                callback.on_start(settings, runs)
+
+    def on_segment(self, progress: Progress) -> None:
+        """Tell each of them how far things are."""
+        for callback in self._callbacks:
+            with _naming(callback, "on_segment"):
+                callback.on_segment(progress)
+
+    def on_end(self, result: TrainResult | None) -> None:
+        """Tell each of them how it ended, even where one of them fails at it."""
+        failed: Exception | None = None
+        for callback in self._callbacks:
+            try:
+                with _naming(callback, "on_end"):
+                    callback.on_end(result)
+            except Exception as error:
+                failed = failed or error
+        # After an error of the training that one is the news, not what it left behind.
+        if failed is not None and result is not None:
+            raise failed
+
+
+class TensorBoard:
+    """Write learning curves for TensorBoard: one folder per run, named by what tells runs apart.
+
+    Every evaluation along the way is one point at the number of environment steps so far:
+    `return`, `greedy_return`, and with the setting `eval_every` also the losses, h, D, temperatures
+    and gradient norms. `final/...` is the evaluation after training, normalised as well.
+    """
+
+    def __init__(self, directory: str | Path) -> None:
+        try:
+            from tensorboardX import event_file_writer
+            from tensorboardX.proto import event_pb2, summary_pb2
+        except ImportError:
+            raise UserError(
+                "tensorboard: the writer is not installed; pip install 'mirrorax[tensorboard]'"
+            ) from None
+        self._open_file = event_file_writer.EventsWriter
+        self._event, self._summary = event_pb2.Event, summary_pb2.Summary
+        self.directory = Path(directory)
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(
+                f"tensorboard: cannot make the folder {str(directory)!r}: {error.strerror}"
+            ) from None
+        self._files: dict[int, Any] = {}
+        self._group = -1
+        self._seen = -1.0
+
+    def on_start(self, settings: Settings, runs: Sequence[RunValues]) -> None:
+        """Name the runs; files are opened with their first point."""
+        self._settings, self._names = settings, run_names(runs)
+        self._group, self._seen = -1, -1.0
+
+    def on_segment(self, progress: Progress) -> None:
+        """Write the latest evaluation, if there is a new one."""
+        if progress.first_run != self._group:
+            # At most one group's files are open: a grid may have more runs than there are handles.
+            self._close()
+            self._group, self._seen = progress.first_run, -1.0
+        if not progress.metrics:
+            return
+        at = float(progress.metrics["update"][0])
+        if at <= self._seen:
+            return
+        self._seen = at
+        step = int(at) * self._settings.steps_per_update
+        metrics = {name: value for name, value in progress.metrics.items() if name != "update"}
+        for row in range(len(progress.metrics["update"])):
+            index = progress.first_run + row
+            values = {name: float(value[row]) for name, value in metrics.items()}
+            self._write(index, step, values)
+        self._flush()
+
+    def on_end(self, result: TrainResult | None) -> None:
+        """Write the final evaluation and close."""
+        try:
+            if result is not None:
+                for index in range(len(self._names)):
+                    self._write_final(index, result)
+        finally:
+            self._close()
+
+    def _write_final(self, index: int, result: TrainResult) -> None:
+        values = {
+            "final/return": float(result.returns[index].mean()),
+            "final/greedy_return": float(result.greedy_returns[index].mean()),
+            "final/normalized_return": float(result.normalized[index]),
+            "final/diverged": float(result.diverged[index]),
+        }
+        held = index in self._files
+        self._write(index, result.settings.updates * result.settings.steps_per_update, values)
+        if not held:
+            self._files.pop(index).close()
+
+    def _write(self, index: int, step: int, values: dict[str, float]) -> None:
+        if index not in self._files:
+            folder = self.directory / self._names[index]
+            folder.mkdir(parents=True, exist_ok=True)
+            # The writer names a file after the second; two within one would be the same file.
+            suffix = f".{len(list(folder.iterdir()))}"
+            self._files[index] = self._open_file(str(folder / "events"), suffix)
+        # Losses of a frozen run are not finite; TensorBoard shows those as marks.
+        shown = [self._summary.Value(tag=tag, simple_value=v) for tag, v in values.items()]
+        summary = self._summary(value=shown)
+        self._files[index].write_event(
+            self._event(wall_time=time.time(), step=step, summary=summary)
+        )
+
+    def _flush(self) -> None:
+        for file in self._files.values():
+            file.flush()
+
+    def _close(self) -> None:
+        for index in list(self._files):
+            self._files.pop(index).close()
+
+
+def run_names(runs: Sequence[RunValues]) -> list[str]:
+    """Name each run by the values in which the runs differ, and by its seed."""
+    varying = [
+        name for name in _NAMED if name == "seed" or len({getattr(run, name) for run in runs}) > 1
+    ]
+    return [",".join(f"{name}={_plain(getattr(run, name))}" for name in varying) for run in runs]
+
+
+def _plain(value: Any) -> str:
+    return np.format_float_positional(value, trim="-") if isinstance(value, float) else str(value)

@@ -1,0 +1,251 @@
+"""Callbacks hear of training between segments, change nothing, and are named when they fail."""
+
+from __future__ import annotations
+
+import builtins
+import struct
+import sys
+
+import numpy as np
+import pytest
+
+import mirrorax
+from mirrorax.callbacks import Callback, CallbackError, TensorBoard, run_names
+from mirrorax.cli import main
+from mirrorax.errors import UserError
+from mirrorax.mdpo import session
+from mirrorax.mdpo.config import RunValues
+
+TINY = {
+    "env": "Catch(4x3)",
+    "num_envs": 4,
+    "env_steps_per_update": 16,
+    "batch_size": 16,
+    "buffer_size": 160,
+    "hidden": (8,),
+    "eval_episodes": 3,
+    "steps": 16 * 12,
+    "lanes": 2,
+}
+FLAGS = [
+    text
+    for name, value in TINY.items()
+    for text in (f"--{name.replace('_', '-')}", "8" if name == "hidden" else str(value))
+]
+
+
+@pytest.fixture(autouse=True)
+def _no_cache_at_home(monkeypatch):
+    monkeypatch.setenv("MIRRORAX_COMPILE_CACHE", "off")
+
+
+class Listener:
+    """Writes down what it hears."""
+
+    def __init__(self):
+        self.heard, self.order = [], []
+
+    def on_start(self, settings, runs):
+        self.order.append("start")
+        self.settings, self.runs = settings, runs
+
+    def on_segment(self, progress):
+        self.order.append("segment")
+        self.heard.append(progress)
+
+    def on_end(self, result):
+        self.order.append("end")
+        self.result = result
+
+
+def test_a_callback_hears_start_segments_and_end_and_changes_nothing():
+    alone = mirrorax.train(**TINY, seeds=3, alpha=0.1)
+    listener = Listener()
+    assert isinstance(listener, Callback)
+    heard_of = mirrorax.train(**TINY, seeds=3, alpha=0.1, callbacks=[listener], curve_points=4)
+    np.testing.assert_array_equal(alone.returns, heard_of.returns)
+    np.testing.assert_array_equal(alone.policies, heard_of.policies)
+    assert listener.order[0] == "start"
+    assert listener.order[-1] == "end"
+    assert set(listener.order[1:-1]) == {"segment"}
+    assert listener.settings == heard_of.settings
+    assert [run.seed for run in listener.runs] == [0, 1, 2]
+    assert listener.result is heard_of
+    assert listener.heard[-1].fraction == 1.0
+    # Three runs in lanes of two: first runs 0 and 1, then run 2.
+    assert [p.first_run for p in listener.heard] == sorted(p.first_run for p in listener.heard)
+    assert {p.first_run for p in listener.heard} == {0, 2}
+    done = [p.updates_done for p in listener.heard]
+    assert done == sorted(done)
+    assert all(p.updates_total == 24 for p in listener.heard)
+
+
+def test_metrics_are_the_latest_points_of_the_learning_curves():
+    listener = Listener()
+    result = mirrorax.train(**TINY, seeds=3, callbacks=[listener], eval_every=3)
+    for first, rows in ((0, slice(0, 2)), (2, slice(2, 3))):
+        of_group = [p for p in listener.heard if p.first_run == first]
+        for progress in of_group:
+            if not progress.metrics:
+                continue
+            at = int(progress.metrics["update"][0]) // 3 - 1
+            assert set(progress.metrics) == set(result.curves)
+            for name, values in progress.metrics.items():
+                np.testing.assert_array_equal(values, result.curves[name][rows, at])
+        last = of_group[-1]
+        assert set(last.metrics["update"]) == {12.0}
+
+
+@pytest.mark.parametrize("method", ["on_start", "on_segment", "on_end"])
+def test_one_that_raises_is_named_and_the_others_hear_of_the_end(method):
+    def fails(*_):
+        raise ZeroDivisionError("two\nlines")
+
+    bad, good = Listener(), Listener()
+    setattr(bad, method, fails)
+    with pytest.raises(CallbackError) as caught:
+        mirrorax.train(**TINY, seeds=1, callbacks=[good, bad])
+    said = f"callbacks: Listener.{method} raised ZeroDivisionError: two lines"
+    assert str(caught.value) == said
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+    assert good.order[-1] == "end"
+    assert (good.result is None) == (method != "on_end")
+
+
+def test_a_second_failure_at_the_end_does_not_hide_the_first():
+    class Bad(Listener):
+        def on_segment(self, progress):
+            raise RuntimeError("first")
+
+        def on_end(self, result):
+            raise RuntimeError("second")
+
+    with pytest.raises(CallbackError, match=r"Bad\.on_segment raised RuntimeError: first"):
+        mirrorax.train(**TINY, seeds=1, callbacks=[Bad()])
+
+
+@pytest.mark.parametrize("given", [[print], [Listener], ["tensorboard"], "x", 3])
+def test_what_is_no_callback_is_refused_before_anything_is_compiled(given, monkeypatch):
+    monkeypatch.setattr(session.Session, "__post_init__", None)
+    with pytest.raises(UserError, match="callbacks: "):
+        mirrorax.train(**TINY, callbacks=given)
+
+
+# TensorBoard's files, read by a reader of our own: records framed by length and two checksums, in
+# each an Event as a protocol buffer (step is field 2, summary 5; in it values 1 with tag 1 and
+# simple_value 2).
+
+
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = (crc >> 1) ^ (0x82F63B78 & -(crc & 1))
+    crc ^= 0xFFFFFFFF
+    return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def fields(data):
+    def varint(at):
+        value = shift = 0
+        while True:
+            value |= (data[at] & 127) << shift
+            at, shift = at + 1, shift + 7
+            if not data[at - 1] & 128:
+                return value, at
+
+    at, found = 0, []
+    while at < len(data):
+        key, at = varint(at)
+        kind = key & 7
+        if kind == 0:
+            value, at = varint(at)
+        elif kind == 2:
+            length, at = varint(at)
+            value, at = data[at : at + length], at + length
+        else:
+            length = {1: 8, 5: 4}[kind]
+            value, at = data[at : at + length], at + length
+        found.append((key >> 3, value))
+    return found
+
+
+def read_events(path):
+    data, at, points = path.read_bytes(), 0, []
+    while at < len(data):
+        header = data[at : at + 8]
+        (length,) = struct.unpack("<Q", header)
+        body = data[at + 12 : at + 12 + length]
+        sums = struct.unpack("<I", data[at + 8 : at + 12])
+        sums += struct.unpack("<I", data[at + 12 + length : at + 16 + length])
+        assert sums == (crc32c(header), crc32c(body))
+        at += 16 + length
+        event = dict(fields(body))
+        for _, value in fields(event.get(5, b"")):
+            inner = dict(fields(value))
+            (number,) = struct.unpack("<f", inner[2])
+            points.append((inner[1].decode(), event.get(2, 0), number))
+    return points
+
+
+def test_tensorboard_files_hold_the_curves_and_the_final_evaluation(tmp_path):
+    result = mirrorax.train(
+        **TINY, seeds=3, alpha=[0.1, 0.2], callbacks=[TensorBoard(tmp_path)], eval_every=3
+    )
+    names = run_names(result.runs)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names)
+    for index, name in enumerate(names):
+        # A group's files are closed with it; what is known at the very end is in a second one.
+        points = [p for f in sorted((tmp_path / name).iterdir()) for p in read_events(f)]
+        for metric in set(result.curves) - {"update"}:
+            steps = [step for tag, step, _ in points if tag == metric]
+            assert steps == [16 * k for k in (3, 6, 9, 12)]
+            values = np.array([value for tag, _, value in points if tag == metric])
+            np.testing.assert_array_equal(values, result.curves[metric][index].astype("f4"))
+        final = {tag: (step, value) for tag, step, value in points if tag.startswith("final/")}
+        assert final["final/normalized_return"] == (192, np.float32(result.normalized[index]))
+        assert final["final/greedy_return"][1] == np.float32(result.greedy_returns[index].mean())
+        assert final["final/diverged"][1] == 0.0
+
+
+def test_writing_into_the_same_folder_again_adds_a_file(tmp_path):
+    for _ in range(2):
+        mirrorax.train(**TINY, seeds=1, callbacks=[TensorBoard(tmp_path)], curve_points=2)
+    assert len(list((tmp_path / "seed=0").iterdir())) == 2
+
+
+def test_runs_are_named_by_what_tells_them_apart():
+    runs = [RunValues(alpha=a, lam=0.1, seed=s) for a in (1e-5, 0.5) for s in (0, 7)]
+    assert run_names(runs) == [
+        "alpha=0.00001,seed=0",
+        "alpha=0.00001,seed=7",
+        "alpha=0.5,seed=0",
+        "alpha=0.5,seed=7",
+    ]
+
+
+def test_the_flag_writes_and_a_missing_extra_is_one_line(tmp_path, capsys, monkeypatch):
+    arguments = ["train", *FLAGS, "--seeds", "1", "--quiet", "--tensorboard", str(tmp_path / "log")]
+    assert main(arguments) == 0
+    (file,) = (tmp_path / "log" / "seed=0").iterdir()
+    assert {"return", "final/return"} <= {tag for tag, _, _ in read_events(file)}
+    capsys.readouterr()
+
+    (tmp_path / "taken").touch()
+    assert main([*arguments[:-1], str(tmp_path / "taken")]) == 2
+    assert "tensorboard: cannot make the folder" in capsys.readouterr().err
+
+    real = builtins.__import__
+
+    def without(name, *rest):
+        if name.startswith("tensorboardX"):
+            raise ImportError(name)
+        return real(name, *rest)
+
+    for name in [name for name in sys.modules if name.startswith("tensorboardX")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(builtins, "__import__", without)
+    assert main(arguments) == 2
+    said = "tensorboard: the writer is not installed; pip install 'mirrorax[tensorboard]'"
+    assert capsys.readouterr().err == f"mirrorax: error: {said}\n"
