@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mirrorax.spec.study import Study
 
 _EXAMPLES = """\
 examples:
@@ -45,29 +48,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     plan = command("plan", "Say what a study has left to do; write nothing.", study=True)
     run = command("run", "Run what a study has left to do, from the start or again.", study=True)
-    for each in (plan, run):
-        each.add_argument("--lanes", type=_count, metavar="N", help="runs trained side by side")
-        each.add_argument("--workers", type=_count, metavar="N", help="worker processes")
-        each.add_argument("--gpus", type=_count, metavar="N", help="one worker on each of N GPUs")
-        each.add_argument("--retry-failed", action="store_true", help="run failed runs again")
+    add_sizes(plan)
     plan.add_argument(
         "--measure", action="store_true", help="time one segment per configuration, in a child"
     )
-    run.add_argument("--engine", choices=("local", "ray"), default="local", help="who computes")
-    run.add_argument(
-        "--address", default="auto", metavar="HOST:PORT", help="the Ray cluster (default: auto)"
-    )
-    run.add_argument("--fail-fast", action="store_true", help="stop at the first failed chunk")
-    run.add_argument(
-        "--take-over", action="store_true", help="take the store from a dead holder elsewhere"
-    )
-    run.add_argument(
-        "--chunk-timeout",
-        type=_count,
-        metavar="SECONDS",
-        help="kill a worker whose chunk takes longer (it is tried again)",
-    )
-    run.add_argument("--quiet", action="store_true", help="show no progress")
+    add_engine(run)
     status = command("status", "Say how a sweep is doing, while it runs or after.")
     status.add_argument("--watch", action="store_true", help="keep looking until Ctrl-C")
     command("verify", "Check every file of a store; name the damaged ones.")
@@ -76,6 +61,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     export.add_argument(
         "--no-provenance", action="store_true", help="leave out times, versions, device and host"
     )
+
+
+def add_sizes(parser: argparse.ArgumentParser) -> None:
+    """Declare how many run side by side."""
+    parser.add_argument("--lanes", type=_count, metavar="N", help="runs trained side by side")
+    parser.add_argument("--workers", type=_count, metavar="N", help="worker processes")
+    parser.add_argument("--gpus", type=_count, metavar="N", help="one worker on each of N GPUs")
+    parser.add_argument("--retry-failed", action="store_true", help="run failed runs again")
+
+
+def add_engine(parser: argparse.ArgumentParser) -> None:
+    """Declare everything about running a study but the study and the store."""
+    add_sizes(parser)
+    parser.add_argument("--engine", choices=("local", "ray"), default="local", help="who computes")
+    parser.add_argument(
+        "--address", default="auto", metavar="HOST:PORT", help="the Ray cluster (default: auto)"
+    )
+    parser.add_argument("--fail-fast", action="store_true", help="stop at the first failed chunk")
+    parser.add_argument(
+        "--take-over", action="store_true", help="take the store from a dead holder elsewhere"
+    )
+    parser.add_argument(
+        "--chunk-timeout",
+        type=_count,
+        metavar="SECONDS",
+        help="kill a worker whose chunk takes longer (it is tried again)",
+    )
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -168,14 +181,19 @@ def _measured(plan: Any) -> dict[Any, float]:
 
 
 def _run(args: argparse.Namespace) -> int:
+    from mirrorax.spec.study import read
+
+    return run_study(read(args.study), args)
+
+
+def run_study(study: Study, args: argparse.Namespace) -> int:
+    """Run what a study has left to do, with the flags of `add_engine`."""
     from pathlib import Path
 
-    from mirrorax.spec.study import read
     from mirrorax.sweep import display, task
     from mirrorax.sweep.driver import sweep
     from mirrorax.sweep.engine import Engine
 
-    study = read(args.study)
     if args.engine == "ray":
         from mirrorax.sweep.engines import ray
 
