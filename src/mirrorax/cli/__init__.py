@@ -28,9 +28,11 @@ COMMANDS = {
     "solve": ("mirrorax.cli.solve", "exact Policy Mirror Descent on a finite MDP"),
     "train": ("mirrorax.cli.train", "train MDPO(h, D) on one environment, over seeds"),
     "play": ("mirrorax.cli.play", "evaluate trained policies again, record one as a GIF"),
-    "sweep": ("mirrorax.cli.sweep", "run studies of many runs: plan, run, status, verify, export"),
+    "sweep": ("mirrorax.cli.sweep", "studies of many runs: plan, run, status, export and more"),
     "robustness": ("mirrorax.cli.robustness", "how robust each pair is to its temperatures"),
     "report": ("mirrorax.cli.report", "one HTML page to explore a store"),
+    "paper": ("mirrorax.cli.paper", "the paper's studies: list, run, compare with its figures"),
+    "doctor": ("mirrorax.cli.doctor", "check the installation: versions, device, self-test, speed"),
 }
 
 
