@@ -1,4 +1,4 @@
-"""`mirrorax sweep`: plan, run, status, verify, export."""
+"""`mirrorax sweep`: plan, run, status, verify, export, import."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ examples:
   mirrorax sweep status --store results --watch          from another terminal
   mirrorax sweep verify --store results
   mirrorax sweep export --store results --to runs.csv
+  mirrorax sweep import --store results --from runs.parquet  what another machine exported
 
 exit codes: 0 all done; 1 something failed, is damaged or could not be written; 2 a mistake in the
 input; 130 or 143 after Ctrl-C or SIGTERM.
@@ -33,7 +34,7 @@ _count.__name__ = "whole number above 0"  # what argparse calls the type in its 
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the five commands and their flags."""
+    """Declare the commands and their flags."""
     parser.epilog = _EXAMPLES
     commands = parser.add_subparsers(
         dest="action", required=True, metavar="ACTION", parser_class=type(parser)
@@ -56,6 +57,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     status = command("status", "Say how a sweep is doing, while it runs or after.")
     status.add_argument("--watch", action="store_true", help="keep looking until Ctrl-C")
     command("verify", "Check every file of a store; name the damaged ones.")
+    imported = command("import", "Put exported runs into a store; those it has stay.")
+    imported.add_argument(
+        "--from", dest="source", metavar="PATH", required=True, help="FILE.parquet, or a folder"
+    )
     export = command("export", "Write all runs to one file.")
     export.add_argument("--to", metavar="FILE", required=True, help="FILE.csv or FILE.parquet")
     export.add_argument(
@@ -102,6 +107,7 @@ def run(args: argparse.Namespace) -> int:
         "status": _status,
         "verify": _verify,
         "export": _export,
+        "import": _import,
     }
     try:
         return actions[args.action](args)
@@ -295,3 +301,11 @@ def _export(args: argparse.Namespace) -> int:
         count = export(args.store, args.to, provenance=not args.no_provenance)
     print(f"{count:,} runs written to {args.to}")
     return 1 if damaged else 0
+
+
+def _import(args: argparse.Namespace) -> int:
+    from mirrorax.store.importing import import_runs
+
+    new, total = import_runs(args.store, args.source)
+    print(f"{new:,} of {total:,} runs are new in {args.store}")
+    return 0

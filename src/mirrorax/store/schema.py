@@ -2,7 +2,7 @@
 
 Identity, every setting and every traced value in its own plain column, the returns, what became of
 the run, and provenance. The columns follow the fields of `mirrorax.mdpo.config`, so that a new
-setting is a new column; a shard written before it reads back as null there.
+setting is a new column, which `in_order` fills for shards written before it.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ from functools import cache
 from typing import Any, Literal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from mirrorax.mdpo import config
+from mirrorax.spec.identity import LATER
 
 RUN_ID = pa.field("run_id", pa.string(), nullable=False)
 
@@ -26,8 +28,13 @@ RESULTS = (
     pa.field("diverged", pa.bool_()),
     pa.field("diverged_at", pa.int64()),  # the update at which it was seen; null if never
     pa.field("return_min", pa.float64()),  # the returns that count as 0 and 1, rewards scaled
-    pa.field("return_max", pa.float64()),
+    pa.field("return_max", pa.float64()),  # null where estimated: it is the best return seen
+    pa.field("bounds_source", pa.string()),  # KNOWN or ESTIMATED; null in old shards: known
 )
+
+#: Where the returns that count as 0 and 1 come from: they are known beforehand, or the first is a
+#: random policy's mean return and the second the best mean return among the runs that are read.
+KNOWN, ESTIMATED = "known", "estimated"
 
 #: Not part of what a run is: how long it took, where, and with what.
 PROVENANCE = (
@@ -77,9 +84,14 @@ def runs() -> pa.Schema:
 
 
 def in_order(table: pa.Table) -> pa.Table:
-    """Return the table with the known columns first, in the schema's order, absent ones null."""
+    """Return the table with the known columns first, in the schema's order, absent ones null.
+
+    A setting that is younger than a shard has, for its runs, the value that means what was done
+    before there was such a setting.
+    """
     schema = runs()
-    if table.schema.names == schema.names:
+    absent = any(table[name].null_count for name in LATER if name in table.column_names)
+    if table.schema.names == schema.names and not absent:
         return table
     columns = {}
     for field in schema:
@@ -87,5 +99,10 @@ def in_order(table: pa.Table) -> pa.Table:
             columns[field.name] = table[field.name].cast(field.type)
         else:
             columns[field.name] = pa.nulls(len(table), field.type)
+    for name, value in LATER.items():
+        if columns[name].null_count:
+            plain = list(value) if isinstance(value, tuple) else value
+            fill = pa.array([plain] * len(table), columns[name].type)
+            columns[name] = pc.if_else(pc.is_null(columns[name]), fill, columns[name])
     extra = {name: table[name] for name in table.column_names if name not in columns}
     return pa.table({**columns, **extra})

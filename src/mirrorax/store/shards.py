@@ -52,7 +52,7 @@ def decode(
             wanted = [name for name in columns if name in present]
         return file.read(columns=wanted, use_threads=len(data) > 1_000_000)
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
-        raise Damaged(f"not readable as Parquet: {error}") from None
+        raise Damaged(f"not readable as Parquet: {' '.join(str(error).split())}") from None
 
 
 def check(data: bytes, name: str) -> None:

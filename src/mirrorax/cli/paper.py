@@ -1,0 +1,122 @@
+"""`mirrorax paper`: the paper's studies, listed, run and compared with what it printed."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+_EXAMPLES = """\
+examples:
+  mirrorax paper list
+  mirrorax paper run --scale demo --store demo/store
+  mirrorax paper run baseline pairs --scale reduced --grid 8 --seeds 2 --store runs
+  mirrorax paper run --scale full --store runs --engine ray        all 504,600 runs
+  mirrorax paper report --store runs --out paper                   whatever the store holds
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the three commands and their flags."""
+    from mirrorax.cli.sweep import add_engine
+
+    parser.epilog = _EXAMPLES
+    commands = parser.add_subparsers(
+        dest="action", required=True, metavar="ACTION", parser_class=type(parser)
+    )
+
+    def command(name: str, text: str) -> argparse.ArgumentParser:
+        return commands.add_parser(name, help=text, description=text, allow_abbrev=False)
+
+    listed = command("list", "List the studies, their figures and numbers of runs.")
+    listed.add_argument("--json", action="store_true", help="one JSON object")
+
+    run = command("run", "Run studies of the paper, from the start or again.")
+    run.add_argument("names", nargs="*", metavar="NAME", help="studies (default: all)")
+    run.add_argument(
+        "--scale",
+        choices=("demo", "reduced", "full"),
+        required=True,
+        help="demo: minutes; reduced: fewer cells and seeds; full: as the paper",
+    )
+    run.add_argument(
+        "--grid",
+        type=int,
+        choices=(8, 15, 29),
+        metavar="N",
+        help="values of each temperature when reduced: 8 (default), 15 or 29",
+    )
+    run.add_argument("--seeds", type=int, metavar="N", help="seeds (reduced: 2, full: 5)")
+    run.add_argument("--store", metavar="DIR", required=True, help="the folder of results")
+    add_engine(run)
+
+    report = command("report", "Draw every figure and table the runs are there for; compare.")
+    report.add_argument(
+        "--store",
+        metavar="DIR",
+        required=True,
+        help="a store, or a folder of exported Parquet files",
+    )
+    report.add_argument("--out", metavar="DIR", required=True, help="the folder to write to")
+    report.add_argument("--seed", type=int, default=0, help="seed of the resampling (default: 0)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do what was asked; return the exit code."""
+    return {"list": _list, "run": _run, "report": _report}[args.action](args)
+
+
+def _list(args: argparse.Namespace) -> int:
+    from mirrorax.studies import catalogue, panels
+
+    rows: list[dict[str, Any]] = [
+        {
+            "name": entry.name,
+            "title": entry.title,
+            "figures": list(panels.figures_of(entry.name)),
+            "runs": entry.runs,
+        }
+        for entry in catalogue.ENTRIES
+    ]
+    total = sum(entry.runs for entry in catalogue.ENTRIES)
+    if args.json:
+        figures = [
+            {"name": f.name, "title": f.title, "studies": list(f.studies), "runs": f.runs}
+            for f in panels.FIGURES
+        ]
+        print(json.dumps({"studies": rows, "figures": figures, "total": total}, indent=2))
+        return 0
+    print(f"{'study':<11} {'runs':>8}  what it varies")
+    for row in rows:
+        print(f"{row['name']:<11} {row['runs']:>8,}  {row['title']}")
+        print(f"{'':<21} {_short(row['figures'])}")
+    print(f"{'total':<11} {total:>8,}")
+    return 0
+
+
+def _short(figures: list[str]) -> str:
+    """Write 'Figure 1a', 'Table 1', 'Figure 2' as 'Figures 1a, 2; Table 1'."""
+    numbers = [name.removeprefix("Figure ") for name in figures if name.startswith("Figure")]
+    text = f"Figure{'s' * (len(numbers) > 1)} {', '.join(numbers)}" if numbers else ""
+    tables = [name for name in figures if not name.startswith("Figure")]
+    return "; ".join(part for part in (text, *tables) if part)
+
+
+def _run(args: argparse.Namespace) -> int:
+    import sys
+
+    from mirrorax.cli.sweep import run_study
+    from mirrorax.store.errors import StoreError
+    from mirrorax.studies import catalogue
+    from mirrorax.sweep.engine import EngineError
+
+    study = catalogue.make(args.names, args.scale, grid=args.grid, seeds=args.seeds)
+    try:
+        return run_study(study, args)
+    except (StoreError, EngineError) as error:
+        print(f"mirrorax: error: {error}", file=sys.stderr)
+        return 1
+
+
+def _report(args: argparse.Namespace) -> int:
+    raise NotImplementedError

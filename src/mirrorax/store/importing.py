@@ -1,0 +1,101 @@
+"""Exported runs: read from Parquet files, and put back into a store.
+
+An export is how results are published. Reading one back checks every page, and that each run's
+identity is the hash of the settings beside it, so that a row whose settings were changed by hand is
+found. A row of an older export has, for settings younger than itself, what was done before them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from mirrorax.errors import UserError
+from mirrorax.mdpo.config import FIELDS
+from mirrorax.spec.identity import VERSION_FIELD, run_id
+from mirrorax.store import reading, schema, shards
+from mirrorax.store.errors import Damaged
+from mirrorax.store.store import Store
+
+_NEEDED = ("run_id", "status", "returns", "greedy_returns", "return_min", "return_max")
+_ROWS = 10_000  # of one shard
+
+
+def exports(place: str | os.PathLike[str]) -> list[Path]:
+    """Return the Parquet files that a path names: itself, or those in the folder."""
+    path = Path(os.fspath(place))
+    if path.is_file():
+        return [path]
+    found = sorted(path.glob("*.parquet")) if path.is_dir() else []
+    if not found:
+        raise UserError(f"from: {str(path)!r}: neither a Parquet file nor a folder with some")
+    return found
+
+
+def read_exports(place: str | os.PathLike[str]) -> pa.Table:
+    """Return the runs of an exported file or of all in a folder, one row per run."""
+    tables = [_read(path) for path in exports(place)]
+    table = pa.concat_tables(tables)
+    first: dict[str, int] = {}
+    status = table["status"].to_pylist()
+    for row, name in enumerate(table["run_id"].to_pylist()):
+        if name not in first or (status[row] == "done" and status[first[name]] != "done"):
+            first[name] = row
+    return table.take(pa.array([first[name] for name in sorted(first)], pa.int64()))
+
+
+def _read(path: Path) -> pa.Table:
+    try:
+        table = shards.decode(path.read_bytes())
+    except OSError as error:
+        raise UserError(f"from: {str(path)!r}: {error.strerror}") from None
+    except Damaged as error:
+        raise UserError(f"from: {str(path)!r}: {error}") from None
+    for name in _NEEDED:
+        if name not in table.column_names:
+            raise UserError(f"from: {str(path)!r} is not an export of runs: no column {name!r}")
+    try:
+        table = schema.in_order(table.replace_schema_metadata(None)).select(schema.runs().names)
+    except (pa.ArrowException, ValueError) as error:
+        raise UserError(f"from: {str(path)!r} is not an export of runs: {error}") from None
+    _check_identities(table, path)
+    return table
+
+
+def _check_identities(table: pa.Table, path: Path) -> None:
+    names = (*FIELDS, VERSION_FIELD)
+    written = table["run_id"].to_pylist()
+    for row, spec in enumerate(table.select(names).to_pylist()):
+        if run_id(spec) != written[row]:
+            raise UserError(
+                f"from: {str(path)!r}: row {row + 1}: run_id {written[row]!r} is not that of the "
+                "settings beside it"
+            )
+
+
+def import_runs(
+    directory: str | os.PathLike[str], place: str | os.PathLike[str]
+) -> tuple[int, int]:
+    """Put exported runs into a store, which is made if need be; return how many were new, of all.
+
+    Runs that the store has finished, and failed ones, are left as they are.
+    """
+    table = read_exports(place)
+    with Store(directory) as store:
+        have = reading.load(store.root)
+        done = _finished(have)
+        ids, status = table["run_id"].to_pylist(), table["status"].to_pylist()
+        new = [row for row, name in enumerate(ids) if status[row] == "done" and name not in done]
+        for start in range(0, len(new), _ROWS):
+            store.commit(table.take(pa.array(new[start : start + _ROWS], pa.int64())))
+    return len(new), len(ids)
+
+
+def _finished(table: pa.Table) -> set[str]:
+    pairs: Sequence[tuple[str, str]] = list(
+        zip(table["run_id"].to_pylist(), table["status"].to_pylist(), strict=True)
+    )
+    return {name for name, status in pairs if status == "done"}

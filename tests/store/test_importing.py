@@ -1,0 +1,102 @@
+"""Exported runs put back into a store: nothing is lost, nothing altered passes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from mirrorax.cli import main
+from mirrorax.errors import UserError
+from mirrorax.spec.expand import expand
+from mirrorax.spec.study import parse
+from mirrorax.store import reading
+from mirrorax.store.exporting import export
+from mirrorax.store.importing import import_runs, read_exports
+from mirrorax.store.store import Store
+from mirrorax.sweep import rows
+from mirrorax.sweep.task import Result
+
+RUNS = expand(
+    parse(
+        'environments = ["CartPole", { name = "Catch", reward_scale = 0.5 }]\n'
+        'pairs = [["entropy", "kl"]]\nschedules = [["constant", "linear"], ["learned", "constant"]]\n'
+        "alpha = [0.0, 0.1]\nw = 0.5\nlam = [0.1, 1.0]\nseeds = 3\n"
+    )
+)
+
+
+def fill(root, configurations, shift=0.0):
+    with Store(root) as store:
+        for which in configurations:
+            runs = RUNS.select(np.flatnonzero(RUNS.configuration == which))
+            returns = np.arange(len(runs) * 10.0).reshape(-1, 10) + shift
+            none = np.full(len(runs), -1)
+            done = Result(returns, returns, none, 1.0, 8, "cpu")
+            store.commit(rows.done(runs, done, {"jax_version": "0.10.2"}))
+    return root
+
+
+@pytest.fixture
+def exported(tmp_path):
+    target = tmp_path / "runs.parquet"
+    export(fill(tmp_path / "store", range(len(RUNS.configurations))), target)
+    return target
+
+
+def test_what_was_exported_comes_back_whole(tmp_path, exported):
+    assert import_runs(tmp_path / "new", exported) == (len(RUNS), len(RUNS))
+    assert reading.load(tmp_path / "new").equals(reading.load(tmp_path / "store"))
+    assert import_runs(tmp_path / "new", exported) == (0, len(RUNS))
+
+
+def test_stores_of_two_machines_are_joined_and_the_first_result_stands(tmp_path, exported):
+    other = fill(tmp_path / "other", [0], shift=1000.0)
+    before = reading.load(other)
+    new, total = import_runs(other, exported)
+    assert (new, total) == (len(RUNS) - len(before), len(RUNS))
+    after = {row["run_id"]: row for row in reading.load(other).to_pylist()}
+    assert len(after) == len(RUNS)
+    for row in before.to_pylist():
+        assert after[row["run_id"]]["returns"] == row["returns"]
+
+
+def test_a_folder_of_files_is_one_table_with_each_run_once(tmp_path):
+    folder = tmp_path / "published"
+    folder.mkdir()
+    export(fill(tmp_path / "a", [0, 1]), folder / "a.parquet")
+    export(fill(tmp_path / "b", [1, 2]), folder / "b.parquet")
+    table = read_exports(folder)
+    wanted = RUNS.ids[RUNS.configuration < 3].astype(str)
+    assert table["run_id"].to_pylist() == sorted(wanted)
+
+
+def test_a_result_whose_settings_were_changed_is_refused_and_nothing_is_written(tmp_path, exported):
+    table = pq.read_table(exported)
+    alpha = [0.2 if value == 0.1 else value for value in table["alpha"].to_pylist()]
+    index = table.column_names.index("alpha")
+    pq.write_table(table.set_column(index, "alpha", pa.array(alpha)), exported)
+    with pytest.raises(UserError, match="is not that of the settings"):
+        import_runs(tmp_path / "new", exported)
+    assert not (tmp_path / "new").exists()
+
+
+def test_what_is_no_export_is_named(tmp_path, exported, capsys):
+    wrong = tmp_path / "wrong.parquet"
+    pq.write_table(pa.table({"x": [1]}), wrong)
+    damaged = tmp_path / "damaged.parquet"
+    data = bytearray(exported.read_bytes())
+    data[len(data) // 2] ^= 4
+    damaged.write_bytes(data)
+    for source, reason in (
+        (wrong, "no column 'run_id'"),
+        (damaged, "not readable"),
+        (tmp_path / "absent", "neither a Parquet file nor a folder"),
+    ):
+        code = main(["sweep", "import", "--store", str(tmp_path / "s"), "--from", str(source)])
+        out = capsys.readouterr()
+        assert code == 2
+        assert reason in out.err
+        assert out.err.count("\n") == 1
+    assert not (tmp_path / "s").exists()
