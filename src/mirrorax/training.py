@@ -35,6 +35,9 @@ LAYOUTS = ("map", "vmap")
 #: more seeds than this are a slip of the pen
 MOST_SEEDS = 100_000
 
+#: more runs than this are a study, for `mirrorax sweep`
+MOST_RUNS = 100_000
+
 #: the largest number of the arithmetic of training
 _LARGEST = float(np.finfo(np.float32).max)
 
@@ -282,6 +285,12 @@ def plan_runs(
         grid["w"] = 0.5
     axes = {name: _several(name, grid[name]) for name in _GRID if name in grid}
     axes["seed"] = expand_seeds(seeds)
+    count = math.prod(map(len, axes.values()))
+    if count > MOST_RUNS:
+        raise UserError(
+            f"seeds: {len(axes['seed'])} of each point of the grid are {count} runs; "
+            f"at most {MOST_RUNS} are trained at once, and more are a study for a sweep"
+        )
     every = (dict(zip(axes, point, strict=True)) for point in itertools.product(*axes.values()))
     return [check_values(settings, values) for values in every]
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import io
 import json
+import tempfile
 from pathlib import Path
 from typing import Any
 
+from mirrorax.cli.flags import Typed, naming
 from mirrorax.errors import UserError
 
 _EXAMPLES = """examples:
@@ -20,6 +22,7 @@ _EXAMPLES = """examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
     parser.epilog = _EXAMPLES
+    parser.register("action", None, Typed)
     add = parser.add_argument
     add("folder", help="what 'mirrorax train --out' wrote")
     add("--episodes", type=int, default=10, help="episodes of each run (10)")
@@ -35,16 +38,37 @@ def _check(args: argparse.Namespace) -> None:
         raise UserError(f"episodes: {args.episodes} is not allowed: at least 1")
     if not 0 <= args.seed < 2**32:
         raise UserError(f"seed: {args.seed} is not allowed: 0 to {2**32 - 1}")
-    if args.gif and Path(args.gif).suffix.lower() != ".gif":
-        raise UserError(f"gif: {args.gif!r} is not allowed: a name that ends in .gif")
-    if args.gif and not Path(args.gif).parent.is_dir():
-        raise UserError(f"gif: {args.gif!r}: there is no folder {str(Path(args.gif).parent)!r}")
+    if args.run < 0:
+        raise UserError(f"run: {args.run} is not allowed: runs are counted from 0")
+    if args.gif is not None:
+        _check_gif(args.gif)
     if not Path(args.folder).is_dir():
         raise UserError(f"folder: there is no folder {args.folder!r}")
 
 
+def _check_gif(text: str) -> None:
+    """Refuse a path that cannot be written, before anything is played."""
+    path = Path(text)
+    if path.suffix.lower() != ".gif":
+        raise UserError(f"gif: {text!r} is not allowed: a name that ends in .gif")
+    if not path.parent.is_dir():
+        raise UserError(f"gif: {text!r}: there is no folder {str(path.parent)!r}")
+    if path.is_dir():
+        raise UserError(f"gif: {text!r} is a folder; name a file")
+    try:
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".mirrorax."):
+            pass
+    except OSError as error:
+        raise UserError(f"gif: cannot write {text!r}: {error.strerror}") from None
+
+
 def run(args: argparse.Namespace) -> int:
     """Evaluate, show, record."""
+    with naming(args):
+        return _run(args)
+
+
+def _run(args: argparse.Namespace) -> int:
     _check(args)
     from mirrorax.cli.results import read
 
@@ -55,14 +79,13 @@ def run(args: argparse.Namespace) -> int:
     import jax.numpy as jnp
     import numpy as np
 
-    from mirrorax.envs.suite import import_from_here, is_path
+    from mirrorax.envs.suite import import_from_here
     from mirrorax.mdpo.config import RunValues, Settings
     from mirrorax.mdpo.evaluate import evaluate
     from mirrorax.mdpo.program import as_keys, make_program
 
     settings = Settings(**meta["settings"])
-    if is_path(settings.environment):
-        import_from_here()
+    import_from_here()  # an environment or a schedule of the user's own may lie there
     runs = [RunValues(**values) for values in meta["runs"]]
     program = make_program(settings)
     if policies.shape != (len(runs), program.actor.num_parameters):

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import os
-import signal
-import sys
+import contextlib
 import tempfile
-import threading
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
+from mirrorax.cli.flags import Typed, naming
 from mirrorax.errors import UserError, unknown
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from mirrorax.mdpo.config import Settings
     from mirrorax.training import TrainResult
 
 _EXAMPLES = """examples:
@@ -38,6 +38,8 @@ _TRACED = ("alpha", "lam", "w", "gamma", "reward_scale", "actor_lr", "critic_lr"
 _CURVE_POINTS = 20
 #: fields that are no settings of a run
 _OTHER = ("env", "seeds", "preset", "lanes", "layout")
+#: fields that have another name as a flag
+_FLAGS = {"environment": "env", "seed": "seeds"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,6 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     from mirrorax.mdpo.config import PRESETS, RunValues, Settings
 
     parser.epilog = _EXAMPLES
+    parser.register("action", None, Typed)
     add = parser.add_argument
     add("--env", "--environment", dest="env", help="CartPole, Acrobot, Catch, DeepSea(16), ...")
     add("--seeds", help="a number of seeds, or seeds separated by commas (5)")
@@ -91,6 +94,21 @@ def _seeds(given: Any) -> Any:
     return found[0] if "," not in given else found
 
 
+def _hidden(given: Any) -> Any:
+    if not isinstance(given, str):
+        return given
+    return given.split(",") if given else []
+
+
+def _whole(given: Any) -> Any:
+    """Read "1e6" as the whole number it is; TOML's 1e6 is taken for one too."""
+    try:
+        number = float(given) if isinstance(given, str) and "e" in given.lower() else None
+    except ValueError:
+        return given
+    return int(number) if number is not None and number.is_integer() else given
+
+
 def _from_file(path: str) -> dict[str, Any]:
     from mirrorax.mdpo.config import Settings
 
@@ -111,12 +129,14 @@ def _from_file(path: str) -> dict[str, Any]:
     return data
 
 
-def _gather(args: argparse.Namespace) -> dict[str, Any]:
+def _gather(args: argparse.Namespace, from_file: dict[str, Any]) -> dict[str, Any]:
     """Join file and flags into the arguments of `mirrorax.train`."""
     from mirrorax.mdpo.config import Settings, make_settings
     from mirrorax.mdpo.config import preset as presets
 
-    given = _from_file(args.config) if args.config else {}
+    if args.config is not None:
+        from_file |= _from_file(args.config)
+    given = dict(from_file)
     if args.preset is not None:
         # file < preset flag < other flags
         given |= presets(args.preset)
@@ -124,8 +144,11 @@ def _gather(args: argparse.Namespace) -> dict[str, Any]:
     given |= {name: value for name in names if (value := getattr(args, name, None)) is not None}
     if "env" not in given:
         raise UserError("env: missing; for example --env Catch")
-    if isinstance(given.get("hidden"), str):
-        given["hidden"] = [part for part in given["hidden"].split(",") if part]
+    if "hidden" in given:
+        given["hidden"] = _hidden(given["hidden"])
+    for name in Settings.model_fields:
+        if isinstance(Settings.model_fields[name].default, int) and name in given:
+            given[name] = _whole(given[name])
     for name in _TRACED:
         if name in given:
             given[name] = _numbers(name, given[name])
@@ -143,11 +166,17 @@ def _gather(args: argparse.Namespace) -> dict[str, Any]:
 
 def run(args: argparse.Namespace) -> int:
     """Train, show, write."""
-    from mirrorax.envs.suite import import_from_here, is_path
+    from_file: dict[str, Any] = {}
+    with naming(args, _FLAGS, from_file):
+        return _run(args, _gather(args, from_file))
+
+
+def _run(args: argparse.Namespace, request: dict[str, Any]) -> int:
+    from mirrorax.cli.live import leave
+    from mirrorax.envs.suite import import_from_here
     from mirrorax.mdpo.config import make_settings
     from mirrorax.training import _GRID, check_lanes, check_layout, plan_runs
 
-    request = _gather(args)
     settings = make_settings(
         environment=request["env"],
         **{k: v for k, v in request.items() if k not in (*_OTHER, *_TRACED)},
@@ -156,45 +185,13 @@ def run(args: argparse.Namespace) -> int:
     plan_runs(settings, grid, request.get("seeds", 5))
     check_lanes(request.get("lanes"))
     check_layout(request.get("layout"))
-    own = is_path(settings.environment)
-    if own:
-        import_from_here()
-    out = _prepare(args.out) if args.out else None
-    callbacks = []
-    if args.tensorboard is not None:
-        from mirrorax.callbacks import TensorBoard
-
-        callbacks.append(TensorBoard(args.tensorboard))
-
-    from mirrorax.mdpo.compilation import enable_cache
-    from mirrorax.training import train
-
-    bar = _Bar(settings, request["env"], hidden=args.json or args.quiet)
-    stop = _Stop()
-
-    def on_segment(progress: Any) -> None:
-        stop.check()
-        bar(progress)
-
-    enable_cache()
-    if own:
-        # A mistake in it is found before there is a progress bar.
-        from mirrorax.envs.adapter import make
-
-        make(settings.environment)
-    # The preset is already in the fields.
-    request.pop("preset", None)
+    import_from_here()  # an environment or a schedule of the user's own may lie there
     try:
-        with stop, bar:
-            stop.check()
-            # Looking on the way changes no result: it is not part of a run's specification.
-            result = train(
-                **request, curve_points=_CURVE_POINTS, on_segment=on_segment, callbacks=callbacks
-            )
-            stop.check()
+        with _folder(args.out) as out:
+            result = _train(args, request, settings)
+            failed = _write(out, result) if out is not None else None
     except KeyboardInterrupt:
-        _leave()
-    failed = _write(out, result) if out is not None else None
+        leave()
     if args.json:
         print(result.to_json())
     else:
@@ -204,19 +201,80 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _prepare(text: str) -> Path:
-    """Make the folder and a file in it, so that training is not in vain."""
+def _train(args: argparse.Namespace, request: dict[str, Any], settings: Settings) -> TrainResult:
+    """Train, with a progress bar that Ctrl-C stops."""
+    from mirrorax.cli.live import Bar, Stop
+
+    callbacks = []
+    if args.tensorboard is not None:
+        from mirrorax.callbacks import TensorBoard
+
+        callbacks.append(TensorBoard(args.tensorboard))
+
+    from mirrorax.mdpo.compilation import enable_cache
+    from mirrorax.mdpo.program import default_lanes, make_program
+    from mirrorax.training import train
+
+    enable_cache()
+    # A mistake in something of the user's own is found before there is a progress bar.
+    make_program(settings)
+    _check_memory(settings, request.get("lanes") or default_lanes())
+    bar, stop = Bar(request["env"], hidden=args.json or args.quiet), Stop()
+
+    def on_segment(progress: Any) -> None:
+        stop.check()
+        bar(progress)
+
+    # The preset is already in the fields.
+    request = {name: value for name, value in request.items() if name != "preset"}
+    with stop, bar:
+        stop.check()
+        # Looking on the way changes no result: it is not part of a run's specification.
+        result = train(
+            **request, curve_points=_CURVE_POINTS, on_segment=on_segment, callbacks=callbacks
+        )
+        stop.check()
+    return result
+
+
+def _check_memory(settings: Settings, lanes: int) -> None:
+    """Refuse what this machine cannot hold, before the system ends the process for it."""
+    from mirrorax.sweep.rates import available_bytes, worker_bytes
+
+    need, free = worker_bytes(settings, lanes), available_bytes()
+    if need > free:
+        raise UserError(
+            f"lanes: {lanes} lanes with buffer_size = {settings.buffer_size} need about "
+            f"{need / 2**30:.1f} GiB, {free / 2**30:.1f} GiB are free"
+        )
+
+
+@contextlib.contextmanager
+def _folder(text: str | None) -> Iterator[Path | None]:
+    """Make the folder and a file in it, so that training is not in vain.
+
+    What was made for nothing is taken away again.
+    """
+    if text is None:
+        yield None
+        return
     out = Path(text)
+    new = [folder for folder in (out, *out.parents) if not folder.exists()]
     try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"out: cannot make the folder {text!r}: {error.strerror}") from None
-    try:
-        with tempfile.NamedTemporaryFile(dir=out, prefix=".mirrorax."):
-            pass
-    except OSError as error:
-        raise UserError(f"out: cannot write into {text!r}: {error.strerror}") from None
-    return out
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(f"out: cannot make the folder {text!r}: {error.strerror}") from None
+        try:
+            with tempfile.NamedTemporaryFile(dir=out, prefix=".mirrorax."):
+                pass
+        except OSError as error:
+            raise UserError(f"out: cannot write into {text!r}: {error.strerror}") from None
+        yield out
+    finally:
+        with contextlib.suppress(OSError):  # a folder with something in it stays
+            for folder in new:
+                folder.rmdir()
 
 
 def _write(out: Path, result: TrainResult) -> UserError | None:
@@ -230,86 +288,6 @@ def _write(out: Path, result: TrainResult) -> UserError | None:
     except OSError as error:
         return UserError(f"out: cannot write into {str(out)!r}: {error.strerror or error}")
     return None
-
-
-def _leave() -> NoReturn:
-    """End the process without Python's teardown, which XLA's threads would not survive."""
-    print("mirrorax: interrupted", file=sys.stderr)
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(130)
-
-
-class _Stop:
-    """Ctrl-C while jax works: an exception would be lost in its callbacks, a flag is not.
-
-    The first one is heard of at the next `check`, the second one ends the process at once.
-    """
-
-    def __init__(self) -> None:
-        self._asked = False
-        self._before: Any = None
-
-    def __enter__(self) -> _Stop:
-        if threading.current_thread() is threading.main_thread():
-            self._before = signal.signal(signal.SIGINT, self._hear)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._before is not None:
-            signal.signal(signal.SIGINT, self._before)
-
-    def _hear(self, *_: object) -> None:
-        if self._asked:
-            # The bar may have hidden the cursor; print could be what we interrupt.
-            shown = b"\x1b[?25h\n" if sys.stderr.isatty() else b""
-            os.write(2, shown + b"mirrorax: interrupted\n")
-            os._exit(130)
-        self._asked = True
-
-    def check(self) -> None:
-        """Raise `KeyboardInterrupt` if Ctrl-C was pressed."""
-        if self._asked:
-            raise KeyboardInterrupt
-
-
-class _Bar:
-    """A progress bar on standard error, with the mean normalised return so far."""
-
-    def __init__(self, settings: Any, env: str, hidden: bool) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-        self._env, self._settings = env, settings
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.percentage:>3.0f}%"),
-            TextColumn("{task.fields[seen]}"),
-            TimeRemainingColumn(),
-            console=Console(file=sys.stderr),
-            disable=hidden,
-        )
-        self._task = self._bar.add_task(f"{env} (compiling)", total=None, seen="")
-
-    def __enter__(self) -> _Bar:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
-
-    def __call__(self, progress: Any) -> None:
-        seen = ""
-        if progress.returns is not None:
-            seen = f"return {progress.returns.mean():.4g}"
-        self._bar.update(
-            self._task,
-            description=self._env,
-            completed=progress.updates_done,
-            total=progress.updates_total,
-            seen=seen,
-        )
 
 
 def _show(result: TrainResult, out: str | None) -> None:

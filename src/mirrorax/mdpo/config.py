@@ -11,7 +11,15 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from mirrorax.envs import suite
 from mirrorax.errors import UserError, unknown
@@ -27,8 +35,26 @@ _LARGEST = 2**31 - 1  # sizes and numbers of updates are int32 in the compiled p
 Count = Annotated[int, Field(ge=1, le=_LARGEST)]
 Steps = Annotated[int, Field(ge=1, le=2**53)]
 Width = Annotated[int, Field(ge=1, le=65_536)]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+# Training computes in float32.
+_HIGHEST, _LOWEST = 3.4028234663852886e38, 1.1754943508222875e-38
+
+
+def _finite(value: float) -> float:
+    if value > _HIGHEST:
+        raise ValueError(f"Input should be at most {_HIGHEST:g}, in float32")
+    return value
+
+
+def _not_zero(value: float) -> float:
+    if value < _LOWEST:
+        raise ValueError(f"Input should be at least {_LOWEST:g}, or it is 0 in float32")
+    return value
+
+
+NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False), AfterValidator(_finite)]
+Positive = Annotated[
+    float, Field(gt=0, allow_inf_nan=False), AfterValidator(_finite), AfterValidator(_not_zero)
+]
 Unit = Annotated[float, Field(ge=0, le=1)]
 
 
@@ -205,7 +231,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 def preset(name: str) -> dict[str, Any]:
     """Return the fields a preset sets, as a new dictionary."""
-    if name not in PRESETS:
+    if not isinstance(name, str) or name not in PRESETS:
         raise unknown("preset", name, PRESETS)
     return dict(PRESETS[name])
 

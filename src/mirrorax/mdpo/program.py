@@ -18,7 +18,7 @@ from jaxtyping import UInt32
 
 from mirrorax.envs import adapter
 from mirrorax.errors import UserError
-from mirrorax.mdpo import schedules
+from mirrorax.mdpo import contract, schedules
 from mirrorax.mdpo.config import RunValues, Settings
 from mirrorax.mdpo.networks import Network
 from mirrorax.mdpo.schedules import Values
@@ -76,20 +76,23 @@ def make_program(
 ) -> Program:
     """Build the program of some settings; objects given here stand in for the names."""
     env = adapter.make(settings.environment) if env is None else env
-    if env.memory_dtype == "uint8" and env.num_actions > 128:
-        raise UserError(f"environment: {env.name!r}: more than 128 actions with one-byte memories")
+    contract.check_environment(env)
     h = potential(settings.potential) if h is None else h
     d = drift(settings.drift) if d is None else d
     actions = env.num_actions
     # The length of a run, how often and how long it is evaluated are no part of the program.
     fixed = {"steps": settings.steps_per_update, "eval_every": min(settings.eval_every, 1)}
+    alpha = schedules.make_alpha(settings, h.range(actions), h.bound(actions))
+    lam = schedules.make_lam(settings)
+    contract.check_schedule("alpha_schedule", alpha)
+    contract.check_schedule("lam_schedule", lam)
     return Program(
         settings=settings.model_copy(update={**fixed, "eval_episodes": 1}),
         env=env,
         potential=h,
         drift=d,
-        alpha_schedule=schedules.make_alpha(settings, h.range(actions), h.bound(actions)),
-        lam_schedule=schedules.make_lam(settings),
+        alpha_schedule=alpha,
+        lam_schedule=lam,
     )
 
 

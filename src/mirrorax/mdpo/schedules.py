@@ -181,12 +181,19 @@ def _own(field: str, path: str) -> Schedule:
     module_name, _, attribute = path.partition(":")
     try:
         found = getattr(importlib.import_module(module_name), attribute)
-    except (ImportError, AttributeError) as error:
-        raise UserError(f"{field}: cannot import {path!r}: {error}") from None
-    made = found() if isinstance(found, type) else found
+    except Exception as error:  # a module of the user's may fail in any way
+        raise UserError(f"{field}: cannot import {path!r}: {_line(error)}") from None
+    try:
+        made = found() if isinstance(found, type) else found
+    except Exception as error:
+        raise UserError(f"{field}: cannot make {path!r}: {_line(error)}") from None
     if not isinstance(made, Schedule):
         raise UserError(f"{field}: {path!r} is a {type(made).__name__}, not a Schedule")
     return made
+
+
+def _line(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 def make_alpha(settings: Settings, value_range: tuple[float, float], bound: float) -> Schedule:

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Num, UInt32
 
-from mirrorax.envs.adapter import uniform
+from mirrorax.envs.adapter import Environment, uniform
 from mirrorax.mdpo import losses, networks, optimizer, replay
 from mirrorax.mdpo.networks import Layer, sample_actions
 from mirrorax.mdpo.program import Layout, Program
@@ -85,15 +85,29 @@ def init_state(program: Program, keys: UInt32[np.ndarray, "lanes 2"], values: Va
             critics=critic,
             critic_moments=optimizer.zeros_like(critic),
             targets=jnp.array(critic),
-            alpha=program.alpha_schedule.init(values),
-            lam=program.lam_schedule.init(values),
+            alpha=_own_arrays(jax.vmap(program.alpha_schedule.init)(values)),
+            lam=_own_arrays(jax.vmap(program.lam_schedule.init)(values)),
             diverged_at=jnp.full(count, -1, jnp.int32),
         ),
-        env=jax.jit(jax.vmap(jax.vmap(env.reset)))(jnp.asarray(np.stack(words))),
+        env=_first_states(env, jnp.asarray(np.stack(words))),
         buffer=jnp.zeros(shape, env.memory_dtype),
         k=jnp.int32(0),
         metrics={name: jnp.array(value) for name, value in metrics.items()},
     )
+
+
+@partial(jax.jit, static_argnames=("env",))
+def _first_states(env: Environment, words: UInt32[Array, "lanes envs words"]) -> Any:
+    """Reset every environment of every lane."""
+    return _own_arrays(jax.vmap(jax.vmap(env.reset))(words))
+
+
+def _own_arrays(tree: Any) -> Any:
+    """Copy arrays, for the segment takes them over; Python's numbers become plain arrays.
+
+    Those would have a weak type at first, a strong one later, and compile the segment twice.
+    """
+    return jax.tree.map(lambda x: jnp.array(x, jnp.asarray(x).dtype), tree)
 
 
 def rollout_step(

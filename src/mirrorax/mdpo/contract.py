@@ -1,0 +1,204 @@
+"""What a user's own environment and schedule must keep to, checked before anything is compiled.
+
+Only shapes and kinds are looked at (`jax.eval_shape`), nothing is computed. A mistake is one line
+that names the environment or schedule, the method, and what was expected of it.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import warnings
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from mirrorax.envs.adapter import Environment, Step
+from mirrorax.errors import UserError
+from mirrorax.mdpo.schedules import Clock, Schedule, Values
+
+#: attribute -> the least it may be
+_COUNTS = {
+    "num_actions": 2,
+    "max_steps": 1,
+    "reset_words": 0,
+    "step_words": 0,
+    "memory_size": 1,
+    "observation_size": 1,
+}
+_KINDS = ("float32", "uint8")
+
+
+def check_environment(env: Environment) -> None:
+    """Refuse an environment whose attributes or methods do not fit together."""
+    where = f"environment: {_called(env)!r}"
+    try:
+        hash(env)
+    except TypeError:
+        raise UserError(
+            f"{where} cannot be hashed; write it as a frozen dataclass with plain fields"
+        ) from None
+    _check_environment(env, where)
+
+
+@lru_cache(maxsize=64)
+def _check_environment(env: Environment, where: str) -> None:
+    _check_attributes(env, where)
+    noise = _of((env.reset_words,), jnp.uint32)
+    state = _shapes(where, "reset", env.reset, noise, words=("reset_words", env.reset_words))
+    action = _of((), jnp.int32)
+    noise = _of((env.step_words,), jnp.uint32)
+    words = ("step_words", env.step_words)
+    after = _shapes(where, "step", env.step, state, action, noise, words=words)
+    if not isinstance(after, Step):
+        raise UserError(
+            f"{where}: step returns a {type(after).__name__}, "
+            "expected a Step(state, reward, terminated, truncated)"
+        )
+    _same(f"{where}: step returns a state of", after.state, state, "as reset's")
+    flag = _of((), jnp.bool_)
+    _same(f"{where}: step returns a reward of", after.reward, _float32(), "")
+    _same(f"{where}: step returns terminated of", after.terminated, flag, "")
+    _same(f"{where}: step returns truncated of", after.truncated, flag, "")
+    memory = _of((env.memory_size,), env.memory_dtype)
+    kept = _shapes(where, "remember", env.remember, state)
+    _same(f"{where}: remember returns", kept, memory, "of memory_size and memory_dtype")
+    seen = _shapes(where, "observe", env.observe, memory)
+    expected = _float32(env.observation_size)
+    _same(f"{where}: observe returns", seen, expected, "of observation_size")
+
+
+def check_schedule(field: str, schedule: Schedule) -> None:
+    """Refuse a schedule whose methods do not fit together."""
+    where = f"{field}: {type(schedule).__name__!r}"
+    values = Values(*(_float32() for _ in Values._fields))
+    count = _of((), jnp.int32)
+    clock = Clock(count, count)
+    state = _shapes(where, "init", schedule.init, values)
+    found = _shapes(where, "temperature", schedule.temperature, state, values, clock)
+    _same(f"{where}: temperature returns", found, _float32(), "")
+    after = _shapes(where, "learn", schedule.learn, state, values, clock, _float32())
+    _same(f"{where}: learn returns a state of", after, state, "as init's")
+
+
+def _called(env: Environment) -> str:
+    return str(getattr(env, "name", type(env).__name__))
+
+
+def _of(shape: tuple[int, ...], kind: Any) -> Any:
+    """Return what stands for an array of this shape and kind."""
+    return jax.ShapeDtypeStruct(shape, kind)  # type: ignore[no-untyped-call]
+
+
+def _float32(*shape: int) -> Any:
+    return _of(shape, jnp.float32)
+
+
+def _check_attributes(env: Environment, where: str) -> None:
+    for name, least in _COUNTS.items():
+        found = _attribute(env, where, name)
+        try:
+            count = operator.index(found)
+        except TypeError:
+            count = least - 1
+        if isinstance(found, bool) or count < least:
+            raise UserError(
+                f"{where}: {name} is {found!r}, expected a whole number, at least {least}"
+            )
+    kind = _attribute(env, where, "memory_dtype")
+    if kind not in _KINDS:
+        raise UserError(f"{where}: memory_dtype is {kind!r}, expected one of {', '.join(_KINDS)}")
+    if kind == "uint8" and env.num_actions > 128:
+        raise UserError(f"{where}: more than 128 actions with one-byte memories")
+    bounds = _attribute(env, where, "return_bounds")
+    if bounds is None:
+        return  # not known
+    try:
+        low, high = map(float, bounds)
+    except (TypeError, ValueError):
+        low = high = math.nan
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise UserError(f"{where}: return_bounds are {bounds!r}, expected (low, high), low < high")
+
+
+def _attribute(env: Environment, where: str, name: str) -> Any:
+    try:
+        return getattr(env, name)
+    except AttributeError:
+        raise UserError(f"{where} has no {name}") from None
+    except Exception as error:  # a property of the user's may fail in any way
+        raise UserError(f"{where}: {name}: {_line(error)}") from None
+
+
+def _shapes(
+    where: str,
+    method: str,
+    function: Callable[..., Any],
+    *arguments: Any,
+    words: tuple[str, int] | None = None,
+) -> Any:
+    """Return the shapes of what a method returns."""
+    note = f" (with {words[0]} = {words[1]})" if words else ""
+    try:
+        found = jax.eval_shape(function, *arguments)
+    except Exception as error:  # code of the user's may fail in any way
+        raise UserError(f"{where}: {method}{note}: {_line(error)}") from None
+    if words and words[1]:
+        _check_words(where, method, function, arguments[:-1], *words)
+    return found
+
+
+def _check_words(
+    where: str,
+    method: str,
+    function: Callable[..., Any],
+    arguments: tuple[Any, ...],
+    name: str,
+    count: int,
+) -> None:
+    """Refuse a method that reads more random words than it asked for.
+
+    jax gives the last word for an index beyond the end and says nothing; numpy raises.
+    """
+    noise = np.zeros(count, np.uint32)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            jax.eval_shape(lambda *given: function(*given, noise), *arguments)
+    except IndexError as error:
+        raise UserError(
+            f"{where}: {method} reads beyond its {name} = {count} random words: {_line(error)}"
+        ) from None
+    except Exception:
+        return  # it wants a jax array, and has had one
+
+
+def _same(what: str, found: Any, expected: Any, why: str) -> None:
+    """Refuse shapes and kinds other than the expected ones."""
+    if _kinds(found) != _kinds(expected):
+        why = f" {why}" if why else ""
+        raise UserError(f"{what} {_spelled(found)}, expected {_spelled(expected)}{why}")
+
+
+def _kinds(tree: Any) -> Any:
+    leaves, structure = jax.tree.flatten(tree)
+    return [(leaf.shape, leaf.dtype) for leaf in leaves], structure
+
+
+def _spelled(tree: Any) -> str:
+    """Write shapes as people do: float32[3], or a list of them."""
+    paths, _ = jax.tree_util.tree_flatten_with_path(tree)
+    named = [(jax.tree_util.keystr(path, simple=True, separator="."), leaf) for path, leaf in paths]
+    texts = []
+    for name, leaf in named:
+        text = f"{leaf.dtype}[{','.join(map(str, leaf.shape))}]"
+        texts.append(f"{name} {text}" if name else text)
+    return ", ".join(texts) if texts else "nothing"
+
+
+def _line(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())[:300]

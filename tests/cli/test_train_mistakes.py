@@ -1,0 +1,181 @@
+"""Mistakes on the command line of train and play: one line, in the user's words, exit code 2."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from mirrorax.cli import main
+
+CATCH = ["train", "--env", "Catch"]
+COMMAND = """
+import sys
+from mirrorax.cli import main
+code = main(sys.argv[1:])
+heavy = sorted({"jax", "gymnax", "matplotlib"} & set(sys.modules))
+print(code, heavy)
+"""
+
+
+def refused(arguments, capsys):
+    """Return the line a command is refused with."""
+    assert main(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("mirrorax: error: ")
+    assert captured.err.count("\n") == 1
+    return captured.err.removeprefix("mirrorax: error: ").rstrip()
+
+
+MISTAKES = [
+    (["train"], "env: missing"),
+    (["train", "--env", "Cach"], "--env: unknown value 'Cach' (did you mean 'Catch'?)"),
+    (["train", "--environment", "Cach"], "--environment: unknown value 'Cach'"),
+    (["train", "--env", ""], "--env: unknown value ''"),
+    ([*CATCH, "--potential", "entropi"], "--potential: "),
+    ([*CATCH, "--drift", "k1"], "--drift: "),
+    ([*CATCH, "--lam", "-1"], "--lam: "),
+    ([*CATCH, "--lam", "one"], "--lam: 'one' is not a number"),
+    ([*CATCH, "--alpha", "0.1,,0.2"], "--alpha: '0.1,,0.2' is not a number"),
+    ([*CATCH, "--alpha", "nan"], "--alpha: "),
+    ([*CATCH, "--alpha", "0.1,0.1"], "--alpha: [0.1, 0.1] has repetitions"),
+    ([*CATCH, "--alpha", "1e39"], "--alpha: "),
+    ([*CATCH, "--max-grad-norm", "1e39"], "--max-grad-norm: Input should be at most 3.4"),
+    ([*CATCH, "--adam-eps", "1e-50"], "--adam-eps: Input should be at least 1.17"),
+    ([*CATCH, "--gamma", "1"], "--gamma: "),
+    ([*CATCH, "--w", "0.5"], "--w: 0.5 given, but alpha_schedule = 'constant'"),
+    ([*CATCH, "--alpha-schedule", "learned", "--alpha", "1"], "--alpha: 1.0 given, but"),
+    ([*CATCH, "--alpha-schedule", "cosine"], "--alpha-schedule: unknown value"),
+    ([*CATCH, "--seeds", "0"], "--seeds: 0 is not allowed"),
+    ([*CATCH, "--seeds", "many"], "--seeds: "),
+    ([*CATCH, "--seeds", "2.5"], "--seeds: "),
+    ([*CATCH, "--seeds", "3,-1"], "--seeds: "),
+    ([*CATCH, "--seeds", "3,3"], "--seeds: "),
+    ([*CATCH, "--seeds", "1000000000000"], "--seeds: 1000000000000 is not allowed"),
+    ([*CATCH, "--seeds", "100000", "--lam", "1,2"], "--seeds: 100000 of each point of the grid"),
+    ([*CATCH, "--lanes", "x"], "argument --lanes: "),
+    ([*CATCH, "--lanes", "0"], "--lanes: 0 is not allowed"),
+    ([*CATCH, "--layout", "pmap"], "--layout: unknown value 'pmap'"),
+    ([*CATCH, "--steps", "1.5"], "--steps: "),
+    ([*CATCH, "--steps", "1e30"], "--steps: "),
+    ([*CATCH, "--steps", "10"], "--steps: 10 is less than one update"),
+    ([*CATCH, "--hidden", "64,x"], "--hidden: "),
+    ([*CATCH, "--hidden", "64,,64"], "--hidden: "),
+    ([*CATCH, "--twin-critics", "maybe"], "--twin-critics: "),
+    ([*CATCH, "--batch-size", "1000000"], "--batch-size: 1000000 is larger than buffer_size"),
+    ([*CATCH, "--buffer-size", "100"], "--buffer-size: batch_size: 512 is larger than"),
+    ([*CATCH, "--num-envs", "7"], "--num-envs: env_steps_per_update: 256 counted in all"),
+    ([*CATCH, "--preset", "papper"], "--preset: unknown value 'papper'"),
+    ([*CATCH, "--config", "no-such-file.toml"], "--config: cannot read 'no-such-file.toml'"),
+    ([*CATCH, "--temperature", "3"], "unrecognized arguments: --temperature"),
+    (["play", "no-such-folder", "--seed", str(2**32)], "--seed: 4294967296 is not allowed"),
+    (["play", "no-such-folder", "--seed", "-1"], "--seed: -1 is not allowed"),
+    (["play", "no-such-folder", "--run", "-1"], "--run: -1 is not allowed"),
+    (["play", "no-such-folder", "--episodes", "0"], "--episodes: 0 is not allowed"),
+    (["play", "no-such-folder", "--gif", "a.png"], "--gif: 'a.png' is not allowed"),
+    (["play", "no-such-folder", "--gif", "no/a.gif"], "--gif: 'no/a.gif': there is no folder"),
+    (["play", "no-such-folder"], "folder: there is no folder"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "start"), MISTAKES, ids=lambda value: " ".join(value)[:60])
+def test_a_mistake_is_one_line_that_names_the_flag(arguments, start, capsys):
+    assert refused(arguments, capsys).startswith(start)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "start"),
+    [
+        ([*CATCH, "--alpha-schedule", "no_such_module:X"], "--alpha-schedule: cannot import"),
+        ([*CATCH, "--lam-schedule", "os:sep"], "--lam-schedule: 'os:sep' is a str"),
+        (["train", "--env", "os:getcwd"], "--env: "),
+        (["train", "--env", "os:no_such"], "--env: cannot import"),
+        (["train", "--env", "os:sep"], "--env: "),
+        (["train", "--env", "os:chdir"], "--env: cannot make"),
+        ([*CATCH, "--lanes", "10000000"], "--lanes: 10000000 lanes with buffer_size"),
+    ],
+)
+def test_what_only_jax_can_find_is_one_line_too(arguments, start, capsys, tmp_path):
+    out = tmp_path / "not" / "made"
+    assert refused([*arguments, "--out", str(out)], capsys).startswith(start)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["train", "--env", "Cach"],
+        [*CATCH, "--drift", "k1"],
+        [*CATCH, "--lam", "-1"],
+        [*CATCH, "--seeds", "0"],
+        [*CATCH, "--batch-size", "1000000"],
+        [*CATCH, "--lanes", "0"],
+        [*CATCH, "--out", os.devnull],
+        ["play", "no-such-folder", "--seed", str(2**32)],
+    ],
+)
+def test_mistakes_are_found_before_anything_heavy_is_imported(arguments):
+    done = subprocess.run(
+        [sys.executable, "-c", COMMAND, *arguments], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "2 []\n", done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "start"),
+    [
+        ("env = ", "--config: 'wrong.toml' is not valid TOML"),
+        ('env = "Catch"\ntempo = 3\n', "--config: wrong.toml: unknown value 'tempo'"),
+        (
+            'env = "Catch"\nenvironment = "Catch"\n',
+            "--config: wrong.toml: both env and environment",
+        ),
+        ("env = 3\n", "--config: wrong.toml: environment: "),
+        ('env = "Catch"\nseeds = 2.5\n', "--config: wrong.toml: seeds: 2.5 is not allowed"),
+        ('env = "Catch"\nseeds = {a = 1}\n', "--config: wrong.toml: seeds: "),
+        ('env = "Catch"\nseeds = true\n', "--config: wrong.toml: seeds: "),
+        ('env = "Catch"\nlanes = "x"\n', "--config: wrong.toml: lanes: 'x' is not a whole number"),
+        ('env = "Catch"\nlanes = 0\n', "--config: wrong.toml: lanes: 0 is not allowed"),
+        ('env = "Catch"\nlanes = 2.5\n', "--config: wrong.toml: lanes: "),
+        ('env = "Catch"\nlayout = ["map"]\n', "--config: wrong.toml: layout: "),
+        ('env = "Catch"\npreset = ["paper"]\n', "--config: wrong.toml: preset: "),
+        ('env = "Catch"\nalpha = true\n', "--config: wrong.toml: alpha: True is not a number"),
+        ('env = "Catch"\nalpha = 2020-01-01\n', "--config: wrong.toml: alpha: "),
+        ('env = "Catch"\nalpha = [0.1, 0.1]\n', "--config: wrong.toml: alpha: "),
+        ('env = "Catch"\n[alpha]\nb = 1\n', "--config: wrong.toml: alpha: a table"),
+        ('env = "Catch"\nhidden = 64\n', "--config: wrong.toml: hidden: "),
+    ],
+)
+def test_a_mistake_in_a_file_names_the_file(text, start, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "wrong.toml").write_text(text)
+    assert refused(["train", "--config", "wrong.toml"], capsys).startswith(start)
+
+
+def test_a_flag_wins_over_the_file_in_what_is_said_too(tmp_path, capsys):
+    path = tmp_path / "wrong.toml"
+    path.write_text('env = "Catch"\nseeds = 2.5\n')
+    given = ["train", "--config", str(path), "--seeds", "0"]
+    assert refused(given, capsys).startswith("--seeds: 0")
+
+
+def test_a_whole_number_may_have_an_exponent():
+    from argparse import Namespace
+
+    from mirrorax.cli.train import _gather
+
+    def given(**flags):
+        return _gather(Namespace(config=None, preset=None, env="Catch", **flags), {})
+
+    assert given(steps="1e6")["steps"] == given(steps="1_000_000")["steps"] == 1_000_000
+    assert given(hidden="")["hidden"] == ()
+    assert given(hidden="32,16")["hidden"] == (32, 16)
+
+
+def test_a_gif_that_cannot_be_written_is_found_before_anything_is_played(tmp_path, capsys):
+    folder = tmp_path / "a.gif"
+    folder.mkdir()
+    assert "is a folder" in refused(["play", str(tmp_path), "--gif", str(folder)], capsys)
+    nowhere = f"{os.devnull}.d/a.gif" if not os.path.isdir("/proc") else "/proc/a.gif"
+    assert refused(["play", str(tmp_path), "--gif", nowhere], capsys).startswith("--gif: ")
