@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mirrorax.regularizers.potentials import potential
     from mirrorax.store import load
     from mirrorax.training import train
+    from mirrorax.tuning.suggestion import suggest
 
 #: public name -> the module it lives in
 _HOME = {
@@ -27,6 +28,7 @@ _HOME = {
     "potential": "mirrorax.regularizers.potentials",
     "register_drift": "mirrorax.regularizers.functions",
     "register_potential": "mirrorax.regularizers.functions",
+    "suggest": "mirrorax.tuning.suggestion",
     "train": "mirrorax.training",
 }
 
@@ -39,6 +41,7 @@ __all__ = [
     "potential",
     "register_drift",
     "register_potential",
+    "suggest",
     "train",
 ]
 

@@ -32,6 +32,7 @@ COMMANDS = {
     "robustness": ("mirrorax.cli.robustness", "how robust each pair is to its temperatures"),
     "report": ("mirrorax.cli.report", "one HTML page to explore a store"),
     "paper": ("mirrorax.cli.paper", "the paper's studies: list, run, compare with its figures"),
+    "suggest": ("mirrorax.cli.suggest", "regularisers and temperatures for a task, from results"),
     "doctor": ("mirrorax.cli.doctor", "check the installation: versions, device, self-test, speed"),
 }
 

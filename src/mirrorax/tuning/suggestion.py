@@ -1,0 +1,364 @@
+"""`suggest`: regularisers and temperatures for a task, from results, with the reasons."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from mirrorax.analysis.published import numbers as published
+from mirrorax.envs import suite
+from mirrorax.errors import UserError
+from mirrorax.mdpo.config import PRESETS, Settings
+from mirrorax.regularizers.names import parse_drift, parse_potential
+from mirrorax.tuning.evidence import Evidence, Map, family, of_results
+from mirrorax.tuning.prediction import (
+    Prediction,
+    choose_exponent,
+    combine,
+    good,
+    grids,
+    resample,
+)
+from mirrorax.tuning.validation import THRESHOLD, Validation, validate
+
+#: What a suggestion rests on, from the firmest to the weakest.
+Basis = Literal["measured", "same family", "other environments"]
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """A pair (h, D), its temperatures, ranges to search, and why."""
+
+    environment: str
+    potential: str
+    drift: str
+    alpha: float
+    lam: float
+    alpha_range: tuple[float, float]
+    lam_range: tuple[float, float]
+    basis: Basis
+    #: the score the results have, or predict, at these temperatures
+    score: float
+    #: what the returns were taken to be worth: the distance between those that count as 0 and 1
+    return_scale: float | None
+    settings: str  # the flags of the settings the results were made with
+    reasons: tuple[str, ...]
+    sure: str
+
+    @property
+    def command(self) -> str:
+        """The command that trains with it."""
+        parts = [f"mirrorax train --env {_quoted(self.environment)}"]
+        parts.append(f"--potential {_quoted(self.potential)} --drift {_quoted(self.drift)}")
+        parts.append(f"--alpha {self.alpha:g} --lam {self.lam:g}")
+        return " ".join(part for part in (*parts, self.settings) if part)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data, ready for JSON."""
+        return {**asdict(self), "command": self.command}
+
+
+def _quoted(text: str) -> str:
+    return text if text.replace("-", "").replace("_", "").isalnum() else f'"{text}"'
+
+
+def suggest(
+    env: str,
+    max_return: float | None = None,
+    *,
+    potential: str | None = None,
+    drift: str | None = None,
+    results: str | os.PathLike[str] | None = None,
+    evidence: Evidence | None = None,
+) -> Suggestion:
+    """Recommend (h, D), alpha and lambda with ranges to search, from results.
+
+    `max_return` is the return that counts as 1, where it is not the environment's usual one (its
+    rewards were rescaled) or not known by name. `potential` and `drift` fix the pair. `results` is
+    a store or exports to learn from in place of the shipped table.
+    """
+    name = _name(env)
+    if max_return is not None and (
+        isinstance(max_return, bool)
+        or not isinstance(max_return, int | float | np.number)
+        or not math.isfinite(max_return)
+    ):
+        raise UserError(f"max_return: {max_return!r} is not a finite number")
+    known = of_results(results) if evidence is None else evidence
+    reasons: list[str] = []
+    maps, pair = _choose_pair(known, potential, drift, reasons)
+    scale, factor, note = _scale(name, max_return, maps)
+    if note:
+        reasons.append(note)
+    prediction, basis = _predict(name, maps, scale, factor, reasons)
+    checked = _checked(known, pair)
+    alpha_range, lam_range = prediction.ranges()
+    return Suggestion(
+        environment=name,
+        potential=pair[0],
+        drift=pair[1],
+        alpha=_digits(prediction.alpha),
+        lam=_digits(prediction.lam),
+        alpha_range=(_digits(alpha_range[0]), _digits(alpha_range[1])),
+        lam_range=(_digits(lam_range[0]), _digits(lam_range[1])),
+        basis=basis,
+        score=prediction.score,
+        return_scale=scale,
+        settings=flags(known),
+        reasons=tuple(reasons),
+        sure=_sure(basis, prediction, checked, maps, name),
+    )
+
+
+def _digits(value: float) -> float:
+    return float(f"{value:.2g}")
+
+
+def _name(env: str) -> str:
+    """Return the usual spelling; a name that mirrorax does not know is taken as it is."""
+    if not isinstance(env, str) or not env.strip():
+        raise UserError(f"env: expected a name, got {env!r}")
+    try:
+        return suite.environment(env).name
+    except UserError:
+        return env.strip()
+
+
+def _bounds(name: str) -> tuple[float, float] | None:
+    """Return the returns that count as 0 and 1, where they are known by name alone."""
+    try:
+        spec = suite.environment(name)
+    except UserError:
+        return None
+    if spec.bounds is None and suite.is_path(name):
+        suite.import_from_here()
+        return spec.return_bounds()
+    return spec.bounds
+
+
+def _scale(
+    name: str, max_return: float | None, maps: Sequence[Map]
+) -> tuple[float | None, float, str]:
+    """Return the scale of the returns, the factor on the usual rewards, and a remark."""
+    bounds = _bounds(name)
+    if max_return is None:
+        return (None if bounds is None else bounds[1] - bounds[0]), 1.0, ""
+    if bounds is None:
+        if max_return <= 0:
+            raise UserError(
+                f"max_return: {max_return:g} is not allowed: the lowest return of {name!r} is not "
+                "known and taken as 0, so it must be positive"
+            )
+        return float(max_return), 1.0, ""
+    low, high = bounds
+    factor = max_return / high if high else math.nan
+    if not factor > 0 or not math.isfinite(factor):
+        raise UserError(
+            f"max_return: {max_return:g} is not allowed: {name} has {high:g}, and rewards are "
+            "rescaled by a positive factor"
+        )
+    if factor == 1:
+        return high - low, 1.0, ""
+    note = (
+        f"Rewards times {factor:g}: alpha and lam times {factor:g}, because the mirror step is the "
+        "same when Q, alpha and lam are multiplied by one number."
+    )
+    return (high - low) * factor, factor, note
+
+
+def _choose_pair(
+    evidence: Evidence, potential: str | None, drift: str | None, reasons: list[str]
+) -> tuple[Sequence[Map], tuple[str, str]]:
+    h = None if potential is None else str(parse_potential(potential))
+    d = None if drift is None else str(parse_drift(drift))
+    fitting = [p for p in evidence.pairs if (h is None or p[0] == h) and (d is None or p[1] == d)]
+    if not fitting:
+        pooled = [one for one in evidence.maps if one.reward_scale == 1]
+        pair = (h or "entropy", d or "kl")
+        reasons.append(
+            f"There are no results for ({pair[0]}, {pair[1]}): temperatures are those that were "
+            f"good on average over {len(evidence.pairs)} other pairs."
+        )
+        return _pooled(pooled), pair
+    # The pair that forgives most: the chance that a cell drawn at random is good.
+    widest = max(len(evidence.of(pair)) for pair in fitting)
+    complete = [pair for pair in fitting if len(evidence.of(pair)) == widest]
+    shares = {pair: _share(evidence.of(pair)) for pair in complete}
+    pair = max(complete, key=lambda p: shares[p])
+    if h is not None and d is not None:
+        why = f"The pair was given; {shares[pair]:.1%} of its cells reach {THRESHOLD:g}"
+    elif len(complete) == 1:
+        why = f"The results have one pair to choose from; {shares[pair]:.1%} of its cells reach 0.9"
+    else:
+        why = (
+            f"Of {len(complete)} pairs measured it forgives most: {shares[pair]:.1%} of its cells "
+            f"reach {THRESHOLD:g}"
+        )
+    said = _printed(pair)
+    reasons.append(f"{why} in an environment, on average{said}.")
+    return evidence.of(pair), pair
+
+
+def _printed(pair: tuple[str, str]) -> str:
+    """Say what the paper's Table 1 says of a pair."""
+    rows = published()["table1"]["rows"]
+    ranked = sorted(rows, key=lambda row: -row["rbst"][0])
+    for place, row in enumerate(ranked, start=1):
+        if (row["potential"], row["drift"]) == pair:
+            return (
+                f" (the paper's Table 1 has it {place} of {len(ranked)}, with {row['rbst'][0]:.1%} "
+                "of cells good for all four environments at once)"
+            )
+    return ""
+
+
+def _share(maps: Sequence[Map]) -> float:
+    return float(
+        np.mean(
+            [good(one, THRESHOLD).sum() / max(np.isfinite(one.scores).sum(), 1) for one in maps]
+        )
+    )
+
+
+def _pooled(maps: Sequence[Map]) -> list[Map]:
+    """Average the maps of all pairs, environment by environment, on the grid of the first."""
+    by_environment: dict[str, list[Map]] = {}
+    for one in maps:
+        by_environment.setdefault(one.environment, []).append(one)
+    out = []
+    for same in by_environment.values():
+        on = same[0]
+        stack = [resample(one, 1.0, on.alphas, on.lams) for one in same]
+        out.append(replace(on, scores=np.mean(stack, axis=0)))
+    return out
+
+
+def _predict(
+    name: str,
+    maps: Sequence[Map],
+    scale: float | None,
+    factor: float,
+    reasons: list[str],
+) -> tuple[Prediction, Basis]:
+    own = [one for one in maps if one.environment == name]
+    kin = [one for one in maps if one.family == family(name)]
+    if own or kin:
+        used = own or kin
+        basis: Basis = "measured" if own else "same family"
+        # Sizes of one family count alike; rewards are rescaled as the caller says.
+        alphas, lams = grids(used, 1.0, 0.0)
+        prediction = combine(used, 1.0, 0.0, alphas, lams)
+        names = ", ".join(one.environment for one in used)
+        runs = sum(int(one.runs.sum()) for one in used)
+        reasons.append(f"{runs:,} runs on {names} itself." if own else f"{runs:,} runs on {names}.")
+        assert prediction is not None
+        return _times(prediction, factor), basis
+    exponent = 0.0
+    if scale is not None:
+        exponent = choose_exponent(maps)
+    wanted = scale if scale is not None else 1.0
+    alphas, lams = grids(maps, wanted, exponent)
+    prediction = combine(maps, wanted, exponent, alphas, lams)
+    if prediction is None and exponent:
+        exponent = 0.0
+        alphas, lams = grids(maps, wanted, exponent)
+        prediction = combine(maps, wanted, exponent, alphas, lams)
+    if prediction is None:
+        raise UserError("results: no cell was measured in every environment")
+    names = ", ".join(dict.fromkeys(one.environment for one in maps))
+    reasons.append(f"{name} was not measured: the cells are those that were good on {names}.")
+    reasons.append(_about_returns(exponent, scale, maps))
+    return prediction, "other environments"
+
+
+def _about_returns(exponent: float, scale: float | None, maps: Sequence[Map]) -> str:
+    if scale is None:
+        return "How large its returns are is not known; --max-return says."
+    if exponent:
+        return (
+            f"Temperatures move with the scale of the returns to the power {exponent:g}, which "
+            "predicted left-out environments best."
+        )
+    if len({one.family for one in maps}) < 3:
+        return "The scale of its returns is not used: too few environments to learn its effect."
+    return (
+        "The scale of its returns is not used: between environments it did not help to predict "
+        "the one left out (within one environment temperatures are proportional to it)."
+    )
+
+
+def _times(prediction: Prediction, factor: float) -> Prediction:
+    return Prediction(
+        prediction.alphas * factor,
+        prediction.lams * factor,
+        prediction.scores,
+        prediction.smoothed,
+        prediction.cell,
+    )
+
+
+def _checked(evidence: Evidence, pair: tuple[str, str]) -> Validation | None:
+    try:
+        return validate(evidence).of(pair)
+    except UserError:
+        return None
+
+
+def _sure(
+    basis: Basis,
+    prediction: Prediction,
+    checked: Validation | None,
+    maps: Sequence[Map],
+    name: str,
+) -> str:
+    if basis == "measured":
+        own = [one for one in maps if one.environment == name]
+        cells = sum(int(np.isfinite(one.scores).sum()) for one in own)
+        return (
+            f"Measured: {prediction.score:.3f} at this cell. It was chosen among {cells} cells, so "
+            "that is a little optimistic."
+        )
+    if checked is None:
+        families = len({one.family for one in maps})
+        tail = "" if families > 1 else " There is no second environment to test predictions on."
+        return f"Weak: nothing tells how well results carry over.{tail}"
+    hits = sum(row.success for row in checked.rows)
+    text = (
+        f"Left out in turn, {hits} of {len(checked.rows)} environments were hit: the suggested "
+        f"cell reached {checked.threshold:g} there. A random cell does so with {checked.random:.0%}"
+        f", the best single cell for all in {checked.fixed:.0%}. {len(checked.rows)} environments "
+        "are few: take it as a start for a search."
+    )
+    return (
+        "Fair: another size of it was measured. " if basis == "same family" else "Weak. "
+    ) + text
+
+
+def flags(evidence: Evidence) -> str:
+    """Return the flags that give `mirrorax train` the settings the results were made with."""
+    fields = {n: v for n, v in evidence.settings.items() if n in Settings.model_fields}
+    fields.pop("eval_every", None)
+
+    def same(name: str, value: Any) -> bool:
+        default = Settings.model_fields[name].default
+        shown = " x ".join(map(str, default)) if isinstance(default, tuple) else default
+        return value is None or value == shown
+
+    for preset, sets in sorted(PRESETS.items(), key=lambda item: -len(item[1])):
+        if sets and all(fields.get(name) == value for name, value in sets.items()):
+            rest = {n: v for n, v in fields.items() if n not in sets and not same(n, v)}
+            return " ".join([f"--preset {preset}", *_as_flags(rest)])
+    return " ".join(_as_flags({n: v for n, v in fields.items() if not same(n, v)}))
+
+
+def _as_flags(fields: dict[str, Any]) -> list[str]:
+    out = []
+    for name, value in fields.items():
+        text = str(value).replace(" x ", ",") if name == "hidden" else f"{value}"
+        out.append(f"--{name.replace('_', '-')} {text.lower() if value in (True, False) else text}")
+    return out

@@ -1,0 +1,127 @@
+"""How far suggestions can be trusted: leave each environment out and predict it from the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from mirrorax.errors import UserError
+from mirrorax.tuning.evidence import Evidence, Map
+from mirrorax.tuning.prediction import good, left_out, resample
+
+THRESHOLD = 0.9
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """What was suggested for an environment without a look at it, and how good that is there."""
+
+    potential: str
+    drift: str
+    environment: str
+    alpha: float
+    lam: float
+    score: float  # there, at the suggested cell
+    best: float  # the best cell there
+    success: bool  # the suggested cell is in the good region
+    random: float  # the share of cells that are: the success of a cell drawn at random
+    fixed: bool  # whether the best single cell for all environments, this one included, is
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Validation:
+    """All environments left out, and the rates."""
+
+    threshold: float
+    rows: tuple[LeftOut, ...]
+
+    @property
+    def suggested(self) -> float:
+        """The share of suggestions that fell into the good region."""
+        return float(np.mean([row.success for row in self.rows]))
+
+    @property
+    def random(self) -> float:
+        """The chance of a random cell."""
+        return float(np.mean([row.random for row in self.rows]))
+
+    @property
+    def fixed(self) -> float:
+        """The share of environments in which the best single cell is good."""
+        return float(np.mean([row.fixed for row in self.rows]))
+
+    def of(self, pair: tuple[str, str]) -> Validation | None:
+        """Return the part about one pair, if there is any."""
+        rows = tuple(row for row in self.rows if (row.potential, row.drift) == pair)
+        return Validation(self.threshold, rows) if rows else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data, ready for JSON."""
+        return {
+            "threshold": self.threshold,
+            "suggested": self.suggested,
+            "random": self.random,
+            "best_single_cell": self.fixed,
+            "rows": [row.to_dict() for row in self.rows],
+        }
+
+
+def validate(evidence: Evidence, threshold: float = THRESHOLD) -> Validation:
+    """Leave each environment of each pair out in turn and predict it from the other families.
+
+    A cell is good where its score reaches the threshold. The best single cell is the one with the
+    best mean over all environments: it has seen the one that is left out, the suggestion has not.
+    An environment without any good cell cannot be hit and is not counted.
+    """
+    if not 0 < threshold <= 1:
+        raise UserError(f"threshold: {threshold!r} is not allowed: above 0, at most 1")
+    rows = []
+    for pair in evidence.pairs:
+        maps = evidence.of(pair)
+        fixed = _best_single(maps)
+        for one, prediction in left_out(maps):
+            here = good(one, threshold)
+            if not here.any() or prediction is None:
+                continue
+            rows.append(
+                LeftOut(
+                    *pair,
+                    environment=one.label,
+                    alpha=prediction.alpha,
+                    lam=prediction.lam,
+                    score=float(one.scores[prediction.cell]),
+                    best=float(np.nanmax(one.scores)),
+                    success=bool(here[prediction.cell]),
+                    random=float(here.sum() / np.isfinite(one.scores).sum()),
+                    fixed=fixed is not None and _is_good(one, fixed, threshold),
+                )
+            )
+    if not rows:
+        raise UserError(
+            f"results: nothing to validate: no pair with two families of environments of which "
+            f"one has a cell that reaches {threshold:g}"
+        )
+    return Validation(threshold, tuple(rows))
+
+
+def _best_single(maps: Sequence[Map]) -> tuple[float, float] | None:
+    """Return the temperatures with the best mean over all maps, of those measured in each."""
+    on = maps[0]
+    # NaN where one of them has no run.
+    scores = np.mean([resample(one, 1.0, on.alphas, on.lams) for one in maps], axis=0)
+    if not np.isfinite(scores).any():
+        return None
+    i, j = np.unravel_index(int(np.nanargmax(scores)), scores.shape)
+    return float(on.alphas[i]), float(on.lams[j])
+
+
+def _is_good(one: Map, cell: tuple[float, float], threshold: float) -> bool:
+    i, j = np.flatnonzero(one.alphas == cell[0]), np.flatnonzero(one.lams == cell[1])
+    return bool(i.size and j.size and good(one, threshold)[i[0], j[0]])

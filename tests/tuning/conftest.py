@@ -1,0 +1,62 @@
+"""Made-up results whose good temperatures are known."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from mirrorax.tuning.evidence import Map
+
+ALPHAS = np.geomspace(1e-4, 10, 21)
+LAMS = np.geomspace(1e-3, 1e3, 25)
+
+#: environment -> the returns that count as 0 and 1
+BOUNDS = {
+    "CartPole": (0.0, 500.0),
+    "Acrobot": (-500.0, -75.0),
+    "Catch": (-1.0, 1.0),
+    "DeepSea": (0.0, 1.0),
+    "MountainCar-v0": (-200.0, -110.0),
+}
+
+
+def bump(environment, alpha, lam, *, pair=("entropy", "kl"), width=0.5, height=1.0, scale=1.0):
+    """A map with one round peak of known place."""
+    low, high = BOUNDS[environment]
+    a = np.log10(ALPHAS / alpha)[:, None] / width
+    b = np.log10(LAMS / lam)[None, :] / width
+    scores = height * np.exp(-(a**2 + b**2))
+    runs = np.full(scores.shape, 5)
+    bounds = low * scale, high * scale
+    return Map(*pair, environment, scale, *bounds, ALPHAS, LAMS, scores, runs)
+
+
+@pytest.fixture(scope="session")
+def synthetic() -> ModuleType:
+    path = Path(__file__).parents[2] / "benchmarks" / "analysis_synthetic.py"
+    spec = importlib.util.spec_from_file_location("analysis_synthetic", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def study(synthetic):
+    """Runs of two pairs on the paper's four environments, a coarse grid, and two scheduled ones."""
+    return synthetic.study(
+        [{}, {"drift": "bregman(max)"}, {"alpha_schedule": "linear"}, {"actor_q": "unregularized"}],
+        np.random.default_rng(3),
+        alphas=np.array([0.0, 0.003, 0.01, 0.03, 0.1, 1.0]),
+        lams=np.array([0.0, 1e-3, 0.1, 1.0, 5.0, 50.0, 5e3]),
+        seeds=3,
+        evaluations=4,
+    )
+
+
+@pytest.fixture(scope="session")
+def make_bump():
+    return bump

@@ -1,0 +1,135 @@
+"""The table of evidence holds what the runs say, and nothing else."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from mirrorax.errors import UserError
+from mirrorax.store import schema
+from mirrorax.store.store import Store
+from mirrorax.tuning import evidence
+
+
+def means(table, pair, environment):
+    """Group by hand: (alpha, lam) -> the scores of the runs."""
+    found = {}
+    for row in table.to_pylist():
+        if (row["potential"], row["drift"], row["environment"]) != (*pair, environment):
+            continue
+        if (row["alpha_schedule"], row["lam_schedule"]) != ("constant", "constant"):
+            continue
+        if row["actor_q"] != "regularized" or not (row["alpha"] > 0 and row["lam"] > 0):
+            continue
+        low, high = row["return_min"], row["return_max"]
+        score = 0.0 if row["diverged"] else (np.mean(row["returns"]) - low) / (high - low)
+        found.setdefault((row["alpha"], row["lam"]), []).append(score)
+    return found
+
+
+def test_cells_are_the_means_of_their_runs(study):
+    found = evidence.gather(study)
+    assert set(found.pairs) == {("entropy", "kl"), ("entropy", "bregman(max)")}
+    assert len(found.maps) == 8
+    for one in found.maps:
+        expected = means(study, one.pair, one.environment)
+        assert one.runs.sum() == sum(map(len, expected.values()))
+        for (alpha, lam), scores in expected.items():
+            i, j = np.searchsorted(one.alphas, alpha), np.searchsorted(one.lams, lam)
+            assert one.runs[i, j] == len(scores)
+            assert one.scores[i, j] == pytest.approx(np.mean(scores), abs=1e-4)
+
+
+def test_settings_that_few_runs_have_are_left_out(study, synthetic):
+    odd = synthetic.study(
+        [{"steps": 5}],
+        np.random.default_rng(0),
+        environments=("Catch",),
+        alphas=np.array([0.1, 1.0]),
+        lams=np.array([0.1, 1.0]),
+        seeds=3,
+        evaluations=4,
+    )
+    found = evidence.gather(pa.concat_tables([study, odd], promote_options="default"))
+    assert found.settings["steps"] == 1_000_000
+    assert found.runs == evidence.gather(study).runs
+
+
+def test_without_runs_that_count_it_says_so(study):
+    scheduled = study.filter(pa.compute.equal(study["alpha_schedule"], "linear"))
+    with pytest.raises(UserError, match="results: no runs with constant temperatures"):
+        evidence.gather(scheduled)
+
+
+def test_rescaled_rewards_give_a_law_and_linear_growth_is_found(synthetic):
+    """The made-up landscapes move linearly with the scale, so the exponent is 1."""
+    tables = [
+        synthetic.block(
+            {}, "CartPole", synthetic.ALPHAS, synthetic.LAMS, 3, np.random.default_rng(1),
+            reward_scale=scale,
+        )
+        for scale in (2.0, 1.0, 0.8, 0.4, 0.2, 0.1)
+    ]  # fmt: skip
+    found = evidence.gather(pa.concat_tables(tables))
+    alphas = [law for law in found.law if law["temperature"] == "alpha"]
+    assert {law["threshold"] for law in alphas} == {0.75, 0.85}
+    for law in alphas:
+        assert law["low"] <= 1.0 <= law["high"]
+        assert law["points"] >= 3
+    # Rescaled maps are kept, but a pair's own maps are those with the usual rewards.
+    assert len(found.maps) == 6
+    assert [one.reward_scale for one in found.of(("entropy", "kl"))] == [1.0]
+
+
+def test_it_survives_being_written_and_read(study, tmp_path):
+    made = evidence.gather(study)
+    evidence.write(made, tmp_path / "e.parquet")
+    back = evidence.read(tmp_path / "e.parquet")
+    assert (back.settings, back.law, back.runs) == (made.settings, made.law, made.runs)
+    for a, b in zip(made.maps, back.maps, strict=True):
+        assert (a.pair, a.environment, a.scale) == (b.pair, b.environment, b.scale)
+        for name in ("alphas", "lams", "scores", "runs"):
+            np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
+    assert [path.name for path in tmp_path.iterdir()] == ["e.parquet"]
+
+
+def test_a_damaged_or_foreign_file_is_one_line(study, tmp_path):
+    path = tmp_path / "e.parquet"
+    evidence.write(evidence.gather(study), path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(UserError, match=r"evidence: .* cannot be read"):
+        evidence.read(path)
+    pq.write_table(pa.table({"a": [1]}), path)
+    with pytest.raises(UserError, match="is not a table of evidence"):
+        evidence.read(path)
+
+
+def test_the_command_reads_a_store_and_writes_the_table(study, tmp_path, capsys):
+    with Store(tmp_path / "store") as held:
+        held.commit(schema.in_order(study).select(schema.runs().names))
+    out = tmp_path / "e.parquet"
+    assert evidence.main([str(tmp_path / "store"), "--out", str(out)]) == 0
+    assert "2 pairs, 4 environments" in capsys.readouterr().out
+    assert evidence.read(out).runs == evidence.gather(study).runs
+    assert evidence.main([str(tmp_path / "nothing"), "--out", str(out)]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("mirrorax: error: results: ")
+    assert len(said.splitlines()) == 1
+
+
+def test_a_target_that_cannot_be_written_is_one_line(study, tmp_path):
+    with pytest.raises(UserError, match=r"out: .* cannot be written"):
+        evidence.write(evidence.gather(study), tmp_path / "no" / "e.parquet")
+
+
+def test_the_shipped_table_can_be_read_and_names_its_settings():
+    found = evidence.shipped()
+    assert found.maps
+    assert found.runs > 0
+    assert found.settings["alpha_schedule"] == "constant"
+    for one in found.maps:
+        assert (one.alphas > 0).all()
+        assert (one.lams > 0).all()

@@ -1,0 +1,266 @@
+"""Suggestions: known places are found, rewards rescale temperatures, and nothing is peeked at."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from mirrorax.cli import main
+from mirrorax.errors import UserError
+from mirrorax.tuning import prediction, suggestion
+from mirrorax.tuning.evidence import Evidence, gather
+from mirrorax.tuning.suggestion import suggest
+from mirrorax.tuning.validation import validate
+
+FOUR = ("CartPole", "Acrobot", "Catch", "DeepSea")
+
+
+def near(found, wanted, decades=0.3):
+    return abs(np.log10(found / wanted)) < decades
+
+
+@pytest.fixture
+def alike(make_bump):
+    """Four environments with the same good temperatures, whatever their returns."""
+    return Evidence(tuple(make_bump(name, 0.03, 1.0) for name in FOUR))
+
+
+@pytest.fixture
+def lawful(make_bump):
+    """Five environments whose good temperatures are proportional to their returns."""
+    wide = {"CartPole": 500, "Acrobot": 425, "Catch": 2, "DeepSea": 1, "MountainCar-v0": 90}
+    return Evidence(tuple(make_bump(n, 1e-3 * s, 1e-2 * s, width=0.9) for n, s in wide.items()))
+
+
+def test_resampling_is_the_identity_on_its_own_grid_and_exact_for_planes(make_bump):
+    one = make_bump("Catch", 0.03, 1.0)
+    np.testing.assert_allclose(
+        prediction.resample(one, 1.0, one.alphas, one.lams), one.scores, atol=1e-12
+    )
+    plane = np.log10(one.alphas)[:, None] - 2 * np.log10(one.lams)[None, :]
+    tilted = replace(one, scores=plane)
+    alphas, lams = np.array([3.3e-4, 0.05, 7.0]), np.array([0.002, 0.9])
+    np.testing.assert_allclose(
+        prediction.resample(tilted, 1.0, alphas, lams),
+        np.log10(alphas)[:, None] - 2 * np.log10(lams)[None, :],
+        atol=1e-12,
+    )
+    # Moved by a factor, the same values stand at temperatures times that factor.
+    np.testing.assert_allclose(
+        prediction.resample(tilted, 10.0, 10 * alphas, 10 * lams),
+        prediction.resample(tilted, 1.0, alphas, lams),
+        atol=1e-9,
+    )
+
+
+def test_what_was_not_measured_is_unknown(make_bump):
+    one = make_bump("Catch", 0.03, 1.0)
+    outside = prediction.resample(one, 1.0, np.array([1e-5, 0.1, 20.0]), np.array([1.0]))
+    assert np.isnan(outside[[0, 2], 0]).all()
+    assert np.isfinite(outside[1, 0])
+    holed = one.scores.copy()
+    holed[10, 12] = np.nan
+    between = np.sqrt(one.alphas[10] * one.alphas[11]), np.sqrt(one.lams[12] * one.lams[13])
+    found = prediction.resample(
+        replace(one, scores=holed), 1.0, np.array([between[0]]), np.array([between[1]])
+    )
+    assert np.isnan(found).all()
+
+
+def test_the_middle_of_a_plateau_is_chosen_not_its_luckiest_corner(make_bump):
+    one = make_bump("Catch", 0.03, 1.0)
+    scores = np.zeros(one.scores.shape)
+    scores[4:13, 6:15] = 0.97
+    scores[4, 6] = 0.975  # the luckiest
+    scores[18, 20] = 1.0  # a lonely lucky cell
+    found = prediction.combine([replace(one, scores=scores)], one.scale, 0.0, one.alphas, one.lams)
+    assert found.cell == (8, 10)
+    (low, high), _ = found.ranges()
+    assert low <= one.alphas[5]
+    assert high >= one.alphas[11]
+    assert high < one.alphas[18]
+
+
+def test_the_exponent_is_found_where_there_is_one(alike, lawful):
+    assert prediction.choose_exponent(alike.maps) == 0.0
+    assert prediction.choose_exponent(lawful.maps) == 1.0
+    assert prediction.choose_exponent(lawful.maps[:2]) == 0.0  # too few to claim anything
+
+
+def test_a_left_out_environment_has_no_say(lawful):
+    first = prediction.left_out(lawful.maps)
+    for index, (one, before) in enumerate(first):
+        changed = list(lawful.maps)
+        changed[index] = replace(one, scores=one.scores[::-1, ::-1].copy())
+        after = prediction.left_out(changed)[index][1]
+        assert after.cell == before.cell
+
+
+def test_sizes_of_one_family_are_left_out_together(make_bump):
+    maps = [make_bump(name, 0.03, 1.0) for name in ("Catch", "DeepSea")]
+    larger = replace(maps[0], environment="Catch(20x10)")
+    pairs = prediction.left_out([*maps, larger], 0.0)
+    only_other = prediction.combine([maps[1]], 2.0, 0.0, maps[0].alphas, maps[0].lams)
+    assert pairs[0][1].cell == only_other.cell
+    np.testing.assert_array_equal(pairs[0][1].scores, only_other.scores)
+
+
+def test_a_measured_environment_is_suggested_its_own_peak(lawful):
+    for one in lawful.maps:
+        found = suggest(one.environment, evidence=lawful)
+        assert found.basis == "measured"
+        assert near(found.alpha, 1e-3 * one.scale)
+        assert near(found.lam, 1e-2 * one.scale)
+        assert found.alpha_range[0] < found.alpha < found.alpha_range[1]
+        assert found.lam_range[0] < found.lam < found.lam_range[1]
+
+
+@pytest.mark.parametrize(("name", "usual"), [("CartPole", 500.0), ("Acrobot", -75.0)])
+def test_rescaled_rewards_rescale_the_temperatures_by_the_same_factor(alike, name, usual):
+    base = suggest(name, evidence=alike)
+    for factor in (10.0, 0.01):
+        found = suggest(name, usual * factor, evidence=alike)
+        assert found.alpha == pytest.approx(base.alpha * factor, rel=0.06)  # two digits
+        assert found.lam == pytest.approx(base.lam * factor, rel=0.06)
+        assert found.alpha_range[1] == pytest.approx(base.alpha_range[1] * factor, rel=0.06)
+        assert any("Rewards times" in reason for reason in found.reasons)
+
+
+def test_a_new_environment_follows_the_law_of_the_others(lawful):
+    found = suggest("Maze", 100.0, evidence=lawful)
+    assert found.basis == "other environments"
+    assert near(found.alpha, 0.1, 0.5)
+    assert near(found.lam, 1.0, 0.5)
+    assert any("to the power 1" in reason for reason in found.reasons)
+    # Without a word about its returns nothing can be scaled, and it says so.
+    blind = suggest("Maze", evidence=lawful)
+    assert any("--max-return" in reason for reason in blind.reasons)
+
+
+def test_where_returns_do_not_matter_they_are_ignored_and_it_is_said(alike):
+    one, two = (suggest("Maze", r, evidence=alike) for r in (1.0, 1000.0))
+    assert (one.alpha, one.lam) == (two.alpha, two.lam)
+    assert near(one.alpha, 0.03)
+    assert any("is not used" in reason for reason in one.reasons)
+
+
+def test_another_size_of_a_measured_environment_is_firmer_than_a_stranger(alike):
+    found = suggest("Catch(20x10)", evidence=alike)
+    assert found.basis == "same family"
+    assert found.sure.startswith("Fair")
+    assert suggest("Maze", 1.0, evidence=alike).sure.startswith("Weak")
+
+
+def test_the_pair_that_forgives_most_is_chosen_unless_it_is_given(make_bump):
+    narrow = [make_bump(n, 0.03, 1.0, width=0.3) for n in FOUR]
+    wide = [make_bump(n, 0.3, 1.0, pair=("max", "bregman(max)"), width=1.5) for n in FOUR]
+    known = Evidence((*narrow, *wide))
+    found = suggest("Catch", evidence=known)
+    assert (found.potential, found.drift) == ("max", "bregman(max)")
+    given = suggest("Catch", potential="entropy", evidence=known)
+    assert (given.potential, given.drift) == ("entropy", "kl")
+    assert near(given.alpha, 0.03)
+    # A pair nobody measured: what was good on average, and it says so.
+    other = suggest("Catch", potential="lp(2)", drift="squared_tv", evidence=known)
+    assert (other.potential, other.drift) == ("lp(2)", "squared_tv")
+    assert any("no results for (lp(2), squared_tv)" in reason for reason in other.reasons)
+
+
+def test_the_command_it_prints_has_the_settings_of_the_results(alike):
+    settings = {"steps_counted": "per_env", "initialization": "uniform", "steps": 500_000}
+    known = replace(alike, settings={**settings, "hidden": "64 x 64", "twin_critics": False})
+    found = suggest("Catch", evidence=known)
+    assert found.command.endswith("--preset paper --steps 500000 --twin-critics false")
+    assert replace(found, environment="Catch(20x10)").command.startswith(
+        'mirrorax train --env "Catch(20x10)"'
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("Maze", -1.0), "max_return: -1 is not allowed"),
+        (("CartPole", -1.0), "max_return: -1 is not allowed"),
+        (("CartPole", float("nan")), "max_return: nan is not a finite number"),
+        (("Catch", True), "max_return: True is not a finite number"),
+        ((3,), "env: expected a name"),
+        (("",), "env: expected a name"),
+    ],
+)
+def test_mistakes_are_named(arguments, said, alike):
+    with pytest.raises(UserError) as caught:
+        suggest(*arguments, evidence=alike)
+    assert said in str(caught.value)
+    with pytest.raises(UserError, match="potential: "):
+        suggest("Catch", potential="entropi", evidence=alike)
+
+
+def test_validation_counts_hits_as_one_would_by_hand(study):
+    known = gather(study)
+    found = validate(known, 0.8)
+    for row in found.rows:
+        (one,) = (
+            m
+            for m in known.maps
+            if m.pair == (row.potential, row.drift) and m.environment == row.environment
+        )
+        i, j = list(one.alphas).index(row.alpha), list(one.lams).index(row.lam)
+        assert row.score == one.scores[i, j]
+        assert row.success == (row.score >= 0.8)
+        assert row.random == np.mean(one.scores >= 0.8)
+        same = [m for m in known.maps if m.pair == one.pair]
+        average = np.mean([m.scores for m in same], axis=0)
+        best = np.unravel_index(np.argmax(average), average.shape)
+        assert row.fixed == (one.scores[best] >= 0.8)
+    assert found.suggested == np.mean([row.success for row in found.rows])
+    # The landscapes were made alike, so the others do tell where the good region is.
+    assert found.suggested > found.random
+
+
+def test_validation_needs_something_to_leave_out(make_bump):
+    with pytest.raises(UserError, match="nothing to validate"):
+        validate(Evidence((make_bump("Catch", 0.03, 1.0),)))
+    with pytest.raises(UserError, match=r"threshold: 1\.5 is not allowed"):
+        validate(Evidence((make_bump("Catch", 0.03, 1.0),)), 1.5)
+
+
+def test_the_command_line_speaks_json_and_prose(capsys):
+    assert main(["suggest", "--env", "CartPole-v1", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["environment"] == "CartPole"
+    assert found["command"].startswith("mirrorax train --env CartPole")
+    assert main(["suggest", "--env", "Maze", "--max-return", "3"]) == 0
+    shown = capsys.readouterr().out
+    for word in ("potential", "alpha", "search", "why", "how sure", "mirrorax train"):
+        assert word in shown
+    assert main(["suggest"]) == 2
+    assert capsys.readouterr().err == "mirrorax: error: env: missing; for example --env Catch\n"
+    assert main(["suggest", "--env", "Catch", "--validate"]) == 2
+    assert main(["suggest", "--env", "Catch", "--results", "nowhere"]) == 2
+    assert "results: " in capsys.readouterr().err
+
+
+def test_the_validation_command_prints_the_three_rates(capsys, monkeypatch, study):
+    monkeypatch.setattr("mirrorax.tuning.evidence.of_results", lambda _: gather(study))
+    assert main(["suggest", "--validate", "--threshold", "0.8"]) == 0
+    shown = capsys.readouterr().out
+    assert "random cell:" in shown
+    assert "best single cell" in shown
+    assert main(["suggest", "--validate", "--threshold", "0.8", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["suggested"] == np.mean([row["success"] for row in found["rows"]])
+
+
+def test_it_never_imports_jax():
+    code = (
+        "import sys; from mirrorax.cli import main; main(['suggest', '--env', 'CartPole']); "
+        "print(sorted({'jax', 'gymnax'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+    assert suggestion.THRESHOLD == 0.9
