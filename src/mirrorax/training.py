@@ -74,6 +74,8 @@ class TrainResult:
     sessions: list[Session] = field(repr=False, default_factory=list)
     #: how updates go over lanes: "map" (one by one) or "vmap" (batched)
     layout: str | None = None
+    #: "known", or "estimated": a random policy's mean return, and the best mean return seen here
+    bounds_source: str = "known"
 
     def _normalize(self, returns: np.ndarray) -> Float[np.ndarray, " runs"]:
         low, high = self.return_bounds
@@ -152,7 +154,8 @@ class TrainResult:
             session.settings, session.total = settings, settings.updates
         done = run_sessions(sessions, len(sessions), on_segment)
         policies = [session.policies for session in sessions]
-        return _result(settings, self.runs, done, self.return_bounds, policies, sessions)
+        bounds = self.return_bounds if self.bounds_source == "known" else None
+        return _result(settings, self.runs, done, bounds, policies, sessions)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, ready for JSON."""
@@ -167,6 +170,7 @@ class TrainResult:
             "diverged": self.diverged.tolist(),
             "diverged_at": [int(k) if k >= 0 else None for k in self.diverged_at],
             "return_bounds": list(self.return_bounds),
+            "bounds_source": self.bounds_source,
             "run_return_bounds": self.run_return_bounds.tolist(),
             "runs": [run.model_dump(mode="json") for run in self.runs],
             "settings": self.settings.model_dump(mode="json"),
@@ -193,10 +197,16 @@ def _result(
     settings: Settings,
     runs: list[RunValues],
     done: ChunkResult,
-    bounds: tuple[float, float],
+    bounds: tuple[float, float] | None,
     policies: list[np.ndarray],
     sessions: list[Session],
 ) -> TrainResult:
+    source = "known" if bounds is not None else "estimated"
+    if bounds is None:
+        assert done.random_return is not None
+        scale = np.array([run.reward_scale for run in runs])
+        seen = np.stack([done.returns.mean(1), done.greedy_returns.mean(1)]) / scale
+        bounds = suite.estimated_bounds(done.random_return, float(seen.max()))
     return TrainResult(
         settings=settings,
         runs=runs,
@@ -211,6 +221,7 @@ def _result(
         policies=np.concatenate(policies),
         sessions=sessions,
         layout=done.layout,
+        bounds_source=source,
     )
 
 

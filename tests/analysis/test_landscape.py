@@ -16,6 +16,7 @@ from mirrorax.analysis.landscape import (
     landscapes,
     shared_environments,
 )
+from mirrorax.analysis.summary import summarise
 from mirrorax.errors import UserError
 
 
@@ -230,3 +231,35 @@ def test_the_rooms_of_results_import_no_jax():
         "sys.exit('jax' in sys.modules or 'gymnax' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_unknown_bounds_are_a_random_policys_return_and_the_best_run_seen(small):
+    estimated = np.array(small["environment"].to_pylist()) == "Acrobot"
+    table = small.append_column(
+        "bounds_source", pa.array(np.where(estimated, "estimated", "known").tolist())
+    )
+    table = changed(table, "return_min", np.where(estimated, -450.0, 0.0))
+    table = changed(table, "return_max", [None if e else 500.0 for e in estimated])
+    seen = [
+        np.mean(row[kind])
+        for row in table.to_pylist()
+        for kind in ("returns", "greedy_returns")
+        if row["environment"] == "Acrobot"
+    ]
+    for item in landscapes(shuffled(table)):
+        known, guessed = item.environments
+        assert (known.label, known.bounds_source) == ("CartPole", "known")
+        assert (guessed.label, guessed.bounds_source) == ("Acrobot", "estimated")
+        assert guessed.return_min == -450.0
+        assert guessed.return_max == pytest.approx(max(seen), rel=1e-12)
+    scores = np.stack([item.stochastic[:, :, 1].mean(-1) for item in landscapes(table)])
+    greedy = np.stack([item.greedy[:, :, 1].mean(-1) for item in landscapes(table)])
+    assert max(np.nanmax(scores), np.nanmax(greedy)) == pytest.approx(1.0, rel=1e-9)
+
+
+def test_the_table_says_which_bounds_are_estimated(small, rng):
+    source = ["estimated" if e == "Acrobot" else "known" for e in small["environment"].to_pylist()]
+    table = small.append_column("bounds_source", pa.array(source))
+    notes = summarise(table, rng=rng, resamples=20).notes
+    (note,) = [note for note in notes if "bounds" in note]
+    assert note.startswith("Acrobot: the bounds of its returns are estimated: 0 is a random")

@@ -6,8 +6,15 @@ import numpy as np
 import optax
 import pytest
 
+from mirrorax.errors import UserError
 from mirrorax.mdpo import optimizer
-from mirrorax.mdpo.networks import Network, initialize, sample_actions
+from mirrorax.mdpo.networks import (
+    ConvNetwork,
+    Network,
+    initialize,
+    make_network,
+    sample_actions,
+)
 
 
 @pytest.mark.parametrize("activation", ["tanh", "relu"])
@@ -25,6 +32,57 @@ def test_the_written_gradient_is_the_automatic_one(activation, sizes):
     assert found.shape == (network.num_parameters,)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(y, network(p, x))
+
+
+@pytest.mark.parametrize("activation", ["tanh", "relu"])
+@pytest.mark.parametrize(
+    ("image", "hidden"), [((5, 4, 3), (6,)), ((3, 3, 1), ()), ((6, 7, 2), (5, 4))]
+)
+def test_the_written_gradient_through_a_convolution_is_the_automatic_one(activation, image, hidden):
+    network = make_network("auto", image, hidden, 3, activation)
+    assert isinstance(network, ConvNetwork)
+    rng = np.random.default_rng(0)
+    p = jnp.asarray(initialize(network, rng, "uniform"))
+    x = jnp.asarray(rng.standard_normal((np.prod(image), 11)), jnp.float32)
+    slope = jnp.asarray(rng.standard_normal((3, 11)), jnp.float32)
+    layers = network.layers(p)
+    y, inputs = network.forward(layers, x)
+    found = network.backward(layers, inputs, slope)
+    expected = jax.grad(lambda p: jnp.sum(network(p, x) * slope))(p)
+    assert found.shape == (network.num_parameters,) == p.shape
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(y, network(p, x))
+
+
+def test_the_convolution_is_jaxs_own():
+    image, rng = (6, 5, 4), np.random.default_rng(0)
+    network = make_network("conv", image, (7,), 2, "relu")
+    p = jnp.asarray(initialize(network, rng, "uniform"))
+    first, *rest = network.layers(p)
+    x = jnp.asarray(rng.standard_normal((np.prod(image), 9)), jnp.float32)
+    pictures = x.T.reshape(9, *image)
+    kernel = first.weight.reshape(16, 3, 3, 4)
+    seen = jax.lax.conv_general_dilated(
+        pictures, kernel, (1, 1), "VALID", dimension_numbers=("NHWC", "OHWI", "NCHW")
+    )
+    seen = jax.nn.relu(seen + first.bias[None, :, None, None]).reshape(9, -1).T
+    expected = network.body.forward(tuple(rest), seen)[0]
+    np.testing.assert_allclose(network(p, x), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_the_network_follows_the_shape_of_the_observation_or_the_users_wish():
+    flat = Network((400, 8, 3), "tanh")
+    assert make_network("mlp", (10, 10, 4), (8,), 3, "tanh") == flat
+    assert make_network("auto", (400,), (8,), 3, "tanh") == flat
+    assert make_network("auto", (20, 20), (8,), 3, "tanh") == flat
+    conv = make_network("auto", (10, 10, 4), (8,), 3, "tanh")
+    assert conv == make_network("conv", (10, 10, 4), (8,), 3, "tanh")
+    assert isinstance(conv, ConvNetwork)
+    assert conv.shapes == ((16, 36), (8, 16 * 8 * 8), (3, 8))
+    with pytest.raises(UserError, match=r"network: 'conv' needs .* here they are 20 x 20"):
+        make_network("conv", (20, 20), (8,), 3, "tanh")
+    with pytest.raises(UserError, match="here they are 2 x 9 x 4"):
+        make_network("conv", (2, 9, 4), (8,), 3, "tanh")
 
 
 def test_orthogonal_weights_are_orthogonal():

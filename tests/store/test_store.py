@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ import pytest
 
 from mirrorax.errors import UserError
 from mirrorax.spec.expand import expand
+from mirrorax.spec.identity import LATER
 from mirrorax.spec.study import parse
 from mirrorax.store import files, ids, lock, names, parts, reading, schema, shards, studies
 from mirrorax.store.errors import Damaged, DamagedShardWarning, StoreError
@@ -553,6 +555,38 @@ def test_an_older_shard_without_a_column_reads_as_null(filled):
     by_id = {row["run_id"]: row for row in found.to_pylist()}
     assert by_id[runs.ids[0].decode()]["tau"] is None
     assert by_id[chunk(1)[0].ids[0].decode()]["tau"] == 0.95
+
+
+def test_an_older_shard_has_the_value_before_there_was_such_a_setting(filled):
+    runs, table = chunk(0)
+    older = shards.encode(table.drop_columns([*LATER, "bounds_source"]))
+    for name in names.listed(filled, "shards"):
+        (filled / "shards" / name).unlink()
+    files.write(filled, "shards", f"00000001-{files.digest(older)}.parquet", older)
+    for more in (False, True):
+        if more:
+            with Store(filled) as store:
+                store.commit(chunk(1)[1])
+        found = {row["run_id"]: row for row in reading.load(filled).to_pylist()}
+        for row in found.values():
+            for name, value in LATER.items():
+                assert row[name] == (list(value) if isinstance(value, tuple) else value)
+        assert found[runs.ids[0].decode()]["bounds_source"] is None
+    assert found[chunk(1)[0].ids[0].decode()]["bounds_source"] == "known"
+
+
+def test_a_run_without_known_bounds_keeps_a_random_policys_return():
+    study = parse(
+        'environments = [{ name = "Breakout-MinAtar", reward_scale = 2.0 }]\n'
+        'pairs = [["entropy", "kl"]]\nalpha = 0.1\nlam = 1.0\nseeds = 2\n'
+    )
+    runs = expand(study)
+    found = result(runs)
+    table = rows.done(runs, replace(found, random_return=0.4), {})
+    assert table["bounds_source"].to_pylist() == ["estimated"] * 2
+    assert table["return_min"].to_pylist() == [0.8] * 2
+    assert table["return_max"].to_pylist() == [None] * 2
+    assert rows.failed(runs, "why", 8, {})["return_min"].to_pylist() == [None] * 2
 
 
 def test_an_empty_store_is_an_empty_table(tmp_path):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from mirrorax.errors import UserError
 
@@ -29,6 +29,7 @@ ALGORITHM = (
     "critic_epochs",
     "hidden",
     "activation",
+    "network",
     "initialization",
     "adam_eps",
     "anneal_learning_rate",
@@ -105,6 +106,14 @@ def numbers(table: pa.Table, name: str, default: float = np.nan) -> Float[np.nda
     if pa.types.is_null(column.type):
         return np.full(table.num_rows, np.nan)
     return np.asarray(pc.cast(column, pa.float64()).to_numpy(), dtype=np.float64)
+
+
+def matches(table: pa.Table, name: str, value: str) -> Bool[np.ndarray, " rows"]:
+    """Return where a column of texts has a value; nowhere if it is absent."""
+    if name not in table.column_names or pa.types.is_null(table.column(name).type):
+        return np.zeros(table.num_rows, bool)
+    same = pc.fill_null(pc.equal(table.column(name), value), False)
+    return np.asarray(same.to_numpy(), dtype=bool)
 
 
 def matrix(

@@ -20,6 +20,7 @@ from jaxtyping import Bool, Float, Int
 
 from mirrorax.analysis import columns
 from mirrorax.analysis.published import numbers
+from mirrorax.envs.suite import estimated_bounds
 from mirrorax.errors import UserError, unknown
 
 Evaluation = Literal["stochastic", "greedy"]
@@ -38,6 +39,8 @@ class Environment:
     reward_scale: float
     return_min: float
     return_max: float
+    #: "known", or "estimated": a random policy's return and the best return of a run that was seen
+    bounds_source: str = "known"
 
     @property
     def label(self) -> str:
@@ -195,8 +198,12 @@ def _environments(
     names = [n for n in ("environment", "reward_scale") if n in table.column_names]
     group, values = _groups(table, names)
     low, high = columns.numbers(table, "return_min"), columns.numbers(table, "return_max")
+    estimated = columns.matches(table, "bounds_source", "estimated")
     out = []
     for i, value in enumerate(values):
+        if (estimated & (group == i)).any():
+            out.append(_estimated(table, group == i, value))
+            continue
         mine = (group == i) & (np.isfinite(low) | np.isfinite(high))  # a failed run may lack them
         bounds = np.unique(np.stack([low[mine], high[mine]], axis=1), axis=0)
         name = str(value["environment"])
@@ -219,6 +226,24 @@ def _environments(
         out.append(Environment(name, scale, lower, upper))
     placed = sorted(range(len(out)), key=lambda i: order(out[i]))
     return np.argsort(placed)[group], [out[i] for i in placed]
+
+
+def _estimated(
+    table: pa.Table, mine: Bool[np.ndarray, " rows"], value: Mapping[str, Any]
+) -> Environment:
+    """Return an environment whose bounds nobody knows, with those its runs suggest."""
+    low = columns.numbers(table, "return_min")[mine]
+    scale = value.get("reward_scale")
+    name, scale = str(value["environment"]), 1.0 if scale is None else float(scale)
+    if not np.isfinite(low).any():  # nothing but failed runs
+        return Environment(name, scale, np.nan, np.nan, "estimated")
+    part = table.filter(pa.array(mine))
+    seen = [columns.matrix(part, kind) for kind in ("returns", "greedy_returns")]
+    best = -np.inf
+    for returns, lengths in seen:
+        sums = np.nansum(returns[lengths > 0], axis=1)
+        best = max(best, float((sums / lengths[lengths > 0]).max(initial=-np.inf)))
+    return Environment(name, scale, *estimated_bounds(float(np.nanmin(low)), best), "estimated")
 
 
 def order(environment: Environment) -> tuple[int, str, float]:

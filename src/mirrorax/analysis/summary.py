@@ -211,6 +211,13 @@ def _notes(
     rows: Sequence[Row], items: Sequence[Landscape], names: Sequence[str], diverged: Diverged
 ) -> list[str]:
     notes = []
+    for environment in rows[0].landscape.environments:
+        if environment.bounds_source == "estimated" and environment.label in names:
+            notes.append(
+                f"{environment.label}: the bounds of its returns are estimated: 0 is a random "
+                f"policy's return ({environment.return_min:.4g}), 1 the best mean return of a run "
+                f"here ({environment.return_max:.4g})"
+            )
     left_out = sorted({e.label for item in items for e in item.environments} - set(names))
     if left_out:
         notes.append(f"not averaged over: {', '.join(left_out)}")

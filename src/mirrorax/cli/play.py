@@ -95,7 +95,7 @@ def _run(args: argparse.Namespace) -> int:
     stochastic, greedy = evaluate(
         program, args.episodes, jnp.asarray(policies), as_keys(keys), scale
     )
-    low, high = program.env.return_bounds
+    low, high = _bounds(meta.get("return_bounds") or program.env.return_bounds, args.folder)
     result: dict[str, Any] = {}
     for name, found in (("returns", stochastic), ("greedy_returns", greedy)):
         result[name] = np.asarray(found, float).tolist()
@@ -116,6 +116,17 @@ def _run(args: argparse.Namespace) -> int:
     if failed:
         raise failed
     return 0
+
+
+def _bounds(given: Any, folder: str) -> tuple[float, float]:
+    """Read the returns that count as 0 and 1; train writes them where nobody knows them."""
+    try:
+        low, high = map(float, given)
+    except (TypeError, ValueError):
+        low = high = 0.0
+    if not low < high:
+        raise UserError(f"folder: {folder!r}: its return_bounds are {given!r}; need low < high")
+    return low, high
 
 
 def _save(path: Path, frames: list[Any]) -> UserError | None:

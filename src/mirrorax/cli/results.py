@@ -74,6 +74,7 @@ def write(out: Path, result: TrainResult) -> None:
     meta = {
         "settings": result.settings.model_dump(mode="json"),
         "runs": [run.model_dump(mode="json") for run in result.runs],
+        "return_bounds": list(result.return_bounds),
     }
     checkpoint.save(out / "policies.npz", arrays, meta)
     if "return" in result.curves:

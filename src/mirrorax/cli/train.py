@@ -321,6 +321,12 @@ def _show(result: TrainResult, out: str | None) -> None:
         f"normalised return {result.mean:.3f}  (95% bootstrap interval over runs "
         f"[{low:.3f}, {high:.3f}]);  greedy {float(result.greedy_normalized.mean()):.3f}"
     )
+    if result.bounds_source == "estimated":
+        bottom, top = result.return_bounds
+        screen.print(
+            f"the bounds of returns are estimated: 0 is a random policy ({bottom:.4g}), "
+            f"1 the best mean return of these runs ({top:.4g})"
+        )
     screen.print(_conditions(result, varying))
     screen.print(f"{result.wall_seconds:.1f} s, {len(result.runs)} runs on {result.device}")
     if out:

@@ -77,8 +77,9 @@ class Environment(abc.ABC):
 
     name: str
     num_actions: int
-    #: (low, high): the returns that count as 0 and 1
-    return_bounds: tuple[float, float]
+    #: (low, high): the returns that count as 0 and 1; None where nobody knows them: then they are
+    #: estimated from a random policy and the best return seen
+    return_bounds: tuple[float, float] | None
     #: no episode is longer
     max_steps: int
     #: random words that `reset` and `step` want
@@ -88,6 +89,9 @@ class Environment(abc.ABC):
     memory_size: int
     memory_dtype: Literal["float32", "uint8"]
     observation_size: int
+    #: the shape of an observation before it was flattened, if that says more than its size: an
+    #: image of (rows, columns, channels) is seen through a convolution
+    observation_shape: tuple[int, ...] | None = None
 
     @abc.abstractmethod
     def reset(self, noise: Noise) -> State:
@@ -129,13 +133,15 @@ class Gymnax(Environment):
     """Any gymnax environment with discrete actions, by gymnax's name.
 
     Slower than an environment written for this contract, because gymnax draws its random numbers
-    from a key at every step.
+    from a key at every step. `binary` says that observations are zeros and ones, of which one byte
+    each is remembered.
     """
 
     name: str
-    return_bounds: tuple[float, float]
+    return_bounds: tuple[float, float] | None = None
     arguments: tuple[tuple[str, Any], ...] = ()
     parameters: tuple[tuple[str, Any], ...] = ()
+    binary: bool = False
 
     reset_words = 2
     step_words = 2
@@ -145,20 +151,22 @@ class Gymnax(Environment):
 
         try:
             env, params = gymnax.make(self.name, **dict(self.arguments))
-        except ValueError as error:
-            raise UserError(f"environment: {self.name!r}: {error}") from None
+        except Exception as error:  # whatever gymnax raises, such as a download that failed
+            reason = " ".join(f"{type(error).__name__}: {error}".split())
+            raise UserError(f"environment: gymnax cannot make {self.name!r}: {reason}") from None
         params = params.replace(**dict(self.parameters))
         space = env.action_space(params)
         if not hasattr(space, "n"):
             raise UserError(f"environment: {self.name!r} has no discrete actions")
         seen = jax.eval_shape(lambda k: env.reset_env(k, params)[0], jax.random.key(0))
-        small = seen.dtype in (jnp.bool_, jnp.uint8)
+        small = self.binary or seen.dtype in (jnp.bool_, jnp.uint8)
         # The one way to set derived fields of a frozen dataclass.
         for field, value in {
             "_env": env,
             "_params": params,
             "num_actions": int(space.n),
             "observation_size": max(1, seen.size),
+            "observation_shape": seen.shape or (1,),
             "memory_size": max(1, seen.size),
             "memory_dtype": "uint8" if small else "float32",
             "max_steps": int(params.max_steps_in_episode),
@@ -214,7 +222,7 @@ def make(name: str) -> Environment:
         case "DeepSea":
             return boards.DeepSea(*spec.size)
         case "gymnax":
-            return Gymnax(spec.name, spec.return_bounds())
+            return Gymnax(spec.name, spec.bounds, binary=spec.binary)
         case _:
             own = suite.load(spec.name)
             if not isinstance(own, Environment):

@@ -7,7 +7,7 @@ Names, one spelling for each environment everywhere:
 
 - `CartPole`, `Acrobot`, `Catch` (10 rows, 5 columns) or `Catch(20x10)`, `DeepSea` (8) or
   `DeepSea(16)`; gymnax's own names (`CartPole-v1`, `Catch-bsuite`, ...) mean the same.
-- a few further gymnax environments with discrete actions, under gymnax's name;
+- every other gymnax environment with discrete actions, under gymnax's name (`Breakout-MinAtar`);
 - `package.module:attribute`, a user's own: an `Environment`, or a class or function that makes one
   from the literals in brackets, if any: `module:Corridor(length=9)`. It is
   imported only when its bounds or its dynamics are asked for.
@@ -46,14 +46,50 @@ _BOUNDS = {
     "DeepSea": (0.0, 1.0),
 }
 
-# Other gymnax environments with discrete actions whose returns have evident bounds.
-_GYMNAX_BOUNDS = {
-    "MountainCar-v0": (-200.0, -110.0),
-    "FrozenLake-misc": (0.0, 1.0),
-    "MemoryChain-bsuite": (-1.0, 1.0),
-    "DiscountingChain-bsuite": (0.0, 1.1),
-    "FourRooms-misc": (0.0, 1.0),
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of a gymnax environment without asking gymnax."""
+
+    shape: tuple[int, ...]  # of one observation
+    bounds: tuple[float, float] | None = None  # None: estimated, see `estimated_bounds`
+    binary: bool = False  # the observation is a board of zeros and ones
+
+
+# The other gymnax 1.0.1 environments with discrete actions. Bounds stand only where the rules of
+# the environment give them: rewards in [0, 1] paid once (FrozenLake, FourRooms, the bandits'
+# single pull), +1 or -1 at the end (MemoryChain, MNISTBandit; UmbrellaChain's other rewards are
+# coin flips of mean zero that no policy changes), one reward of at most 1.1 (DiscountingChain), one
+# for every step of at most 1000 (Pong). MountainCar's upper bound is the level at which
+# Gymnasium's registry calls it solved. MinAtar's games have no known best return.
+_GYMNAX = {
+    "MountainCar-v0": Known((2,), (-200.0, -110.0)),
+    "FrozenLake-misc": Known((1,), (0.0, 1.0)),
+    "MemoryChain-bsuite": Known((3,), (-1.0, 1.0)),
+    "DiscountingChain-bsuite": Known((2,), (0.0, 1.1)),
+    "FourRooms-misc": Known((4,), (0.0, 1.0)),
+    "UmbrellaChain-bsuite": Known((3,), (-1.0, 1.0)),
+    "SimpleBandit-bsuite": Known((1, 1), (0.0, 1.0)),
+    "MNISTBandit-bsuite": Known((28, 28), (-1.0, 1.0)),
+    "MetaMaze-misc": Known((15,)),
+    "BernoulliBandit-misc": Known((4,)),
+    "GaussianBandit-misc": Known((4,)),
+    "Pong-misc": Known((30, 40, 3), (0.0, 1000.0), binary=True),
+    "Asterix-MinAtar": Known((10, 10, 4), binary=True),
+    "Breakout-MinAtar": Known((10, 10, 4), binary=True),
+    "Freeway-MinAtar": Known((10, 10, 7), binary=True),
+    "Seaquest-MinAtar": Known((10, 10, 10), binary=True),
+    "SpaceInvaders-MinAtar": Known((10, 10, 6), binary=True),
 }
+
+#: gymnax environments that cannot be trained here, for a clear word about them
+_CONTINUOUS = (
+    "Pendulum-v1",
+    "MountainCarContinuous-v0",
+    "PointRobot-misc",
+    "Reacher-misc",
+    "Swimmer-misc",
+)
 
 _DEFAULT_SIZE: dict[str, tuple[int, ...]] = {
     "CartPole": (),
@@ -75,11 +111,27 @@ class EnvironmentSpec:
     family: str
     size: tuple[int, ...] = ()
     bounds: tuple[float, float] | None = None
+    #: of one observation, where a table has it
+    shape: tuple[int, ...] = ()
+    #: whether the observation is a board of zeros and ones
+    binary: bool = False
+
+    def known_bounds(self) -> tuple[float, float] | None:
+        """Return (low, high) where they are known beforehand, of unscaled rewards."""
+        if self.bounds is not None or self.family != "own":
+            return self.bounds
+        found: tuple[float, float] | None = load(self.name).return_bounds
+        return found
 
     def return_bounds(self, reward_scale: float = 1.0) -> tuple[float, float]:
         """Return (low, high), the returns that count as 0 and 1, for rewards times the scale."""
-        low, high = self.bounds if self.bounds is not None else load(self.name).return_bounds
-        return low * reward_scale, high * reward_scale
+        known = self.known_bounds()
+        if known is None:
+            raise UserError(
+                f"environment: the bounds of {self.name}'s returns are not known beforehand; "
+                "they are estimated from a random policy and the best return seen"
+            )
+        return known[0] * reward_scale, known[1] * reward_scale
 
     @property
     def max_return(self) -> float:
@@ -95,6 +147,15 @@ class EnvironmentSpec:
         """Rescale returns linearly so that the bounds become 0 and 1; nothing is clipped."""
         low, high = self.return_bounds()
         return (value / reward_scale - low) / (high - low)
+
+
+def estimated_bounds(low: float, best: float) -> tuple[float, float]:
+    """Return bounds where none are known: a random policy's return, and the best that was seen.
+
+    Where nothing better than the random policy was seen, a score is the distance to it in units of
+    return.
+    """
+    return low, best if best > low else low + 1.0
 
 
 def load(path: str) -> Any:
@@ -117,6 +178,8 @@ def load(path: str) -> Any:
             raise UserError(f"environment: cannot make {path!r}: {_line(error)}") from None
     if not (hasattr(made, "step") and hasattr(made, "return_bounds")):
         raise UserError(f"environment: {path!r} is a {type(made).__name__}, not an Environment")
+    if made.return_bounds is None:
+        return made
     try:
         low, high = map(float, made.return_bounds)
     except (TypeError, ValueError):
@@ -175,7 +238,7 @@ def _size(family: str, text: str, name: str) -> tuple[int, ...]:
 
 def names() -> tuple[str, ...]:
     """Return the names a user can choose from (sizes and own environments apart)."""
-    return (*SUITE, *_GYMNAX_BOUNDS)
+    return (*SUITE, *_GYMNAX)
 
 
 def environment(name: str) -> EnvironmentSpec:
@@ -185,8 +248,17 @@ def environment(name: str) -> EnvironmentSpec:
     text = name.strip()
     if _IMPORT_PATH.fullmatch(text):
         return EnvironmentSpec(name=text, family="own")
-    if text in _GYMNAX_BOUNDS:
-        return EnvironmentSpec(name=text, family="gymnax", bounds=_GYMNAX_BOUNDS[text])
+    if text in _GYMNAX:
+        known = _GYMNAX[text]
+        return EnvironmentSpec(
+            name=text,
+            family="gymnax",
+            bounds=known.bounds,
+            shape=known.shape,
+            binary=known.binary,
+        )
+    if text in _CONTINUOUS:
+        raise UserError(f"environment: {text!r} has continuous actions; only discrete ones work")
     match = _PATTERN.fullmatch(text)
     family = ALIASES.get(match["family"], match["family"]) if match else ""
     if match is None or family not in _BOUNDS:

@@ -32,6 +32,8 @@ class ChunkResult:
     curves: dict[str, Float[np.ndarray, "runs points"]]
     #: how updates went over lanes; results depend on it in the last bits, as on `lanes`
     layout: str | None = None
+    #: what a random policy earns, of unscaled rewards, where the bounds of returns are not known
+    random_return: float | None = None
 
 
 def device_name() -> str:
@@ -82,7 +84,7 @@ def run_sessions(
     start = time.perf_counter()
     returns: list[np.ndarray] = []
     greedy, diverged, curves = [], [], []
-    lanes, layout = 0, None
+    lanes, layout, random = 0, None, None
     for index, session in enumerate(made):
 
         def report(progress: Progress, index: int = index) -> None:
@@ -107,6 +109,7 @@ def run_sessions(
         diverged.append(session.diverged_at)
         curves.append(session.curve_arrays())
         lanes, layout = session.lanes, session.layout
+        random = session.random_return()
     return ChunkResult(
         returns=np.concatenate(returns),
         greedy_returns=np.concatenate(greedy),
@@ -116,6 +119,7 @@ def run_sessions(
         device=device_name(),
         curves={name: np.concatenate([c[name] for c in curves]) for name in curves[0]},
         layout=layout,
+        random_return=random,
     )
 
 

@@ -95,6 +95,7 @@ class Settings(_Model):
     critic_epochs: Count = 1
     hidden: tuple[Width, ...] = (64, 64)
     activation: Literal["tanh", "relu"] = "tanh"
+    network: Literal["auto", "mlp", "conv"] = "auto"
     initialization: Literal["orthogonal", "uniform"] = "orthogonal"
     adam_eps: Positive = 1e-5
     anneal_learning_rate: bool = False

@@ -20,7 +20,7 @@ from mirrorax.envs import adapter
 from mirrorax.errors import UserError
 from mirrorax.mdpo import contract, schedules
 from mirrorax.mdpo.config import RunValues, Settings
-from mirrorax.mdpo.networks import Network
+from mirrorax.mdpo.networks import AnyNetwork, make_network
 from mirrorax.mdpo.schedules import Values
 from mirrorax.regularizers import Drift, Potential, drift, potential
 
@@ -42,13 +42,16 @@ class Program:
     lam_schedule: schedules.Schedule
 
     @cached_property
-    def actor(self) -> Network:
+    def actor(self) -> AnyNetwork:
         """The policy's network: observation to logits."""
-        sizes = (self.env.observation_size, *self.settings.hidden, self.env.num_actions)
-        return Network(sizes, self.settings.activation)
+        chosen = self.settings
+        shape = self.env.observation_shape or (self.env.observation_size,)
+        return make_network(
+            chosen.network, shape, chosen.hidden, self.env.num_actions, chosen.activation
+        )
 
     @property
-    def critic(self) -> Network:
+    def critic(self) -> AnyNetwork:
         """A critic's network: observation to one value per action; the actor's shape."""
         return self.actor
 

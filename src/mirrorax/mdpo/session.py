@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int, UInt32
 
+from mirrorax.envs.estimate import random_return
 from mirrorax.errors import UserError
 from mirrorax.mdpo import checkpoint, train
 from mirrorax.mdpo.config import Settings
@@ -131,6 +132,12 @@ class Session:
         )
         own = slice(0, self.runs)
         return np.asarray(stochastic, np.float64)[own], np.asarray(greedy, np.float64)[own]
+
+    def random_return(self) -> float | None:
+        """Return what a random policy earns, if the bounds of returns are not known."""
+        assert self.program is not None
+        env = self.program.env
+        return random_return(env) if env.return_bounds is None else None
 
     def _record(self) -> Float[np.ndarray, " runs"]:
         """Evaluate, and add a point to the learning curves."""

@@ -43,7 +43,12 @@ def payload(table: pa.Table, about: Facts, curves: pa.Table | None = None) -> di
     return {
         "facts": about.plain(),
         "environments": [
-            {"label": e.label, "low": _plain(e.return_min), "high": _plain(e.return_max)}
+            {
+                "label": e.label,
+                "low": _plain(e.return_min),
+                "high": _plain(e.return_max),
+                "bounds": e.bounds_source,
+            }
             for e in environments
         ],
         "shared": [labels.index(name) for name in shared],
@@ -109,7 +114,6 @@ def _curves(
     found = pc.index_in(table["run_id"], value_set=curves["run_id"].combine_chunks())
     at = pc.fill_null(found, -1).to_numpy().astype(np.int64)
     updates = columns.matrix(curves, "update")[0] if "update" in curves.column_names else None
-    low, high = columns.numbers(table, "return_min"), columns.numbers(table, "return_max")
     out: list[dict[str, Any] | None] = []
     for item in items:
         rows = item.rows
@@ -118,13 +122,18 @@ def _curves(
             out.append(None)
             continue
         points = int(lengths[index[index >= 0]].max())
-        scale = np.where(rows >= 0, high[rows] - low[rows], np.nan)[..., None]
-        floor = np.where(rows >= 0, low[rows], np.nan)[..., None]
+        # [environments, seeds, points], as the last axes of what they scale.
+        floor, top = (
+            np.array([getattr(e, name) for e in item.environments])[:, None, None]
+            for name in ("return_min", "return_max")
+        )
         part = np.where((index >= 0)[..., None], values[index][..., :points], np.nan)
         x: Float[np.ndarray, " points"] = np.arange(1.0, points + 1)
         if updates is not None:
             x = updates[index[index >= 0][0], :points]
-        out.append({"x": x.tolist(), "points": points, "y": pack((part - floor) / scale, "<f4")})
+        out.append(
+            {"x": x.tolist(), "points": points, "y": pack((part - floor) / (top - floor), "<f4")}
+        )
     return out
 
 

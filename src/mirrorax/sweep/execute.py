@@ -71,6 +71,7 @@ def execute(
         "device": str(found.device),
         "curves": {name: np.asarray(values, dtype=np.float64) for name, values in curves.items()},
         "provenance": here(),
+        "random_return": getattr(found, "random_return", None),
         "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     }
 

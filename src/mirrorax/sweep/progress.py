@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from mirrorax.envs import suite
 from mirrorax.spec.expand import Runs
@@ -68,7 +69,10 @@ class Progress:
 
     def _add_cells(self, runs: Runs, returns: np.ndarray) -> None:
         settings = runs.configurations[int(runs.configuration[0])]
-        low, high = suite.environment(settings.environment).return_bounds()
+        bounds = suite.environment(settings.environment).known_bounds()
+        if bounds is None:
+            return  # a score would change with every better run
+        low, high = bounds
         head = tuple(getattr(settings, name) for name in _CELL)
         scale = runs.values["reward_scale"]
         scores = (returns.mean(axis=1) / scale - low) / (high - low)
@@ -97,7 +101,9 @@ class Progress:
         starts = np.concatenate([[0], np.cumsum(lengths[keep])[:-1]])
         means = np.add.reduceat(flat, starts) / lengths[keep]
         kept = table.filter(pa.array(keep))
-        low, high = kept["return_min"].to_numpy(), kept["return_max"].to_numpy()
+        low, high = (
+            pc.fill_null(kept[name], np.nan).to_numpy() for name in ("return_min", "return_max")
+        )
         scored = kept.select([*_CELL, *values[:4]]).append_column(
             "score", pa.array((means - low) / (high - low))
         )

@@ -11,6 +11,7 @@ model is scaled by what they took: per environment if it was seen, over all othe
 from __future__ import annotations
 
 import itertools
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -68,25 +69,47 @@ COLUMNS = (
 def observation_size(settings: Settings) -> int:
     """Return the number of floats in one observation."""
     spec = suite.environment(settings.environment)
+    if spec.shape:
+        return math.prod(spec.shape)
     size = 1
     for side in spec.size * (2 if spec.family == "DeepSea" else 1):
         size *= side
     return size if spec.size else _OBSERVATION.get(spec.family, _OTHER_OBSERVATION)
 
 
+def _convolution(settings: Settings) -> tuple[int, int, int] | None:
+    """Return (places, filters, entries of a window) where a network begins with a convolution."""
+    shape = suite.environment(settings.environment).shape
+    if settings.network == "mlp" or len(shape) != 3 or min(shape[:2]) < 3:
+        return None
+    return (shape[0] - 2) * (shape[1] - 2), 16, 9 * shape[2]
+
+
+def _perceptron(settings: Settings) -> tuple[int, ...]:
+    """Return the widths of the layers after the convolution, if there is one."""
+    convolution = _convolution(settings)
+    inputs = observation_size(settings)
+    if convolution is not None:
+        inputs = convolution[0] * convolution[1]
+    return inputs, *settings.hidden, 4
+
+
+def _products(widths: tuple[int, ...]) -> int:
+    return sum(a * b for a, b in itertools.pairwise(widths))
+
+
 def _work(settings: Settings) -> float:
     """Return the multiplications of one update, relative to the default settings."""
-
-    def network(widths: tuple[int, ...]) -> int:
-        return sum(a * b for a, b in itertools.pairwise(widths))
-
     family = suite.environment(settings.environment).family
-    inputs = observation_size(settings)
-    default = 4 * network((_USUAL_OBSERVATION.get(family, inputs), 64, 64, 4)) * 512
+    usual = _USUAL_OBSERVATION.get(family, _OTHER_OBSERVATION)
+    default = 4 * _products((usual, 64, 64, 4)) * 512
     critics = 2 if settings.twin_critics else 1
     passes = settings.actor_epochs + critics * settings.critic_epochs
-    actual = passes * network((inputs, *settings.hidden, 4)) * settings.batch_size
-    return actual / default
+    actual = _products(_perceptron(settings))
+    convolution = _convolution(settings)
+    if convolution is not None:
+        actual += 2 * math.prod(convolution)  # cutting out the windows costs as much again
+    return passes * actual * settings.batch_size / default
 
 
 def modelled_seconds(settings: Settings) -> float:
@@ -142,12 +165,18 @@ def observed(table: pa.Table) -> Rates:
 def lane_bytes(settings: Settings) -> int:
     """Return the memory one lane needs: its replay buffer above all."""
     inputs = observation_size(settings)
-    known = suite.environment(settings.environment).family in TABLE
-    transition = _SUITE_TRANSITION if known else 4 * (2 * inputs + 2)
-    widths = (inputs, *settings.hidden, 4)
+    spec = suite.environment(settings.environment)
+    transition = _SUITE_TRANSITION
+    if spec.family not in TABLE:
+        transition = 2 * inputs + 5 if spec.binary else 4 * (2 * inputs + 2)
+    widths = _perceptron(settings)
     weights = sum(a * b + b for a, b in itertools.pairwise(widths))
     networks = 4 * weights * (3 + 3 * 2 + 2 + 1)  # actor, critics with Adam's moments; targets
     activations = 4 * settings.batch_size * (2 * inputs + 6 * sum(settings.hidden))
+    convolution = _convolution(settings)
+    if convolution is not None:
+        places, filters, window = convolution
+        activations += 4 * settings.batch_size * places * (3 * window + 6 * filters)
     return settings.buffer_size * transition + networks + activations
 
 

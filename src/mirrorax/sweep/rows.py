@@ -13,10 +13,11 @@ from mirrorax._version import ALGORITHM_VERSION
 from mirrorax.envs import suite
 from mirrorax.spec.expand import Runs
 from mirrorax.store import ids, schema
+from mirrorax.store.schema import ESTIMATED, KNOWN
 from mirrorax.sweep.task import Result
 
 
-def _fixed(runs: Runs) -> dict[str, pa.Array]:
+def _fixed(runs: Runs, random_return: float | None = None) -> dict[str, pa.Array]:
     """Return the columns that are known before a run starts; all runs share one configuration."""
     count = len(runs)
     settings = runs.configurations[int(runs.configuration[0])]
@@ -28,9 +29,15 @@ def _fixed(runs: Runs) -> dict[str, pa.Array]:
         absent = np.isnan(values) if values.dtype.kind == "f" else None
         columns[name] = pa.array(values, wanted.field(name).type, mask=absent)
     columns["algorithm_version"] = pa.array([ALGORITHM_VERSION] * count, pa.int64())
-    low, high = suite.environment(settings.environment).return_bounds()
-    columns["return_min"] = pa.array(runs.values["reward_scale"] * low)
-    columns["return_max"] = pa.array(runs.values["reward_scale"] * high)
+    scale, known = runs.values["reward_scale"], suite.environment(settings.environment)
+    bounds = known.known_bounds()
+    columns["bounds_source"] = pa.array([KNOWN if bounds else ESTIMATED] * count)
+    if bounds is not None:
+        columns["return_min"] = pa.array(scale * bounds[0])
+        columns["return_max"] = pa.array(scale * bounds[1])
+    elif random_return is not None:
+        # What counts as 1 is the best that was seen, which only a reader of all runs knows.
+        columns["return_min"] = pa.array(scale * random_return)
     return columns
 
 
@@ -61,7 +68,7 @@ def done(runs: Runs, result: Result, provenance: Mapping[str, Any]) -> pa.Table:
     count = len(runs)
     diverged_at = np.asarray(result.diverged_at, dtype=np.int64)
     columns = {
-        **_fixed(runs),
+        **_fixed(runs, result.random_return),
         "status": pa.array(["done"] * count),
         "failure": pa.nulls(count, pa.string()),
         "returns": _lists(result.returns),

@@ -43,6 +43,7 @@ class Result:
     device: str
     curves: Mapping[str, np.ndarray] = field(default_factory=dict)
     provenance: Mapping[str, Any] = field(default_factory=dict)  # the worker's, over the driver's
+    random_return: float | None = None  # where the bounds of returns are not known beforehand
 
 
 @dataclass(frozen=True, eq=False)

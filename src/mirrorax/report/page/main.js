@@ -40,6 +40,11 @@ function showStudy() {
   const { facts } = DATA;
   $("title").textContent = facts.title;
   $("subtitle").textContent = `${ALGORITHMS.length} algorithm${ALGORITHMS.length === 1 ? "" : "s"}, ${DATA.environments.length} environment${DATA.environments.length === 1 ? "" : "s"} · made ${facts.made}`;
+  const estimated = DATA.environments.filter((e) => e.bounds === "estimated");
+  if (estimated.length) {
+    const list = estimated.map((e) => `${e.label} (${number(e.low, 2)} to ${number(e.high, 2)})`).join(", ");
+    $("subtitle").textContent += ` · bounds of returns estimated, 0 a random policy and 1 the best run here: ${list}`;
+  }
   const fact = (value, name, alarm) => element("div", { class: alarm ? "fact alarm" : "fact" }, element("b", { text: value }), element("span", { text: name }));
   const text = (n) => n.toLocaleString("en");
   const cards = [fact(text(facts.done), "runs done"),
