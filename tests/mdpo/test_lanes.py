@@ -209,3 +209,24 @@ def test_a_file_that_is_no_checkpoint_is_a_users_mistake(small, some_keys, tmp_p
     with pytest.raises(UserError, match="must end in"):
         session.save(tmp_path / "state.pickle")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["foreign.npz", "torn.npz"]
+
+
+def test_runs_that_are_kept_go_on_as_if_all_had_been(whole, small, some_keys):
+    """Four runs to a third, three of them to two thirds, two to the end, in another order."""
+    settings, keys = small(eval_every=15), some_keys(6)
+    session = Session(settings, keys[:LANES], pick(columns_for(6), slice(0, LANES)), lanes=LANES)
+    session.run(until=13)
+    fewer = session.select([3, 0, 2])
+    fewer.run(until=26)
+    last = fewer.select([2, 0])
+    last.run()
+    returns, greedy = last.evaluate()
+    np.testing.assert_array_equal(returns, whole.returns[[2, 3]])
+    np.testing.assert_array_equal(greedy, whole.greedy_returns[[2, 3]])
+    for name, curve in last.curve_arrays().items():
+        np.testing.assert_array_equal(curve, whole.curves[name][[2, 3]], err_msg=name)
+    # The one that was left behind goes on as well.
+    session.run()
+    np.testing.assert_array_equal(session.evaluate()[0], whole.returns[:LANES])
+    with pytest.raises(UserError, match="rows: "):
+        last.select([2])

@@ -188,6 +188,25 @@ class Session:
         other.curves = {name: list(points) for name, points in self.curves.items()}
         return other
 
+    def select(self, rows: Sequence[int]) -> Session:
+        """Return a session of some of these runs, each of which goes on as it would have here."""
+        if not rows or not all(0 <= row < self.runs for row in rows):
+            raise UserError(f"rows: {list(rows)} are not among {self.runs} runs")
+        other = copy.copy(self)
+        other.keys, other.runs = self.keys[list(rows)], len(rows)
+        other.columns = {name: [c[row] for row in rows] for name, c in self.columns.items()}
+        order = jnp.asarray([*rows, *[rows[0]] * (self.lanes - len(rows))])
+        other._keys = self._keys[order]
+        other._values = jax.tree.map(lambda column: column[order], self._values)
+        state = self._state
+        learner, env, metrics = jax.tree.map(
+            lambda x: x[order], (state.learner, state.env, state.metrics)
+        )
+        buffer = jnp.take(state.buffer, order, axis=1)  # its lanes come second
+        other._state = train.TrainState(learner, env, buffer, jnp.copy(state.k), metrics)
+        other.curves = {n: [point[list(rows)] for point in c] for n, c in self.curves.items()}
+        return other
+
     def save(self, path: str | Path) -> None:
         """Write everything needed for a bit-identical continuation."""
         arrays = checkpoint.flatten(self._state, "state/")
