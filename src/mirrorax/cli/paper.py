@@ -119,4 +119,28 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _report(args: argparse.Namespace) -> int:
-    raise NotImplementedError
+    from pathlib import Path
+
+    import numpy as np
+
+    from mirrorax.cli.stored import read_runs
+    from mirrorax.errors import UserError
+    from mirrorax.reproduction.page import write
+    from mirrorax.store import names
+    from mirrorax.store.importing import read_exports
+
+    if args.seed < 0:
+        raise UserError(f"seed: {args.seed} is negative; a whole number from 0 is needed")
+    root = Path(args.store)
+    if not root.exists():
+        raise UserError(f"store: {args.store} does not exist")
+    is_store = root.is_dir() and (root / names.MARK).exists()
+    table = read_runs(args.store) if is_store else read_exports(root)
+    claims, drawn = write(table, args.out, np.random.default_rng(args.seed))
+    for claim in claims:
+        print(f"({claim.number}) {claim.text}: {claim.verdict}")
+    absent = [each.figure.name for each in drawn if not each.files]
+    print(f"{Path(args.out) / 'index.html'}: {len(drawn) - len(absent)} of {len(drawn)} figures")
+    if absent:
+        print(f"no runs for {', '.join(absent)}")
+    return 0

@@ -1,0 +1,59 @@
+"""A claim of the paper: what it says, what was found, and the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Float
+
+from mirrorax.analysis.estimates import Interval
+from mirrorax.reproduction.data import Found
+
+Verdict = Literal["reproduced", "not reproduced", "not decided"]
+DRAWS = 2000
+GOOD = 0.9  # the level of a good cell
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One claim: the rule it is judged by, the paper's figure, ours, and the runs behind it."""
+
+    number: str
+    text: str
+    rule: str
+    paper: str
+    ours: str = "none"
+    interval: str = "none"
+    runs: int = 0
+    verdict: Verdict = "not decided"
+    note: str = ""
+
+    def lacking(self, why: str) -> Claim:
+        """Return the claim as it is without the runs it needs."""
+        return replace(self, note=why)
+
+
+def ends(interval: Interval | None, digits: int = 3) -> str:
+    """Write an interval."""
+    if interval is None:
+        return "none"
+    return f"[{interval.low:.{digits}f}, {interval.high:.{digits}f}]"
+
+
+def central(draws: Float[np.ndarray, " draws"]) -> Interval:
+    """Return the central 95% of some draws."""
+    low, high = np.quantile(draws, [0.025, 0.975])
+    return Interval(float(low), float(high))
+
+
+def sizes(found: Sequence[Found]) -> str:
+    """Say what was run, each size once."""
+    return "; ".join(dict.fromkeys(each.size for each in found))
+
+
+def joined(*parts: str) -> str:
+    """Join what there is to say."""
+    return "; ".join(part for part in parts if part)

@@ -1,0 +1,121 @@
+"""Runs behind a panel of the paper: found in a table, cut to the cells that are complete."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Bool
+
+from mirrorax.analysis.landscape import Landscape, landscapes
+from mirrorax.mdpo.config import Settings
+from mirrorax.studies import catalogue
+from mirrorax.studies.panels import Panel
+
+#: What tells one algorithm of the paper from another; all else is the preset's.
+_VARIED = ("potential", "drift", "alpha_schedule", "lam_schedule", "actor_q")
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """A panel's runs, and how they compare with the paper's grid and seeds."""
+
+    panel: Panel
+    landscape: Landscape
+
+    @cached_property
+    def given(self) -> Bool[np.ndarray, "alpha lam"]:
+        """The cells with a run in every environment of the panel."""
+        return np.asarray(self.landscape.counts.min(axis=-1) > 0)
+
+    @property
+    def runs(self) -> int:
+        """How many runs with a result there are, in those cells."""
+        return int(self.landscape.counts[self.given].sum())
+
+    @property
+    def seeds(self) -> tuple[int, int]:
+        """The fewest and the most runs of a cell in an environment."""
+        counts = self.landscape.counts[self.given]
+        return int(counts.min()), int(counts.max())
+
+    @property
+    def whole(self) -> bool:
+        """Whether these are all cells and seeds of the paper."""
+        return bool(self.given.all()) and self.given.shape == (29, 29) and self.seeds[0] >= 5
+
+    @property
+    def size(self) -> str:
+        """What was run, in words: how many cells and seeds, of how many in the paper."""
+        low, high = self.seeds
+        seeds = f"{low}" if low == high else f"{low} to {high}"
+        cells = int(self.given.sum())
+        shape = " x ".join(map(str, self.given.shape))
+        grid = shape if self.given.all() else f"{cells}"
+        if self.whole:
+            return "29 x 29 cells, 5 seeds"
+        return f"reduced: {grid} of 29 x 29 cells, {seeds} of 5 seeds"
+
+
+class Runs:
+    """All runs of a table, by the panels of the paper."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table = table
+        self._items = landscapes(table)
+        self._expected = _expected()
+
+    def find(self, panel: Panel) -> Found | None:
+        """Return the panel's runs, cut to the rows and columns that have a complete cell."""
+        wanted = {**self._expected, **panel.settings}
+        for item in self._items:
+            if any(
+                name in item.settings and _plain(item.settings[name]) != _plain(value)
+                for name, value in wanted.items()
+            ):
+                continue
+            have = {environment.label for environment in item.environments}
+            if not set(panel.labels) <= have:
+                return None
+            found = Found(panel, _trimmed(item.select(panel.labels)))
+            return found if found.landscape.state.size and found.given.any() else None
+        return None
+
+    def find_all(self, panels: Sequence[Panel]) -> tuple[Found, ...]:
+        """Return those panels that have runs."""
+        return tuple(found for panel in panels if (found := self.find(panel)) is not None)
+
+
+def _expected() -> dict[str, object]:
+    """The settings that all of the paper's algorithms share."""
+    block = catalogue.entry("baseline").study().blocks[0]
+    fixed = {name: value for name, value in block.fixed if name in Settings.model_fields}
+    settings = Settings(environment="Catch", **fixed).model_dump()
+    return {n: v for n, v in settings.items() if n not in (*_VARIED, "environment", "plugins")}
+
+
+def _plain(value: object) -> object:
+    """A list as the analysis writes it down: 64 x 64."""
+    return " x ".join(map(str, value)) if isinstance(value, (list, tuple)) else value
+
+
+def _trimmed(item: Landscape) -> Landscape:
+    """Cut the grid to values with a complete cell: other studies may have had finer ones."""
+    complete = item.counts.min(axis=-1) > 0
+    rows, columns = np.flatnonzero(complete.any(axis=1)), np.flatnonzero(complete.any(axis=0))
+    cut = np.ix_(rows, columns)
+    used = (item.state[cut] != 0).any(axis=(0, 1, 2)) if len(rows) else np.zeros(0, bool)
+    if len(rows) == 0:
+        used = np.zeros(item.state.shape[-1], bool)
+    return replace(
+        item,
+        alphas=item.alphas[rows],
+        lams=item.lams[columns],
+        **{
+            name: getattr(item, name)[cut][:, :, :, used]
+            for name in ("seeds", "state", "stochastic", "greedy", "rows", "unflagged")
+        },
+    )

@@ -1,0 +1,175 @@
+"""Each figure of the paper, drawn from the runs there are, and labelled with what they are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from mirrorax.analysis.robustness import Top, top
+from mirrorax.analysis.scores import cell_scores
+from mirrorax.analysis.summary import summarise
+from mirrorax.analysis.temperature import minimal_temperatures
+from mirrorax.errors import UserError
+from mirrorax.figures.best import Bars, draw_best
+from mirrorax.figures.frequency import draw_frequency, frequency_curve
+from mirrorax.figures.heatmap import HeatMap, draw_panel, heat_map
+from mirrorax.figures.robustness_table import render
+from mirrorax.figures.save import save
+from mirrorax.figures.scaling import Scaling, draw_scaling
+from mirrorax.figures.style import COLUMN, PAGE, new, style
+from mirrorax.reproduction.claim import sizes
+from mirrorax.reproduction.data import Found, Runs
+from mirrorax.studies.catalogue import STRIP
+from mirrorax.studies.panels import BASELINE, SCHEDULES, TSALLIS, Figure, Panel
+
+_FORMATS = ("png", "pdf")
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A figure as it came out: its files, what is behind it, and what is missing."""
+
+    figure: Figure
+    files: tuple[Path, ...]
+    runs: int
+    size: str
+    missing: tuple[str, ...]
+
+
+def draw(figure: Figure, runs: Runs, home: Path, rng: np.random.Generator) -> Drawn:
+    """Draw a figure into a folder; without any run of it, only say so."""
+    if figure.kind == "scaling":
+        return _scaling(figure, runs, home)
+    found = runs.find_all(figure.panels)
+    have = {each.panel for each in found}
+    missing = tuple(panel.title for panel in figure.panels if panel not in have)
+    files: tuple[Path, ...] = ()
+    if found:
+        with style():
+            kinds = {"maps": _maps, "table": _table, "frequency": _frequency, "best": _best}
+            files = kinds[figure.kind](figure, found, home, rng)
+    return Drawn(figure, files, sum(each.runs for each in found), sizes(found), missing)
+
+
+def _stem(figure: Figure) -> str:
+    return re.sub(r"[^a-z0-9]+", "_", figure.name.lower())
+
+
+def _title(figure: Figure, found: Sequence[Found]) -> str:
+    return f"{figure.name}: {figure.title}\n{sizes(found)}"
+
+
+def _maps(
+    figure: Figure, found: Sequence[Found], home: Path, rng: np.random.Generator
+) -> tuple[Path, ...]:
+    del rng
+    maps = []
+    for each in found:
+        item = each.landscape
+        scores = np.where(each.given, cell_scores(item.runs()), np.nan)
+        maps.append(HeatMap(scores, item.alphas, item.lams, each.panel.title, item.axis))
+    if len(found) == 1 and len(found[0].panel.labels) > 1:
+        item = found[0].landscape
+        maps += [heat_map(item, environment=name) for name in found[0].panel.labels]
+        maps[0] = HeatMap(maps[0].scores, item.alphas, item.lams, "mean", item.axis)
+    columns = min(4, len(maps)) if len(maps) != 5 else 5
+    rows = -(-len(maps) // columns)
+    drawing, _ = new(PAGE, PAGE * (0.12 + 0.3 * rows))
+    drawing.clear()
+    draw_panel(maps, drawing, columns=columns)
+    drawing.suptitle(_title(figure, found), fontsize=8)
+    return save(drawing, home / _stem(figure), _FORMATS)
+
+
+def _table(
+    figure: Figure, found: Sequence[Found], home: Path, rng: np.random.Generator
+) -> tuple[Path, ...]:
+    usable = [f for f in found if (f.landscape.cells("positive") & f.given).any()]
+    if not usable:
+        return ()
+    summary = summarise([f.landscape for f in usable], rng=rng, notes=(sizes(found),))
+    out = []
+    for form, suffix in (("text", "txt"), ("markdown", "md"), ("csv", "csv"), ("latex", "tex")):
+        path = home / f"{_stem(figure)}.{suffix}"
+        path.write_text(render(summary, form), encoding="utf-8")
+        out.append(path)
+    return tuple(out)
+
+
+def _frequency(
+    figure: Figure, found: Sequence[Found], home: Path, rng: np.random.Generator
+) -> tuple[Path, ...]:
+    curves = []
+    for each in found:
+        cells = each.landscape.cells("positive") & each.given
+        if cells.any():
+            label = each.panel.title if len(found) <= 4 else each.panel.title[0]
+            curves.append(frequency_curve(label, each.landscape.runs(), rng=rng, cells=cells))
+    if not curves:
+        return ()
+    drawing, ax = new(PAGE, COLUMN * 1.1)
+    draw_frequency(curves, ax)
+    drawing.suptitle(_title(figure, found), fontsize=8)
+    return save(drawing, home / _stem(figure), _FORMATS)
+
+
+def _best(
+    figure: Figure, found: Sequence[Found], home: Path, rng: np.random.Generator
+) -> tuple[Path, ...]:
+    del rng
+    by = {(each.panel.pair, each.panel.schedules): each for each in found}
+    drawing, axes = new(PAGE, COLUMN * 1.1, ncols=2)
+    for ax, share in zip(axes, (0.01, 0.1), strict=True):
+        tops: list[list[Top | None]] = [
+            [_top(by.get((pair, schedules)), share) for pair in (BASELINE, TSALLIS)]
+            for schedules in SCHEDULES
+        ]
+        if not any(value for row in tops for value in row):
+            return ()
+        names = [f"{alpha} / {lam}".replace("_", " ") for alpha, lam in SCHEDULES]
+        draw_best(Bars(names, ["(entropy, kl)", "Tsallis 0.5"], tops), ax)
+        ax.set_xlabel("alpha / lambda")
+    drawing.suptitle(_title(figure, found), fontsize=8)
+    return save(drawing, home / _stem(figure), _FORMATS)
+
+
+def _top(found: Found | None, share: float) -> Top | None:
+    if found is None:
+        return None
+    cells = found.landscape.cells("positive") & found.given
+    return top(cell_scores(found.landscape.runs())[cells], share) if cells.any() else None
+
+
+def _scaling(figure: Figure, runs: Runs, home: Path) -> Drawn:
+    """Draw minimal temperatures: all reward scales that there are, as one algorithm."""
+    each = runs.find_all(figure.panels)
+    have = {found.panel for found in each}
+    missing = tuple(panel.title for panel in figure.panels if panel not in have)
+    scales = tuple(found.panel.environments[0] for found in each)
+    joint = runs.find(Panel("CartPole", environments=scales)) if scales else None
+    if joint is None:
+        return Drawn(figure, (), 0, "", missing)
+    files: list[Path] = []
+    ways: tuple[Literal["alpha", "lam"], ...] = ("alpha", "lam")
+    with style():
+        for log in (False, True):
+            drawing, axes = new(PAGE, COLUMN * 1.1, ncols=2)
+            try:
+                for ax, way in zip(axes, ways, strict=True):
+                    points = {
+                        level: minimal_temperatures(joint.landscape, way, level, strip=STRIP)
+                        for level in (0.75, 0.85)
+                    }
+                    draw_scaling(Scaling(way, dict(points)), ax, log=log)
+            except UserError as error:
+                missing = (*missing, str(error))
+                break
+            drawing.suptitle(_title(figure, (joint,)), fontsize=8)
+            name = f"{_stem(figure)}_{'logarithmic' if log else 'linear'}"
+            files += save(drawing, home / name, _FORMATS)
+    return Drawn(figure, tuple(files), joint.runs, joint.size, missing)

@@ -1,0 +1,199 @@
+"""The report on the reproduction: figures, the comparison table, and one page that shows both."""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+import json
+import os
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from urllib.parse import quote
+
+import numpy as np
+import pyarrow as pa
+
+from mirrorax.errors import UserError
+from mirrorax.figures.gallery import prepare
+from mirrorax.reproduction.claim import Claim
+from mirrorax.reproduction.data import Runs
+from mirrorax.reproduction.drawing import Drawn, draw
+from mirrorax.reproduction.verdicts import judge
+from mirrorax.spec.expand import expand
+from mirrorax.studies import catalogue
+from mirrorax.studies.panels import FIGURES
+
+_HEAD = ("claim", "paper", "ours", "95% interval", "runs", "verdict")
+
+
+def write(
+    table: pa.Table, out: str | os.PathLike[str], rng: np.random.Generator
+) -> tuple[tuple[Claim, ...], tuple[Drawn, ...]]:
+    """Write everything to a folder; return the claims and the figures."""
+    if table.num_rows == 0:
+        raise UserError("store: it holds no runs yet, so there is nothing to compare")
+    home = prepare(out)
+    runs = Runs(table)
+    first, second = rng.spawn(2)
+    try:
+        drawn = tuple(draw(figure, runs, home, first) for figure in FIGURES)
+        claims = judge(runs, second)
+        progress = _progress(table)
+        (home / "comparison.md").write_text(markdown(claims), encoding="utf-8")
+        (home / "comparison.csv").write_text(_csv(claims), encoding="utf-8")
+        (home / "comparison.json").write_text(
+            json.dumps([asdict(claim) for claim in claims], indent=1), encoding="utf-8"
+        )
+        (home / "index.html").write_text(_page(claims, drawn, progress, table), encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"out: cannot write to {home}: {error.strerror or error}") from error
+    return claims, drawn
+
+
+def _progress(table: pa.Table) -> list[tuple[str, int, int]]:
+    """Count the runs of each study that are done, of those of the paper."""
+    done = {
+        name
+        for name, status in zip(
+            table["run_id"].to_pylist(), table["status"].to_pylist(), strict=True
+        )
+        if status == "done"
+    }
+    out = []
+    for entry in catalogue.ENTRIES:
+        ids = expand(entry.study()).ids.astype(str).tolist()
+        out.append((entry.name, len(done.intersection(ids)), len(ids)))
+    return out
+
+
+def markdown(claims: Sequence[Claim]) -> str:
+    """Return the comparison as a table, with each claim's rule and notes below it."""
+    lines = ["| " + " | ".join(_HEAD) + " |", "|---|---|---|---|---:|---|"]
+    for claim in claims:
+        cells = (
+            f"({claim.number}) {claim.text}",
+            claim.paper,
+            claim.ours,
+            claim.interval,
+            f"{claim.runs:,}",
+            f"**{claim.verdict}**",
+        )
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    lines.append("")
+    for claim in claims:
+        note = f" *Here:* {claim.note}." if claim.note else ""
+        lines.append(f"- ({claim.number}) *Rule:* {claim.rule}.{note}")
+    return "\n".join(lines) + "\n"
+
+
+def _csv(claims: Sequence[Claim]) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, fieldnames=list(asdict(claims[0])), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(asdict(claim) for claim in claims)
+    return text.getvalue()
+
+
+_STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem;
+  color: #1b1b1b; background: #fff; }
+h1, h2 { line-height: 1.2; }
+table { border-collapse: collapse; font-size: 0.85rem; width: 100%; }
+th, td { border-bottom: 1px solid #ccc; padding: 0.35rem 0.5rem; text-align: left;
+  vertical-align: top; overflow-wrap: anywhere; }
+td.number { text-align: right; }
+td.verdict { white-space: nowrap; }
+.verdict b { border-radius: 3px; padding: 0.1rem 0.35rem; }
+.reproduced b { background: #cfe8d5; } .not-reproduced b { background: #f6cfc4; }
+.not-decided b { background: #e6e6e6; }
+figure { margin: 1.5rem 0 2.5rem; } figure img { width: 100%; height: auto; }
+.note { color: #555; font-size: 0.85rem; }
+pre { overflow-x: auto; background: #f5f5f5; padding: 0.75rem; font-size: 0.75rem; }
+@media (prefers-color-scheme: dark) {
+  body { background: #16181b; color: #e6e6e6; } th, td { border-color: #444; }
+  .reproduced b { background: #23492f; } .not-reproduced b { background: #6b2c1c; }
+  .not-decided b { background: #3a3d41; } pre { background: #222529; } .note { color: #aaa; }
+  figure img { background: #fff; }
+}
+"""
+
+
+def _page(
+    claims: Sequence[Claim],
+    drawn: Sequence[Drawn],
+    progress: Sequence[tuple[str, int, int]],
+    table: pa.Table,
+) -> str:
+    text = html.escape
+    done, total = sum(d for _, d, _ in progress), sum(t for _, _, t in progress)
+    rows = "".join(
+        f"<tr><td>({text(c.number)}) {text(c.text)}</td><td>{text(c.paper)}</td>"
+        f"<td>{text(c.ours)}</td><td>{text(c.interval)}</td><td class=number>{c.runs:,}</td>"
+        f'<td class="verdict {c.verdict.replace(" ", "-")}"><b>{text(c.verdict)}</b></td></tr>'
+        for c in claims
+    )
+    notes = "".join(
+        f"<li>({text(c.number)}) {text(c.rule)}."
+        + (f" <i>Here:</i> {text(c.note)}." if c.note else "")
+        + "</li>"
+        for c in claims
+    )
+    studies = "".join(
+        f"<tr><td>{text(name)}</td><td class=number>{here:,}</td><td class=number>{of:,}</td></tr>"
+        for name, here, of in progress
+    )
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>The paper, reproduced</title><style>{_STYLE}</style></head><body>
+<h1>The paper, reproduced as far as it was run</h1>
+<p>{done:,} of the paper's {total:,} runs. {text(_where(table))}</p>
+<h2>Claims</h2>
+<table><thead><tr>{"".join(f"<th>{text(h)}</th>" for h in _HEAD)}</tr></thead>
+<tbody>{rows}</tbody></table>
+<p>Verdicts follow rules that were fixed beforehand:</p><ul class=note>{notes}</ul>
+<h2>What was run</h2>
+<table><thead><tr><th>study</th><th>runs here</th><th>runs in the paper</th></tr></thead>
+<tbody>{studies}</tbody></table>
+<h2>Figures and tables</h2>
+{"".join(_figure(each) for each in drawn)}
+</body></html>
+"""
+
+
+def _where(table: pa.Table) -> str:
+    """Say on what and at which version the runs were made."""
+    parts = []
+    for name, word in (
+        ("mirrorax_version", "mirrorax"),
+        ("commit", "commit"),
+        ("jax_version", "jax"),
+        ("device", "on"),
+    ):
+        counts = Counter(value for value in table[name].to_pylist() if value is not None)
+        if counts:
+            values = [str(value)[:12] if name == "commit" else str(value) for value in counts]
+            parts.append(f"{word} {', '.join(sorted(values))}")
+    return f"Made with {'; '.join(parts)}." if parts else "Provenance was not recorded."
+
+
+def _figure(each: Drawn) -> str:
+    text = html.escape
+    title = f"<h3>{text(each.figure.name)}: {text(each.figure.title)}</h3>"
+    if not each.files:
+        return f"{title}<p class=note>Not drawn: none of its {each.figure.runs:,} runs is here.</p>"
+    body = ""
+    for path in each.files:
+        if path.suffix == ".png":
+            other = path.with_suffix(".pdf").name
+            body += (
+                f'<img src="{quote(path.name)}" alt="{text(each.figure.title)}">'
+                f'<figcaption class=note><a href="{quote(other)}">{text(other)}</a></figcaption>'
+            )
+        elif path.suffix == ".txt":
+            body += f"<pre>{text(path.read_text(encoding='utf-8'))}</pre>"
+    note = f"{each.runs:,} runs, {each.size}; the paper has {each.figure.runs:,}."
+    if each.missing:
+        note += f" Missing: {'; '.join(each.missing)}."
+    return f"{title}<figure>{body}</figure><p class=note>{text(note)}</p>"

@@ -1,0 +1,202 @@
+"""Verdicts on made-up worlds whose truth is known, and the page that shows them."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from mirrorax.cli import main
+from mirrorax.envs import suite
+from mirrorax.reproduction.data import Runs
+from mirrorax.reproduction.verdicts import judge
+from mirrorax.spec.expand import expand
+from mirrorax.store.store import Store
+from mirrorax.studies import catalogue
+from mirrorax.studies.panels import FIGURES, PAIRS, Panel
+from mirrorax.sweep import rows
+from mirrorax.sweep.task import Result
+
+PAPER = dict(zip(PAIRS, (11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1), strict=True))
+
+
+def world(study, score, rng, noise=0.01):
+    """Return the study's runs as a table, each with the score that a function gives it."""
+    runs = expand(study)
+    tables = []
+    for which, settings in enumerate(runs.configurations):
+        mine = runs.select(np.flatnonzero(runs.configuration == which))
+        alpha = np.where(np.isnan(mine.values["alpha"]), mine.values["w"], mine.values["alpha"])
+        wanted = score(settings, alpha, mine.values["lam"], mine.values["reward_scale"])
+        wanted = np.clip(wanted + noise * rng.standard_normal(len(mine)), 0, 1)
+        low, high = suite.environment(settings.environment).return_bounds()
+        scale = mine.values["reward_scale"]
+        returns = (low + wanted * (high - low)) * scale
+        result = Result(
+            np.repeat(returns[:, None], 10, axis=1),
+            np.repeat(returns[:, None], 10, axis=1),
+            np.full(len(mine), -1),
+            1.0,
+            32,
+            "cpu",
+        )
+        tables.append(rows.done(mine, result, {"jax_version": "0"}))
+    return pa.concat_tables(tables)
+
+
+def as_the_paper_says(settings, alpha, lam, scale):
+    """An L whose arms begin in proportion to the reward scale, longer for better pairs."""
+    label = next((k for k, p in PAIRS.items() if p == (settings.potential, settings.drift)), "C")
+    rank = PAPER[label] - 1
+    widest, longest = (0.2, 0.6, 1.0)[rank // 4], (2.5, 25, 1e3, 5e4)[rank % 4]
+    arm = (alpha >= 0.1 * scale) & (alpha <= widest) & (lam < 1e4)
+    drift = (lam >= 2 * scale) & (lam <= longest) & (alpha <= 0.05)
+    good = 0.99 if settings.lam_schedule == "constant" else 0.93
+    return np.where(arm | drift, good, 0.2)
+
+
+@pytest.fixture(scope="module")
+def faithful():
+    study = catalogue.make(scale="reduced")
+    return world(study, as_the_paper_says, np.random.default_rng(1))
+
+
+def verdicts(table):
+    return {c.number: c for c in judge(Runs(table), np.random.default_rng(0))}
+
+
+def test_a_world_as_the_paper_describes_it_is_found_to_be_so(faithful):
+    found = verdicts(faithful)
+    expected = dict.fromkeys(found, "reproduced")
+    expected["1a"] = "not decided"  # values need the whole grid
+    assert {number: claim.verdict for number, claim in found.items()} == expected
+    assert found["1b"].runs == found["4"].runs == 5632
+    assert found["6a"].runs == 11 * (2 * 29 * 3 - 9) * 2
+
+
+def test_a_world_that_contradicts_the_paper_is_found_to_do_so():
+    def otherwise(settings, alpha, lam, scale):
+        del scale
+        reversed_ranks = {k: 12 - v for k, v in PAPER.items()}
+        label = next(
+            (k for k, p in PAIRS.items() if p == (settings.potential, settings.drift)), "C"
+        )
+        reach = 0.0075 * 50 ** (reversed_ranks[label] / 11)
+        good = 0.99 if settings.lam_schedule == "linear" else 0.93
+        value = np.where((alpha <= reach) & (lam < 1e4), good, 0.2)  # a block, (0, 0) included
+        return value - (0.15 if settings.actor_q == "unregularized" else 0)
+
+    table = world(catalogue.make(scale="reduced"), otherwise, np.random.default_rng(2))
+    found = verdicts(table)
+    for number in ("1b", "2a", "2b", "3", "5a", "7"):
+        assert found[number].verdict == "not reproduced", found[number]
+
+
+def test_one_seed_decides_nothing():
+    table = world(
+        catalogue.make(scale="reduced", seeds=1), as_the_paper_says, np.random.default_rng(3)
+    )
+    assert {claim.verdict for claim in verdicts(table).values()} == {"not decided"}
+
+
+def test_what_was_not_run_decides_nothing():
+    study = catalogue.make(["baseline"], "reduced")
+    table = world(study, as_the_paper_says, np.random.default_rng(4))
+    found = verdicts(table)
+    assert {n for n, c in found.items() if c.verdict != "not decided"} == {"2a", "2b"}
+    assert found["3"].note.startswith("APMD")
+
+
+def test_finer_strips_of_one_environment_do_not_make_holes_in_the_maps(faithful):
+    found = Runs(faithful).find(Panel("baseline"))
+    assert found.landscape.alphas.shape == found.landscape.lams.shape == (8,)
+    assert found.given.all()
+    assert found.size == "reduced: 8 x 8 of 29 x 29 cells, 2 of 5 seeds"
+    assert found.runs == 8 * 8 * 4 * 2
+
+
+def test_runs_with_other_settings_are_not_taken_for_the_papers(faithful):
+    index = faithful.column_names.index("batch_size")
+    other = faithful.set_column(index, "batch_size", pa.array([64] * len(faithful), pa.int64()))
+    assert Runs(other).find(Panel("baseline")) is None
+
+
+def test_the_report_draws_what_is_there_and_names_what_is_not(tmp_path, capsys):
+    study = catalogue.make(["baseline"], "reduced")
+    store = tmp_path / "store"
+    with Store(store) as open_store:
+        open_store.commit(world(study, as_the_paper_says, np.random.default_rng(5)))
+    out = tmp_path / "out"
+    assert main(["paper", "report", "--store", str(store), "--out", str(out)]) == 0
+    printed = capsys.readouterr().out
+    assert "(2a)" in printed
+    assert "no runs for Figure 1b, Figure 1c" in printed
+    names = {path.name for path in out.iterdir()}
+    assert {"index.html", "comparison.md", "figure_1a.png", "figure_6.pdf", "table_1.md"} <= names
+    assert "figure_1b.png" not in names
+    page = (out / "index.html").read_text()
+    assert (
+        "512 of the paper&#x27;s 504,600 runs" in page or "512 of the paper's 504,600 runs" in page
+    )
+    assert "reduced: 8 x 8 of 29 x 29 cells, 2 of 5 seeds" in page
+    listed = json.loads((out / "comparison.json").read_text())
+    assert {claim["number"] for claim in listed} >= {"1a", "1b", "2a", "7"}
+
+
+def test_the_report_reads_exports_as_well(tmp_path, capsys):
+    study = catalogue.make(["catch"], "reduced")
+    table = world(study, as_the_paper_says, np.random.default_rng(6))
+    with Store(tmp_path / "store") as store:
+        store.commit(table)
+    assert (
+        main(
+            [
+                "sweep",
+                "export",
+                "--store",
+                str(tmp_path / "store"),
+                "--to",
+                str(tmp_path / "catch.parquet"),
+            ]
+        )
+        == 0
+    )
+    out = tmp_path / "out"
+    assert (
+        main(["paper", "report", "--store", str(tmp_path / "catch.parquet"), "--out", str(out)])
+        == 0
+    )
+    assert "(7)" in capsys.readouterr().out
+    assert (out / "figure_1b.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["report", "--store", "{}/absent", "--out", "{}/o"], "does not exist"),
+        (["report", "--store", "{}", "--out", "{}/o"], "neither a Parquet file"),
+        (["run", "baselin", "--scale", "full", "--store", "{}/s"], "baseline"),
+    ],
+)
+def test_mistakes_are_one_line(tmp_path, capsys, arguments, message):
+    assert main(["paper", *(word.format(tmp_path) for word in arguments)]) == 2
+    out = capsys.readouterr()
+    assert message in out.err
+    assert out.err.count("\n") == 1
+
+
+def test_every_figure_knows_its_runs():
+    by_name = {figure.name: figure for figure in FIGURES}
+    assert by_name["Figure 1a"].runs == 4 * 4205
+    assert by_name["Table 1"].runs == by_name["Figure 2"].runs == 11 * 4 * 4205
+    assert by_name["Figure 3"].runs == 16 * 4 * 4205
+    assert by_name["Figure 4"].runs == 11 * 4205
+    # Together they need every run of the paper, and no other.
+    needed = {
+        (name, block.environments, block.pairs, block.schedules)
+        for figure in FIGURES
+        for name, block in figure.blocks()
+    }
+    assert {name for name, *_ in needed} == set(catalogue.NAMES)
