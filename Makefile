@@ -33,7 +33,7 @@ demo: setup
 	@mkdir -p demo
 	$(BIN)/mirrorax solve --mdp deepsea --size 8 --potential entropy --drift kl \
 		--alpha 0.01 --lam 0.1 --iterations 50 --plot demo/convergence.png
-	$(BIN)/mirrorax sweep run examples/demo.toml --store demo/store
+	$(BIN)/mirrorax paper run --scale demo --store demo/store
 	$(BIN)/mirrorax robustness --store demo/store
 	$(BIN)/mirrorax report --store demo/store --out demo/report.html --figures demo/figures
 	@echo

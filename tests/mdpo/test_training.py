@@ -68,7 +68,7 @@ class Corridor(Environment):
 def test_presets_are_what_the_documentation_says():
     default, paper = (make_settings(name, environment="CartPole") for name in PRESETS)
     assert (default.updates, default.initialization) == (3906, "orthogonal")
-    assert (paper.updates, paper.steps_per_update, paper.initialization) == (244, 4096, "uniform")
+    assert (paper.updates, paper.steps_per_update, paper.initialization) == (3906, 4096, "orthogonal")
     # The paper's table of fixed hyperparameters, in both.
     table = {
         "num_envs": 16,
@@ -286,8 +286,8 @@ def test_a_preset_flag_wins_over_the_file_and_other_flags_over_it(tmp_path):
         return found["steps_counted"], found["initialization"], found["steps"]
 
     assert fields() == ("total", "orthogonal", 8192)
-    assert fields("paper") == ("per_env", "uniform", 8192)
-    assert fields("paper", steps_counted="total") == ("total", "uniform", 8192)
+    assert fields("paper") == ("per_env", "orthogonal", 16_000_000)
+    assert fields("paper", steps_counted="total") == ("total", "orthogonal", 16_000_000)
 
 
 def test_each_point_of_a_grid_has_its_own_mean_and_bounds(capsys):

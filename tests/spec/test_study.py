@@ -105,10 +105,10 @@ def test_reward_scales_are_traced_and_belong_to_the_environment():
 
 
 def test_a_preset_is_a_start_that_the_file_overrides():
-    paper = parse('preset = "paper"\ninitialization = "orthogonal"\n' + SMALLEST)
+    paper = parse('preset = "paper"\ninitialization = "uniform"\n' + SMALLEST)
     spec = expand(paper).specification(0)
     assert spec["steps_counted"] == "per_env"
-    assert spec["initialization"] == "orthogonal"
+    assert spec["initialization"] == "uniform"
 
 
 EVERY_MISTAKE = """
