@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any
 from mirrorax._version import __version__
 
 if TYPE_CHECKING:
+    from mirrorax.envs.suite import register_environment
+    from mirrorax.mdpo.config import register_schedule
+    from mirrorax.plugins import load_plugin
     from mirrorax.regularizers.checks import check_drift, check_potential
     from mirrorax.regularizers.drifts import drift
     from mirrorax.regularizers.functions import register_drift, register_potential
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from mirrorax.store import load
     from mirrorax.training import train
     from mirrorax.tuning.suggestion import suggest
+    from mirrorax.tuning.tune import tune
 
 #: public name -> the module it lives in
 _HOME = {
@@ -25,11 +29,15 @@ _HOME = {
     "check_potential": "mirrorax.regularizers.checks",
     "drift": "mirrorax.regularizers.drifts",
     "load": "mirrorax.store",
+    "load_plugin": "mirrorax.plugins",
     "potential": "mirrorax.regularizers.potentials",
     "register_drift": "mirrorax.regularizers.functions",
+    "register_environment": "mirrorax.envs.suite",
     "register_potential": "mirrorax.regularizers.functions",
+    "register_schedule": "mirrorax.mdpo.config",
     "suggest": "mirrorax.tuning.suggestion",
     "train": "mirrorax.training",
+    "tune": "mirrorax.tuning.tune",
 }
 
 __all__ = [
@@ -38,11 +46,15 @@ __all__ = [
     "check_potential",
     "drift",
     "load",
+    "load_plugin",
     "potential",
     "register_drift",
+    "register_environment",
     "register_potential",
+    "register_schedule",
     "suggest",
     "train",
+    "tune",
 ]
 
 

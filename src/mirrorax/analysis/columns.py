@@ -30,6 +30,7 @@ ALGORITHM = (
     "hidden",
     "activation",
     "network",
+    "plugins",
     "initialization",
     "adam_eps",
     "anneal_learning_rate",
@@ -96,6 +97,34 @@ def codes(column: pa.ChunkedArray) -> tuple[Int[np.ndarray, " rows"], list[Any]]
         encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64),
         encoded.dictionary.to_pylist(),
     )
+
+
+def telling_plugins(table: pa.Table) -> pa.Table:
+    """Leave only those plugins of a run that not all runs in its environment have.
+
+    The plugin of an environment is no part of an algorithm; that of a potential has a name of its
+    own there. What is left tells apart runs with different versions of the same plugin.
+    """
+    if "plugins" not in table.column_names or not pc.any(
+        pc.greater(pc.list_value_length(table["plugins"]), 0)
+    ).as_py():
+        return table
+    environments = table["environment"].to_pylist()
+    used = [frozenset(entry or ()) for entry in table["plugins"].to_pylist()]
+    common: dict[str, frozenset[str]] = {}
+    for name, entry in zip(environments, used, strict=True):
+        common[name] = common.get(name, entry) & entry
+    # A name that comes from a plugin is in a column of its own; only versions are told apart here.
+    versions: dict[str, set[str]] = {}
+    for text in frozenset().union(*used):
+        versions.setdefault(text.partition("==")[0], set()).add(text)
+    several = {text for group in versions.values() if len(group) > 1 for text in group}
+    left = [
+        sorted((entry - common[name]) & several)
+        for name, entry in zip(environments, used, strict=True)
+    ]
+    at = table.column_names.index("plugins")
+    return table.set_column(at, "plugins", pa.array(left, pa.list_(pa.string())))
 
 
 def numbers(table: pa.Table, name: str, default: float = np.nan) -> Float[np.ndarray, " rows"]:

@@ -274,6 +274,7 @@ def _temperatures(
 def landscapes(table: pa.Table) -> tuple[Landscape, ...]:
     """Sort a store's runs into one landscape per algorithm, constant temperatures first."""
     columns.require(table)
+    table = columns.telling_plugins(table)
     names = [name for name in columns.ALGORITHM if name in table.column_names]
     group, settings = _groups(table, names)
     env, environments = _environments(table)

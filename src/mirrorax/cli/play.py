@@ -9,6 +9,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from mirrorax import plugins
+from mirrorax.cli import plugin
 from mirrorax.cli.flags import Typed, naming
 from mirrorax.errors import UserError
 
@@ -30,6 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--gif", metavar="FILE.gif", help="record an episode, where the environment can be drawn")
     add("--run", type=int, default=0, help="which run to record, counted from 0 (0)")
     add("--greedy", action="store_true", help="record the greedy policy")
+    plugin.add_flag(parser)
     add("--json", action="store_true", help="print one JSON object and nothing else")
 
 
@@ -84,6 +87,8 @@ def _run(args: argparse.Namespace) -> int:
     from mirrorax.mdpo.evaluate import evaluate
     from mirrorax.mdpo.program import as_keys, make_program
 
+    plugin.load(args)
+    plugins.expect(meta["settings"].get("plugins", ()), f"folder: {args.folder!r}")
     settings = Settings(**meta["settings"])
     import_from_here()  # an environment or a schedule of the user's own may lie there
     runs = [RunValues(**values) for values in meta["runs"]]

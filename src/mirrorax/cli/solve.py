@@ -6,6 +6,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
+from mirrorax.cli import plugin
 from mirrorax.errors import UserError
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="Q the steps follow; unregularized is APMD",
     )
     add("--noise", type=float, default=0.0, help="standard deviation of noise on Q (0)")
+    plugin.add_flag(parser)
     add("--iterations", type=int, default=50, help="number of steps (50)")
     add("--plot", metavar="FILE", help="draw the gap on a log axis: .png, .svg or .pdf")
     add("--json", action="store_true", help="print one JSON object and nothing else")
@@ -82,6 +84,7 @@ def _build(args: argparse.Namespace) -> MDP:
 
 def run(args: argparse.Namespace) -> int:
     """Solve, print, draw."""
+    plugin.load(args)
     # Names and numbers are checked before anything heavy is imported.
     from mirrorax.regularizers.names import parse_drift, parse_potential
 
@@ -130,7 +133,8 @@ def _annealed(start: float, iterations: int) -> Any:
 
 
 def _as_json(mdp: MDP, trace: Trace, args: argparse.Namespace) -> dict[str, Any]:
-    settings = {k: v for k, v in vars(args).items() if v is not None and k not in ("json", "plot")}
+    other = ("json", "plot", "plugin")
+    settings = {k: v for k, v in vars(args).items() if v is not None and k not in other}
     measured = float(trace.measured_rate)
     return {
         **settings,

@@ -6,6 +6,8 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
+from mirrorax.cli import plugin
+
 if TYPE_CHECKING:
     from mirrorax.spec.study import Study
 
@@ -49,6 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     plan = command("plan", "Say what a study has left to do; write nothing.", study=True)
     run = command("run", "Run what a study has left to do, from the start or again.", study=True)
+    for each in (plan, run):
+        plugin.add_flag(each)
     add_sizes(plan)
     plan.add_argument(
         "--measure", action="store_true", help="time one segment per configuration, in a child"
@@ -125,6 +129,7 @@ def _plan(args: argparse.Namespace) -> int:
     from mirrorax.sweep.engines.local import cores
     from mirrorax.sweep.progress import duration
 
+    plugin.load(args)
     study = read(args.study)
     root = names.existing(args.store) if Path(args.store).exists() else None
     runs = studies.runs_of(study, root)
@@ -189,6 +194,7 @@ def _measured(plan: Any) -> dict[Any, float]:
 def _run(args: argparse.Namespace) -> int:
     from mirrorax.spec.study import read
 
+    plugin.load(args)
     return run_study(read(args.study), args)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mirrorax.cli import plugin
 from mirrorax.cli.flags import Typed, naming
 from mirrorax.errors import UserError, unknown
 
@@ -58,6 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--json", action="store_true", help="print one JSON object and nothing else")
     add("--quiet", action="store_true", help="no progress bar")
     add("--lanes", type=int, help="runs side by side (a fixed number per kind of device)")
+    plugin.add_flag(parser)
     add("--layout", help="map | vmap: updates lane by lane or batched (what suits the device)")
     values = parser.add_argument_group("temperatures and other numbers of a run")
     for name in _TRACED:
@@ -66,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         values.add_argument(f"--{name.replace('_', '-')}", help=f"({shown})")
     fields = parser.add_argument_group("settings")
     for name, info in Settings.model_fields.items():
-        if name != "environment":
+        if name not in ("environment", "plugins"):
             choices = getattr(info.annotation, "__args__", ())
             words = " | ".join(c for c in choices if isinstance(c, str))
             shown = ",".join(map(str, info.default)) if name == "hidden" else info.default
@@ -136,6 +138,7 @@ def _gather(args: argparse.Namespace, from_file: dict[str, Any]) -> dict[str, An
 
     if args.config is not None:
         from_file |= _from_file(args.config)
+    plugin.load(args, from_file.get("plugins", ()))
     given = dict(from_file)
     if args.preset is not None:
         # file < preset flag < other flags

@@ -8,9 +8,10 @@ Names, one spelling for each environment everywhere:
 - `CartPole`, `Acrobot`, `Catch` (10 rows, 5 columns) or `Catch(20x10)`, `DeepSea` (8) or
   `DeepSea(16)`; gymnax's own names (`CartPole-v1`, `Catch-bsuite`, ...) mean the same.
 - every other gymnax environment with discrete actions, under gymnax's name (`Breakout-MinAtar`);
-- `package.module:attribute`, a user's own: an `Environment`, or a class or function that makes one
-  from the literals in brackets, if any: `module:Corridor(length=9)`. It is
-  imported only when its bounds or its dynamics are asked for.
+- a name that a user registered (see `mirrorax.plugins`), or `package.module:attribute`: an
+  `Environment`, or a class or function that makes one from the literals in brackets, if any:
+  `Corridor(length=9)`, `module:Corridor(length=9)`. It is imported or made only when its bounds or
+  its dynamics are asked for.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
+from mirrorax import plugins
 from mirrorax.errors import UserError, unknown
 
 #: gymnax's name -> ours
@@ -101,6 +103,7 @@ _LARGEST_SIDE = 256
 
 _PATTERN = re.compile(r"(?P<family>[A-Za-z0-9-]+)\s*(?:\(\s*(?P<size>[^()]*?)\s*\))?")
 _IMPORT_PATH = re.compile(r"(?P<path>[A-Za-z_][\w.]*:[A-Za-z_]\w*)(?P<call>\(.+\))?")
+_OWN_NAME = re.compile(r"(?P<name>[A-Za-z][A-Za-z0-9_-]*)\s*(?P<call>\(.+\))?")
 
 
 @dataclass(frozen=True)
@@ -159,15 +162,20 @@ def estimated_bounds(low: float, best: float) -> tuple[float, float]:
 
 
 def load(path: str) -> Any:
-    """Import a user's own environment from `package.module:attribute`."""
+    """Make a user's own environment, from `package.module:attribute` or a registered name."""
     match = _IMPORT_PATH.fullmatch(path)
-    assert match is not None
-    arguments = _arguments(path, match["call"])
-    module_name, _, attribute = match["path"].partition(":")
-    try:
-        found = getattr(importlib.import_module(module_name), attribute)
-    except Exception as error:  # a module of the user's may fail in any way
-        raise UserError(f"environment: cannot import {path!r}: {_line(error)}") from None
+    if match is None:
+        own = _OWN_NAME.fullmatch(path)
+        assert own is not None
+        arguments, attribute = _arguments(path, own["call"]), own["name"]
+        found = plugins.registered("environment", attribute)
+    else:
+        arguments = _arguments(path, match["call"])
+        module_name, _, attribute = match["path"].partition(":")
+        try:
+            found = getattr(importlib.import_module(module_name), attribute)
+        except Exception as error:  # a module of the user's may fail in any way
+            raise UserError(f"environment: cannot import {path!r}: {_line(error)}") from None
     made = found
     if arguments and (not callable(found) or hasattr(type(found), "step")):
         raise UserError(f"environment: {path!r}: {attribute} takes no values in brackets")
@@ -210,6 +218,24 @@ def _line(error: Exception) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())
 
 
+def register_environment(name: str, environment: Any) -> None:
+    """Add an environment under a name: an `Environment`, or a class or function that makes one.
+
+    Named plain values in brackets go to the class or function: `Corridor(length=9)`.
+    """
+    taken = (*_BOUNDS, *ALIASES, *_GYMNAX, *_CONTINUOUS)
+    plugins.register("environment", name, environment, taken)
+
+
+def plugin_of(name: str) -> plugins.Plugin | None:
+    """Return the plugin that an environment comes from, if it comes from one."""
+    path = _IMPORT_PATH.fullmatch(name)
+    if path is not None:
+        return plugins.of_module(path["path"].partition(":")[0])
+    own = _OWN_NAME.fullmatch(name)
+    return plugins.owner("environment", own["name"]) if own is not None else None
+
+
 def is_path(name: str) -> bool:
     """Whether a name is the `package.module:attribute` of a user's own environment."""
     return _IMPORT_PATH.fullmatch(name.strip()) is not None
@@ -238,7 +264,7 @@ def _size(family: str, text: str, name: str) -> tuple[int, ...]:
 
 def names() -> tuple[str, ...]:
     """Return the names a user can choose from (sizes and own environments apart)."""
-    return (*SUITE, *_GYMNAX)
+    return (*SUITE, *_GYMNAX, *plugins.names("environment"))
 
 
 def environment(name: str) -> EnvironmentSpec:
@@ -262,6 +288,10 @@ def environment(name: str) -> EnvironmentSpec:
     match = _PATTERN.fullmatch(text)
     family = ALIASES.get(match["family"], match["family"]) if match else ""
     if match is None or family not in _BOUNDS:
+        own = _OWN_NAME.fullmatch(text)
+        if own is not None and plugins.registered("environment", own["name"]) is not None:
+            _arguments(text, own["call"])
+            return EnvironmentSpec(name=text, family="own")
         raise unknown("environment", name, (*names(), *ALIASES))
     default = _DEFAULT_SIZE[family]
     size = default if match["size"] is None else _size(family, match["size"], name)

@@ -17,10 +17,12 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
+    ValidationInfo,
     field_validator,
     model_validator,
 )
 
+from mirrorax import plugins
 from mirrorax.envs import suite
 from mirrorax.errors import UserError, unknown
 
@@ -111,6 +113,8 @@ class Settings(_Model):
     target_reference: Literal["range", "bound"] = "range"
     eval_episodes: Count = 10
     eval_every: Annotated[int, Field(ge=0, le=_LARGEST)] = 0
+    #: `module==version` of the plugins that the names above come from; found, not chosen
+    plugins: Annotated[tuple[str, ...], Field(validate_default=True)] = ()
 
     @field_validator("environment")
     @classmethod
@@ -134,12 +138,24 @@ class Settings(_Model):
     @field_validator("alpha_schedule")
     @classmethod
     def _alpha_schedule(cls, value: str) -> str:
-        return _schedule("alpha_schedule", value, ALPHA_SCHEDULES)
+        return check_schedule("alpha_schedule", value, ALPHA_SCHEDULES)
 
     @field_validator("lam_schedule")
     @classmethod
     def _lam_schedule(cls, value: str) -> str:
-        return _schedule("lam_schedule", value, LAM_SCHEDULES)
+        return check_schedule("lam_schedule", value, LAM_SCHEDULES)
+
+    @field_validator("plugins")
+    @classmethod
+    def _plugins(cls, value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        fields = ("environment", "potential", "drift", "alpha_schedule", "lam_schedule")
+        if not all(name in info.data for name in fields):
+            return value  # one of them is wrong, and is complained of
+        found = _plugins_of(*(info.data[name] for name in fields))
+        if value and value != found:
+            here = ", ".join(found) or "none"
+            raise ValueError(f"plugins: {', '.join(value)} wanted, but these names are of: {here}")
+        return found
 
     @model_validator(mode="after")
     def _consistent(self) -> Settings:
@@ -195,10 +211,42 @@ class Settings(_Model):
         return self.alpha_schedule in LEARNED
 
 
-def _schedule(field: str, value: str, allowed: tuple[str, ...]) -> str:
+def check_schedule(field: str, value: str, allowed: tuple[str, ...]) -> str:
+    """Return the name of a schedule if it is one."""
     if value in allowed or _IMPORT_PATH.fullmatch(value):
         return value
-    raise unknown(field, value, (*allowed, "package.module:object"))
+    if plugins.registered("schedule", value) is not None:
+        return value
+    own = plugins.names("schedule")
+    raise unknown(field, value, (*allowed, *own, "package.module:object"))
+
+
+def register_schedule(name: str, schedule: Any) -> None:
+    """Add a schedule of a temperature under a name: a `Schedule`, or a class that makes one."""
+    plugins.register("schedule", name, schedule, (*ALPHA_SCHEDULES, *LAM_SCHEDULES))
+
+
+def schedule_plugin(name: str) -> plugins.Plugin | None:
+    """Return the plugin that a schedule comes from, if it comes from one."""
+    if _IMPORT_PATH.fullmatch(name):
+        return plugins.of_module(name.partition(":")[0])
+    return plugins.owner("schedule", name)
+
+
+def _plugins_of(
+    environment: str, potential: str, drift: str, alpha_schedule: str, lam_schedule: str
+) -> tuple[str, ...]:
+    """Return the identities of the plugins that these names come from, sorted."""
+    from mirrorax.regularizers.names import parse_drift, parse_potential, plugins_of
+
+    owners = (
+        suite.plugin_of(environment),
+        schedule_plugin(alpha_schedule),
+        schedule_plugin(lam_schedule),
+    )
+    found = {str(owner) for owner in owners if owner is not None}
+    found |= plugins_of(parse_potential(potential)) | plugins_of(parse_drift(drift))
+    return tuple(sorted(found))
 
 
 class RunValues(_Model):

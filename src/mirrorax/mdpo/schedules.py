@@ -2,8 +2,8 @@
 
 A schedule is three small functions. It keeps a state (possibly empty), says the temperature of
 update k, and may learn from the mean of h over the update's batch under the policy pi_k. One of
-your own is a frozen dataclass with these three methods, named in the settings as
-`package.module:attribute`:
+your own is a frozen dataclass with these three methods, registered under a name (see
+`mirrorax.plugins`) or named in the settings as `package.module:attribute`:
 
     @dataclass(frozen=True)
     class Cosine(Schedule):
@@ -27,6 +27,7 @@ from typing import Any, Literal, NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from mirrorax import plugins
 from mirrorax.errors import UserError
 from mirrorax.mdpo import optimizer
 from mirrorax.mdpo.config import Settings
@@ -180,7 +181,10 @@ def target_range(
 def _own(field: str, path: str) -> Schedule:
     module_name, _, attribute = path.partition(":")
     try:
-        found = getattr(importlib.import_module(module_name), attribute)
+        if attribute:
+            found = getattr(importlib.import_module(module_name), attribute)
+        else:
+            found = plugins.registered("schedule", path)
     except Exception as error:  # a module of the user's may fail in any way
         raise UserError(f"{field}: cannot import {path!r}: {_line(error)}") from None
     try:

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from mirrorax import plugins
 from mirrorax.errors import UserError, nearest
 
 Kind = Literal["potential", "drift"]
@@ -133,7 +134,10 @@ def _parse(text: object, kind: Kind, field: str) -> Name:
         raise UserError(f"{field}: {text!r} is not a name; allowed: {_choices(kind)}")
     match = re.fullmatch(r"\s*([^()]*?)\s*(?:\((.*)\))?\s*", text, re.DOTALL)
     word, inside = (match[1], match[2]) if match else (text, None)
-    if word in _REGISTERED[kind]:
+    if word in _REGISTERED[kind] or (
+        # An installed plugin may know it: those are imported when nothing else explains a name.
+        word not in _BUILT_IN[kind] and plugins.load_installed() and word in _REGISTERED[kind]
+    ):
         if inside is not None:
             raise UserError(f"{field}: {text!r}: {word} takes no parameter; write {word!r}")
         return Name(kind, word)
@@ -227,3 +231,11 @@ def register(kind: Kind, name: str, obj: object, origin: str) -> None:
         owner = "mirrorax itself" if taken is None else taken[1]
         raise UserError(f"{kind} name: {name!r} is taken by {owner}; choose another")
     _REGISTERED[kind][name] = (obj, origin)
+    plugins.note(kind, name, obj, getattr(getattr(obj, "function", obj), "__module__", origin))
+
+
+def plugins_of(name: Name) -> set[str]:
+    """Return the identities of the plugins that a regulariser comes from."""
+    inner = plugins_of(name.argument) if isinstance(name.argument, Name) else set()
+    owner = plugins.owner(name.kind, name.name)
+    return inner if owner is None else inner | {str(owner)}

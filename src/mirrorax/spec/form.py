@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -20,13 +19,12 @@ from pydantic import (
 )
 
 from mirrorax.envs import suite
-from mirrorax.errors import UserError, unknown
+from mirrorax.errors import UserError
 from mirrorax.mdpo import config
 from mirrorax.regularizers.names import parse_drift, parse_potential
 from mirrorax.spec.grid import Range, repeated
 
 _MOST_ENTRIES = 100_000
-_IMPORT_PATH = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _SHOWN = 120  # characters of a wrong value that are repeated in a message
 
 
@@ -113,7 +111,20 @@ _LARGEST = 1e30  # a temperature is a float32 in the end
 
 
 def _environment(name: str) -> str:
-    return suite.environment(name).name
+    found = suite.environment(name).name
+    if suite.is_path(found):
+        _declared(found, suite.plugin_of(found))
+    return found
+
+
+def _declared(path: str, plugin: object) -> None:
+    """Refuse a module that nobody declared: reading a study must not import what it likes."""
+    if plugin is None:
+        module = path.partition(":")[0]
+        raise UserError(
+            f'{path!r} is in a module that is not declared; write plugins = ["{module}"] in the '
+            f"study, or give --plugin {module}"
+        )
 
 
 _Scale = Annotated[float, Field(gt=0, le=_LARGEST, allow_inf_nan=False)]
@@ -167,11 +178,10 @@ def _pair(names: tuple[str, str]) -> tuple[str, str]:
 
 def _schedule(kind: str, allowed: tuple[str, ...]) -> Any:
     def check(name: str) -> str:
-        # An own schedule is `package.module:object`; whether it can be imported is the worker's
-        # business, as this may be a machine without jax.
-        if name in allowed or _IMPORT_PATH.fullmatch(name):
-            return name
-        raise unknown(kind, name, (*allowed, "package.module:object"))
+        found = config.check_schedule(kind, name, allowed)
+        if ":" in found:
+            _declared(found, config.schedule_plugin(found))
+        return found
 
     return check
 
@@ -211,6 +221,7 @@ FIXED = tuple(
     for name in config.FIELDS
     if name
     not in ("environment", "potential", "drift", "alpha", "lam", "w", "seed", "reward_scale")
+    and name != "plugins"  # found, from the modules that the study declares
 )
 
 

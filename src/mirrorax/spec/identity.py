@@ -32,7 +32,7 @@ ID_DIGITS = 32
 VERSION_FIELD = "algorithm_version"
 
 #: Settings younger than the first results, and the value at which each is left out.
-LATER: dict[str, Any] = {"network": "auto"}
+LATER: dict[str, Any] = {"network": "auto", "plugins": ()}
 
 #: What is recorded along the way is not part of what a run is; its key has it at this value.
 _RECORDING = {"eval_every": 0}

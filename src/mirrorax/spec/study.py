@@ -7,8 +7,10 @@
     seeds = 5
     steps = 1_000_000                        # any setting of the trainer
 
-`[[blocks]]` tables make a study of several grids: each inherits what stands above them and changes
-what it names. `form` declares the keys, this module reads them, `expand` makes runs of them.
+Modules with names of one's own are declared with `plugins = ["my_module"]`, and no other is
+imported. `[[blocks]]` tables make a study of several grids: each inherits what stands above them
+and changes what it names. `form` declares the keys, this module reads them, `expand` makes runs of
+them.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mirrorax import plugins
 from mirrorax.errors import UserError, nearest
 from mirrorax.mdpo import config
 from mirrorax.spec.form import AXES, FIXED, Mistake, Part, mistakes, values_of
@@ -95,6 +98,7 @@ def parse(text: str, *, name: str = "study", where: str = "study") -> Study:
     except RecursionError:
         raise UserError(f"{where}: not a study: nested too deeply") from None
     found: list[Mistake] = []
+    _load_plugins(document, found)
     blocks = _blocks(document, found)
     title = document.get("name", name)
     if not isinstance(title, str) or not title.isprintable():
@@ -108,6 +112,19 @@ def parse(text: str, *, name: str = "study", where: str = "study") -> Study:
     return study
 
 
+def _load_plugins(document: Mapping[str, Any], found: list[Mistake]) -> None:
+    """Import what the study declares, before its names are looked at."""
+    listed = document.get("plugins", [])
+    if not isinstance(listed, list):
+        found.append(Mistake("plugins", listed, 'expected a list of modules, e.g. ["my_module"]'))
+        return
+    for index, text in enumerate(listed):
+        try:
+            plugins.load(text)
+        except UserError as error:
+            found.append(Mistake(f"plugins[{index}]", None, str(error)))
+
+
 def _report(where: str, found: list[Mistake]) -> str:
     unique = list(dict.fromkeys(str(mistake) for mistake in found))
     if len(unique) == 1:
@@ -117,7 +134,8 @@ def _report(where: str, found: list[Mistake]) -> str:
 
 def _blocks(document: Mapping[str, Any], found: list[Mistake]) -> list[Block]:
     """Validate the file's top level and each block, then what the two make together."""
-    top = {key: value for key, value in document.items() if key not in ("name", "blocks")}
+    other = ("name", "plugins", "blocks")
+    top = {key: value for key, value in document.items() if key not in other}
     preset = top.pop("preset", "default")
     preset_fields: dict[str, Any] = {}
     if isinstance(preset, str) and preset in config.PRESETS:
@@ -150,7 +168,7 @@ def _blocks(document: Mapping[str, Any], found: list[Mistake]) -> list[Block]:
 
 
 def _refuse_unknown(table: Mapping[str, Any], prefix: str, found: list[Mistake]) -> None:
-    known = (*AXES, *FIXED, *(() if prefix else ("name", "preset", "blocks")))
+    known = (*AXES, *FIXED, *(() if prefix else ("name", "preset", "plugins", "blocks")))
     for key in table:
         if key in known:
             continue

@@ -36,11 +36,14 @@ class Recorded:
 def record(root: Path, study: Study, runs: Runs, lanes: int, fault: files.Fault) -> bool:
     """Write the study down unless it is already the last one; return whether it was written."""
     last = latest_notes(root)
+    used = sorted({text for settings in runs.configurations for text in settings.plugins})
     same = {
         "mirrorax.study": study.id,
         "mirrorax.lanes": str(lanes),
         "mirrorax.algorithm_version": str(ALGORITHM_VERSION),
     }
+    if used:  # another version of a plugin makes other runs of the same text
+        same["mirrorax.plugins"] = ", ".join(used)
     if last is not None and all(last[1].get(key) == value for key, value in same.items()):
         return False
     table = pa.table(

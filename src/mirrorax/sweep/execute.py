@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from mirrorax import plugins
 from mirrorax.mdpo.config import Settings
 from mirrorax.sweep.provenance import here
 from mirrorax.sweep.task import CHUNK_FUNCTION, ChunkFunction, OutOfMemory, Result, Task
@@ -47,6 +48,7 @@ def execute(
 
     Raises `OutOfMemory` where the memory did not suffice, whatever the library calls it.
     """
+    plugins.load_all(message["settings"].get("plugins", ()))
     try:
         found = function(
             Settings(**message["settings"]),

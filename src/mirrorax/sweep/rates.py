@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mirrorax.envs import suite
+from mirrorax.errors import UserError
 from mirrorax.mdpo.config import Settings
 
 #: family -> (seconds per million environment steps, milliseconds per update of the default size)
@@ -149,7 +150,10 @@ def observed(table: pa.Table) -> Rates:
         weight = row["wall_seconds_count"]
         if row["wall_seconds_mean"] is None:
             continue
-        settings = Settings(**{name: row[name] for name in keys})
+        try:
+            settings = Settings(**{name: row[name] for name in keys})
+        except UserError:
+            continue  # a name of a plugin that is not declared now: nothing here needs its rate
         name = settings.environment
         actual[name] = actual.get(name, 0.0) + weight * row["wall_seconds_mean"]
         model[name] = model.get(name, 0.0) + weight * modelled_seconds(settings)

@@ -1,0 +1,229 @@
+"""Names of users' own: declared, imported, part of a run's identity."""
+
+import sys
+from pathlib import Path
+from textwrap import dedent
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import mirrorax
+from mirrorax import plugins
+from mirrorax.analysis import columns
+from mirrorax.envs import suite
+from mirrorax.errors import UserError
+from mirrorax.mdpo.config import RunValues, Settings
+from mirrorax.spec.expand import expand
+from mirrorax.spec.identity import run_id, specification
+from mirrorax.spec.study import parse
+from mirrorax.sweep import execute
+
+GOOD = """
+import mirrorax
+
+class Thing:
+    return_bounds = (0.0, 2.0)
+    def step(self): ...
+
+mirrorax.register_environment("Thing", Thing)
+mirrorax.register_potential("half", lambda p: 0.5 * (p * p).sum())
+mirrorax.register_drift("far", lambda p, q: ((p - q) ** 2).sum())
+mirrorax.register_schedule("waves", object())
+"""
+STUDY = 'pairs = [["entropy", "kl"]]\nalpha = 0.1\nlam = 1.0\nseeds = 1\n'
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    """Write a module that can be imported; forget it afterwards."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    written = []
+
+    def write(name: str, text: str) -> str:
+        (tmp_path / f"{name}.py").write_text(dedent(text))
+        sys.modules.pop(name, None)
+        plugins._LOADED.pop(name, None)
+        written.append(name)
+        return name
+
+    yield write
+    for name in written:
+        sys.modules.pop(name, None)
+
+
+def test_a_plugin_is_part_of_the_identity_of_the_runs_that_use_it(module):
+    before = run_id(specification(Settings(environment="Catch"), RunValues()))
+    mirrorax.load_plugin(module("things_a", GOOD + '__version__ = "1.2"\n'))
+    used = ("things_a==1.2",)
+    assert Settings(environment="Thing").plugins == used
+    assert Settings(environment="Catch", potential="half").plugins == used
+    assert Settings(environment="Catch", drift="bregman(half)").plugins == used
+    assert Settings(environment="Catch", drift="far").plugins == used
+    assert Settings(environment="Catch", alpha_schedule="waves").plugins == used
+    assert Settings(environment="Catch", lam_schedule="waves").plugins == used
+    assert Settings(environment="things_a:Thing").plugins == used
+    # A run that uses nothing of it is the run it was.
+    assert Settings(environment="Catch").plugins == ()
+    assert run_id(specification(Settings(environment="Catch"), RunValues())) == before
+    first = run_id(specification(Settings(environment="Thing"), RunValues()))
+    plugins._LOADED["things_a"] = plugins.Plugin("things_a", "1.3")
+    assert run_id(specification(Settings(environment="Thing"), RunValues())) != first
+
+
+def test_settings_know_that_they_were_made_with_another_version(module):
+    plugins.load(module("things_b", GOOD + '__version__ = "2"\n'))
+    assert Settings(environment="Thing", plugins=("things_b==2",)).plugins == ("things_b==2",)
+    with pytest.raises(UserError, match=r"plugins: things_b==1 wanted.* of: things_b==2"):
+        Settings(environment="Thing", plugins=("things_b==1",))
+    with pytest.raises(UserError, match="version 3 of things_b is wanted, version 2 is here"):
+        plugins.load("things_b==3")
+
+
+def test_without_a_version_the_source_tells(module):
+    first = plugins.load(module("things_c", "x = 1\n")).version
+    assert first.startswith("sha256-")
+    assert plugins.load(module("things_c", "x = 1\n")).version == first
+    assert plugins.load(module("things_c", "x = 2\n")).version != first
+
+
+def test_a_name_with_values_in_brackets_makes_the_environment(module):
+    text = """
+    import mirrorax
+
+    class Long:
+        def __init__(self, length=3):
+            self.return_bounds = (0.0, float(length))
+        def step(self): ...
+
+    mirrorax.register_environment("Long", Long)
+    """
+    plugins.load(module("things_d", text))
+    assert suite.environment("Long").return_bounds() == (0.0, 3.0)
+    assert suite.environment("Long(length=9)").return_bounds() == (0.0, 9.0)
+    assert "Long" in suite.names()
+    with pytest.raises(UserError, match="named plain values"):
+        suite.environment("Long(9)")
+    with pytest.raises(UserError, match="cannot make 'Long\\(size=9\\)'"):
+        suite.load("Long(size=9)")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("import nowhere_to_be_found\n", "ModuleNotFoundError"),
+        ("raise RuntimeError('two\\nlines')\n", "RuntimeError: two lines"),
+        ("raise SystemExit(3)\n", "SystemExit: 3"),
+        ("def f(:\n", "SyntaxError"),
+        ("__version__ = 'a b'\n", "not a short word"),
+        ("import mirrorax\nmirrorax.register_environment('a b', 1)\n", "'a b' is not allowed"),
+        ("import mirrorax\nmirrorax.register_environment('Catch', 1)\n", "taken by mirrorax"),
+        ("import mirrorax\nmirrorax.register_schedule('linear', 1)\n", "taken by mirrorax"),
+        ("import mirrorax\nmirrorax.register_potential('max', sum)\n", "taken by mirrorax"),
+    ],
+)
+def test_what_is_wrong_with_a_plugin_is_one_line(module, text, reason):
+    name = module("things_e", text)
+    with pytest.raises(UserError, match=reason) as error:
+        plugins.load(name)
+    assert "\n" not in str(error.value)
+    assert "things_e" in str(error.value)
+    assert "things_e" not in plugins._LOADED
+
+
+@pytest.mark.parametrize("text", ["", "no module", "a/b", "os;x", "../x", 3])
+def test_what_is_no_module_is_not_imported(text):
+    with pytest.raises(UserError, match="is not the name of a module"):
+        plugins.load(text)
+
+
+def test_one_name_means_one_thing(module):
+    plugins.load(module("things_f", GOOD))
+    with pytest.raises(UserError, match=r"environment name: 'Thing' is taken by things_f:Thing"):
+        plugins.load(module("things_g", GOOD))
+    plugins.load(module("things_f", GOOD))  # the same again is no conflict
+
+
+def test_a_study_imports_what_it_declares_and_nothing_else(module):
+    name = module("things_h", GOOD)
+    study = f'environments = ["{name}:Thing"]\n' + STUDY
+    with pytest.raises(UserError, match=r"not declared; write plugins = \[\"things_h\"\]"):
+        parse(study)
+    with pytest.raises(UserError, match="not declared"):
+        parse('environments = ["Catch"]\nalpha_schedule = "things_h:waves"\n' + STUDY)
+    assert name not in sys.modules
+    (settings,) = expand(parse(f'plugins = ["{name}"]\n' + study)).configurations
+    assert settings.plugins == (str(plugins._LOADED[name]),)
+    for wrong in ('plugins = "x"', "plugins = [3]", 'plugins = ["absent_module"]'):
+        with pytest.raises(UserError, match="plugin") as error:
+            parse(wrong + '\nenvironments = ["Catch"]\n' + STUDY)
+        assert "\n" not in str(error.value)
+
+
+def test_installed_packages_register_theirs_when_a_name_is_not_known(module, tmp_path):
+    module("things_i", GOOD)
+    info = tmp_path / "things_i-4.5.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: things-i\nVersion: 4.5\n")
+    (info / "entry_points.txt").write_text("[mirrorax.plugins]\nthings = things_i\n")
+    plugins._SEARCHED.clear()
+    Settings(environment="Catch")
+    assert "things_i" not in sys.modules  # nothing asked for it
+    assert Settings(environment="Thing").plugins == ("things_i==4.5",)
+    plugins._SEARCHED.clear()
+    assert Settings(environment="Catch", potential="half").plugins == ("things_i==4.5",)
+
+
+def test_a_worker_imports_the_plugins_of_its_task_and_refuses_another_version(module):
+    plugins.load(module("things_j", GOOD + '__version__ = "1"\n'))
+    runs = expand(parse('environments = ["Thing"]\n' + STUDY))
+    message = {
+        "settings": runs.configurations[0].model_dump(),
+        "columns": runs.values,
+        "keys": runs.keys(),
+        "lanes": 1,
+    }
+
+    class Found:
+        returns = greedy_returns = np.zeros((1, 2))
+        diverged_at = np.array([-1])
+        wall_seconds, lanes, device = 1.0, 1, "cpu"
+
+    seen = []
+
+    def chunk(settings, *_, **__):
+        seen.append(settings.plugins)
+        return Found()
+
+    sys.modules.pop("things_j")
+    plugins._LOADED.clear()
+    plugins._NAMES.clear()
+    execute.execute(chunk, message)
+    assert seen == [("things_j==1",)]
+    module("things_j", GOOD + '__version__ = "2"\n')
+    plugins._NAMES.clear()
+    with pytest.raises(UserError, match="version 1 of things_j is wanted, version 2 is here"):
+        execute.execute(chunk, message)
+
+
+def test_only_versions_of_one_plugin_tell_algorithms_apart():
+    table = pa.table(
+        {
+            "environment": ["Mine", "Mine", "Catch", "Catch", "Catch"],
+            "plugins": [["a==1"], ["a==1"], [], ["h==1"], ["h==2"]],
+        }
+    )
+    found = columns.telling_plugins(table)["plugins"].to_pylist()
+    assert found == [[], [], [], ["h==1"], ["h==2"]]
+    two = table.set_column(1, "plugins", pa.array([["a==1"], ["a==2"], [], [], []]))
+    assert columns.telling_plugins(two)["plugins"].to_pylist()[:2] == [["a==1"], ["a==2"]]
+
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def test_the_examples_are_short():
+    for path in EXAMPLES.glob("my_*.py"):
+        code = [line for line in path.read_text().splitlines() if line.strip()]
+        assert len(code) <= 40, path.name
