@@ -33,6 +33,7 @@ COMMANDS = {
     "report": ("mirrorax.cli.report", "one HTML page to explore a store"),
     "paper": ("mirrorax.cli.paper", "the paper's studies: list, run, compare with its figures"),
     "suggest": ("mirrorax.cli.suggest", "regularisers and temperatures for a task, from results"),
+    "tune": ("mirrorax.cli.tune", "search temperatures for an environment with a budget of runs"),
     "doctor": ("mirrorax.cli.doctor", "check the installation: versions, device, self-test, speed"),
 }
 

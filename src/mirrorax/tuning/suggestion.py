@@ -92,7 +92,7 @@ def suggest(
     known = of_results(results) if evidence is None else evidence
     reasons: list[str] = []
     maps, pair = _choose_pair(known, potential, drift, reasons)
-    scale, factor, note = _scale(name, max_return, maps)
+    scale, factor, note = _scale(name, max_return)
     if note:
         reasons.append(note)
     prediction, basis = _predict(name, maps, scale, factor, reasons)
@@ -129,23 +129,24 @@ def _name(env: str) -> str:
         return env.strip()
 
 
-def _bounds(name: str) -> tuple[float, float] | None:
-    """Return the returns that count as 0 and 1, where they are known by name alone."""
+def _bounds(name: str, load: bool) -> tuple[float, float] | None:
+    """Return the returns that count as 0 and 1; a user's own environment is asked if `load`."""
     try:
         spec = suite.environment(name)
     except UserError:
         return None
-    if spec.bounds is None and suite.is_path(name):
-        suite.import_from_here()
-        return spec.return_bounds()
-    return spec.bounds
+    if spec.family != "own":
+        return spec.bounds
+    if not load:
+        return None
+    suite.import_from_here()
+    return spec.known_bounds()
 
 
-def _scale(
-    name: str, max_return: float | None, maps: Sequence[Map]
-) -> tuple[float | None, float, str]:
+def _scale(name: str, max_return: float | None) -> tuple[float | None, float, str]:
     """Return the scale of the returns, the factor on the usual rewards, and a remark."""
-    bounds = _bounds(name)
+    # Who says how large the returns are need not have the environment at hand.
+    bounds = _bounds(name, load=max_return is None)
     if max_return is None:
         return (None if bounds is None else bounds[1] - bounds[0]), 1.0, ""
     if bounds is None:
@@ -258,10 +259,9 @@ def _predict(
         reasons.append(f"{runs:,} runs on {names} itself." if own else f"{runs:,} runs on {names}.")
         assert prediction is not None
         return _times(prediction, factor), basis
-    exponent = 0.0
-    if scale is not None:
-        exponent = choose_exponent(maps)
-    wanted = scale if scale is not None else 1.0
+    # At the usual rewards first; rescaled ones then rescale whatever was found.
+    wanted = scale / factor if scale is not None else 1.0
+    exponent = choose_exponent(maps) if scale is not None else 0.0
     alphas, lams = grids(maps, wanted, exponent)
     prediction = combine(maps, wanted, exponent, alphas, lams)
     if prediction is None and exponent:
@@ -273,7 +273,7 @@ def _predict(
     names = ", ".join(dict.fromkeys(one.environment for one in maps))
     reasons.append(f"{name} was not measured: the cells are those that were good on {names}.")
     reasons.append(_about_returns(exponent, scale, maps))
-    return prediction, "other environments"
+    return _times(prediction, factor), "other environments"
 
 
 def _about_returns(exponent: float, scale: float | None, maps: Sequence[Map]) -> str:

@@ -1,0 +1,187 @@
+"""`mirrorax tune`: find temperatures for an environment with a fixed budget of runs."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any
+
+from mirrorax.cli.flags import Typed, naming
+from mirrorax.errors import UserError
+
+if TYPE_CHECKING:
+    from mirrorax.tuning.search import Found
+    from mirrorax.tuning.tune import TuneResult
+
+_EXAMPLES = """examples:
+  mirrorax tune --env Catch --budget 64 --steps 100000
+  mirrorax tune --env my_module:Maze --budget 256 --store maze_search
+  mirrorax tune --env CartPole --potential "tsallis(0.5)" --drift kl --lam-range 0.1,10
+  mirrorax tune --env Catch --alpha-schedule learned           searches w and lam
+
+The budget counts runs of full length; one that is stopped half-way is half a run. Three quarters
+are for the search, the rest chooses among the best cells and checks the winner on fresh seeds.
+With --store the same command goes on after Ctrl-C, or after the machine was switched off.
+"""
+
+_TRACED = ("gamma", "reward_scale", "actor_lr", "critic_lr")
+#: settings that have a flag of their own above
+_OWN = ("environment", "potential", "drift", "steps", "plugins")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags."""
+    from mirrorax.mdpo.config import PRESETS, RunValues, Settings
+
+    parser.epilog = _EXAMPLES
+    parser.register("action", None, Typed)
+    add = parser.add_argument
+    add("--env", "--environment", dest="env", help="CartPole, Catch, my_module:Maze, ...")
+    add("--budget", type=int, default=256, help="runs of full length (256)")
+    add("--potential", help="the potential h (the suggested one)")
+    add("--drift", help="the drift D (the suggested one)")
+    add("--steps", help="environment steps of a run (1000000)")
+    add("--store", metavar="DIR", help="keep the search there, to go on after an interruption")
+    add("--seed", type=int, default=0, help="of the whole search (0)")
+    add("--alpha-range", metavar="LOW,HIGH", help="where to search (around the suggestion)")
+    add("--lam-range", metavar="LOW,HIGH", help="where to search (around the suggestion)")
+    add("--results", metavar="PATH", help="results to start from, see 'mirrorax suggest'")
+    add("--preset", default="default", help=f"one of {', '.join(PRESETS)} (default)")
+    add("--lanes", type=int, help="runs side by side (a fixed number per kind of device)")
+    add("--layout", help="map | vmap: updates lane by lane or batched (what suits the device)")
+    add("--json", action="store_true", help="print one JSON object and nothing else")
+    add("--quiet", action="store_true", help="say nothing on the way")
+    values = parser.add_argument_group("numbers that all runs share")
+    for name in _TRACED:
+        values.add_argument(
+            f"--{name.replace('_', '-')}",
+            type=float,
+            help=f"({RunValues.model_fields[name].default})",
+        )
+    fields = parser.add_argument_group("settings of the trainer, as in 'mirrorax train'")
+    for name, info in Settings.model_fields.items():
+        if name not in _OWN:
+            shown = ",".join(map(str, info.default)) if name == "hidden" else info.default
+            fields.add_argument(f"--{name.replace('_', '-')}", help=f"({shown})")
+
+
+def _range(name: str, text: str | None) -> list[float] | None:
+    if text is None:
+        return None
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise UserError(f"{name}: {text!r} is not allowed: two numbers, LOW,HIGH") from None
+
+
+def run(args: argparse.Namespace) -> int:
+    """Search, and tell what was found."""
+    from mirrorax.cli.live import Stop, leave
+    from mirrorax.envs.suite import import_from_here, is_path
+    from mirrorax.mdpo.config import Settings
+    from mirrorax.tuning.tune import prepare, run_task
+
+    if args.env is None:
+        raise UserError("env: missing; for example --env Catch")
+    names = [name for name in Settings.model_fields if name not in _OWN]
+    more = {name: getattr(args, name) for name in (*names, *_TRACED)}
+    if more["hidden"] is not None:
+        more["hidden"] = [part for part in more["hidden"].split(",") if part]
+    if args.steps is not None:
+        more["steps"] = args.steps
+    if is_path(args.env):
+        import_from_here()
+    with naming(args, {"environment": "env"}):
+        task = prepare(
+            args.env,
+            args.potential,
+            args.drift,
+            budget=args.budget,
+            seed=args.seed,
+            preset=args.preset,
+            alpha_range=_range("alpha_range", args.alpha_range),
+            lam_range=_range("lam_range", args.lam_range),
+            results=args.results,
+            lanes=args.lanes,
+            layout=args.layout,
+            **more,
+        )
+    shown = _Progress(task.budget, hidden=args.json or args.quiet)
+    shown.start(task, args.store)
+    from mirrorax.mdpo.compilation import enable_cache
+
+    enable_cache()
+    stop = Stop()
+
+    def on_segment(progress: Any) -> None:
+        stop.check()
+
+    try:
+        with stop:
+            result = run_task(task, store=args.store, on_batch=shown, on_segment=on_segment)
+    except KeyboardInterrupt:
+        if args.store:
+            print("mirrorax: the same command goes on from here", file=sys.stderr)
+        leave()
+    if args.json:
+        print(result.to_json())
+    else:
+        _show(result)
+    return 0
+
+
+class _Progress:
+    """One line on standard error per batch."""
+
+    def __init__(self, budget: int, hidden: bool) -> None:
+        self._budget, self._hidden = budget, hidden
+
+    def start(self, task: Any, store: str | None) -> None:
+        ranges = ", ".join(f"{a.name} in [{a.low:g}, {a.high:g}]" for a in task.axes)
+        pair = f"({task.settings.potential}, {task.settings.drift})"
+        self._say(f"searching {pair} on {task.settings.environment}: {ranges}")
+        if store is None:
+            self._say("not kept: without --store an interrupted search is lost")
+
+    def __call__(self, found: Found, part: str) -> None:
+        spent = f"{found.spent:6.1f} of {self._budget} runs"
+        if part == "search":
+            batch = found.batches[-1]
+            text = f"batch {batch.number + 1}: {len(batch.cells)} cells, best run so far "
+            self._say(f"{spent}  {text}{found.searched:.3f}")
+        elif part == "choose":
+            self._say(f"{spent}  {len(found.candidates)} cells with further seeds")
+        else:
+            self._say(f"{spent}  the best of them and its neighbours with fresh seeds")
+
+    def _say(self, text: str) -> None:
+        if not self._hidden:
+            print(text, file=sys.stderr, flush=True)
+
+
+def _show(result: TuneResult) -> None:
+    settings = result.settings
+    names = list(result.cell)
+    low, high = result.interval
+    cell = ", ".join(f"{name} {value:g}" for name, value in result.cell.items())
+    print(f"({settings.potential}, {settings.drift}) on {settings.environment}: {cell}")
+    print(
+        f"  {result.units} {result.mean:.3f}, 95% interval [{low:.3f}, {high:.3f}] over "
+        f"{len(result.scores)} fresh seeds"
+    )
+    print(f"  (the search itself saw {result.searched:.3f}, the best of many: not a result)")
+    print()
+    print("half a decade away" if "w" not in names else "one step away")
+    width = max(len(f"{one.cell[n]:g}") for one in result.neighbours for n in names)
+    for one in result.neighbours:
+        place = "  ".join(f"{name} {one.cell[name]:<{width}g}" for name in names)
+        change = one.mean - result.mean
+        print(f"  {place}  {one.mean:.3f}  ({change:+.3f}, {len(one.scores)} seeds)")
+    if result.largest_drop <= 0.1:
+        print("  a forgiving place: no neighbour is more than 0.1 below")
+    else:
+        print(f"  sensitive: a neighbour is {result.largest_drop:.3f} below")
+    print()
+    tried = sum(len(batch.cells) for batch in result.found.batches)
+    print(f"{result.spent:.1f} of {result.budget} runs used, {tried} cells tried")
+    print(f"try   {result.command}")

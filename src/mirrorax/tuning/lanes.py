@@ -1,0 +1,80 @@
+"""The trainer of a search: cells become lanes of one compiled program. Imports jax."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from mirrorax.mdpo.config import RunValues, Settings, check_values
+from mirrorax.mdpo.program import Layout, Program, default_lanes, default_layout, make_program
+from mirrorax.mdpo.session import Progress, Session
+from mirrorax.spec.identity import run_key, specification
+from mirrorax.tuning.search import Group
+from mirrorax.tuning.space import Cell
+
+
+class LaneTrainer:
+    """Trains cells side by side; their runs are the runs `train` and a sweep would make."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        fixed: Mapping[str, Any],
+        *,
+        lanes: int | None = None,
+        layout: Layout | None = None,
+        on_segment: Callable[[Progress], None] | None = None,
+    ) -> None:
+        self.settings, self.fixed = settings, dict(fixed)
+        self.program: Program = make_program(settings)
+        self.lanes = lanes or default_lanes()
+        self.layout: Layout = layout or default_layout()
+        self.updates = settings.updates
+        self.bounds = self.program.env.return_bounds
+        self.on_segment = on_segment
+
+    def start(self, cells: Sequence[Cell], seeds: Sequence[int]) -> Group:
+        """Return a group of fresh runs, one per cell and seed."""
+        runs = [
+            check_values(self.settings, {**self.fixed, **cell, "seed": seed})
+            for cell, seed in zip(cells, seeds, strict=True)
+        ]
+        keys = np.array([run_key(specification(self.settings, run)) for run in runs], np.uint32)
+        columns = {name: [getattr(run, name) for run in runs] for name in RunValues.model_fields}
+        session = Session(
+            self.settings,
+            keys,
+            columns,
+            lanes=self.lanes,
+            layout=self.layout,
+            program=self.program,
+        )
+        return _LaneGroup(self, session)
+
+    def score(self, session: Session) -> Float[np.ndarray, " runs"]:
+        """Evaluate runs: the mean normalised return, or the mean return where bounds are unknown.
+
+        A run that diverged has the lowest score there can be.
+        """
+        returns, _ = session.evaluate()
+        scale = np.asarray(session.columns["reward_scale"], np.float64)
+        plain = returns.mean(axis=1) / scale
+        if self.bounds is not None:
+            low, high = self.bounds
+            plain = (plain - low) / (high - low)
+        return np.where(session.diverged_at >= 0, np.nan, plain)
+
+
+class _LaneGroup:
+    def __init__(self, trainer: LaneTrainer, session: Session) -> None:
+        self._trainer, self._session = trainer, session
+
+    def train(self, until: int) -> Float[np.ndarray, " runs"]:
+        self._session.run(self._trainer.on_segment, until=until)
+        return self._trainer.score(self._session)
+
+    def keep(self, rows: Sequence[int]) -> Group:
+        return _LaneGroup(self._trainer, self._session.select(list(rows)))

@@ -1,0 +1,281 @@
+"""`tune`: temperatures for one environment, found with a fixed budget of runs."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mirrorax._version import ALGORITHM_VERSION
+from mirrorax.envs import suite
+from mirrorax.errors import UserError
+from mirrorax.mdpo.config import RunValues, Settings, check_values, make_settings
+from mirrorax.training import check_lanes, check_layout, mean_interval
+from mirrorax.tuning.search import Checked, Found, Search, import_optuna, open_journal
+from mirrorax.tuning.space import Axis, Cell, log_axis, plan_budget, w_axis
+from mirrorax.tuning.suggestion import Suggestion, suggest
+
+if TYPE_CHECKING:
+    from mirrorax.mdpo.session import Progress
+
+#: Traced values that are the same in every run of a search.
+FIXED = ("gamma", "reward_scale", "actor_lr", "critic_lr")
+
+
+@dataclass(frozen=True)
+class TuneResult:
+    """The best cell by fresh seeds, what its neighbours score, and how it was found."""
+
+    settings: Settings
+    fixed: Mapping[str, float]
+    cell: Cell  # alpha (or w) and lam
+    scores: tuple[float, ...]  # of the fresh seeds
+    neighbours: tuple[Checked, ...]
+    found: Found
+    budget: int
+    units: str  # "normalised return", or "return" where bounds are not known
+    suggestion: Suggestion
+
+    @property
+    def mean(self) -> float:
+        """The mean score of the best cell over fresh seeds."""
+        return float(np.mean(self.scores))
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """A 95% bootstrap interval of that mean."""
+        return mean_interval(np.asarray(self.scores))
+
+    @property
+    def spent(self) -> float:
+        """Runs of full length that were used."""
+        return self.found.spent
+
+    @property
+    def searched(self) -> float:
+        """The best single score of the search: optimistic, never the result."""
+        return self.found.searched
+
+    @property
+    def largest_drop(self) -> float:
+        """How much the worst neighbour is below the best cell."""
+        return self.mean - min(one.mean for one in self.neighbours)
+
+    @property
+    def command(self) -> str:
+        """The command that trains with what was found."""
+        settings = self.settings
+        cell = " ".join(f"--{name} {value:g}" for name, value in self.cell.items())
+        parts = [f'mirrorax train --env "{settings.environment}"']
+        parts.append(f'--potential "{settings.potential}" --drift "{settings.drift}" {cell}')
+        for name, info in Settings.model_fields.items():
+            value = getattr(settings, name)
+            if name not in ("environment", "potential", "drift") and value != info.default:
+                text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+                flag = text.lower() if isinstance(value, bool) else text
+                parts.append(f"--{name.replace('_', '-')} {flag}")
+        parts += [f"--{name.replace('_', '-')} {value:g}" for name, value in self.fixed.items()]
+        return " ".join(parts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data, ready for JSON."""
+        return {
+            "environment": self.settings.environment,
+            "potential": self.settings.potential,
+            "drift": self.settings.drift,
+            "cell": dict(self.cell),
+            "units": self.units,
+            "mean": self.mean,
+            "interval": list(self.interval),
+            "scores": list(self.scores),
+            "neighbours": [
+                {**one.cell, "mean": one.mean, "runs": len(one.scores)} for one in self.neighbours
+            ],
+            "largest_drop": self.largest_drop,
+            "budget": self.budget,
+            "spent": self.spent,
+            "tried": sum(len(batch.cells) for batch in self.found.batches),
+            "searched": self.searched,
+            "candidates": [
+                {**one.cell, "mean": one.mean, "runs": len(one.scores)}
+                for one in self.found.candidates
+            ],
+            "trials": [
+                {**cell, "score": score, "updates": at, "batch": batch.number}
+                for batch in self.found.batches
+                for cell, score, at in zip(batch.cells, batch.scores, batch.reached, strict=True)
+            ],
+            "suggestion": self.suggestion.to_dict(),
+            "settings": self.settings.model_dump(mode="json"),
+            "command": self.command,
+        }
+
+    def to_json(self) -> str:
+        """Return `to_dict` as one line."""
+        return json.dumps(self.to_dict())
+
+
+@dataclass(frozen=True)
+class Task:
+    """A search that has been checked and not yet begun."""
+
+    settings: Settings
+    fixed: Mapping[str, float]
+    axes: tuple[Axis, ...]
+    suggestion: Suggestion
+    budget: int
+    seed: int
+    lanes: int | None
+    layout: Any
+
+
+def prepare(
+    env: str,
+    potential: str | None = None,
+    drift: str | None = None,
+    *,
+    budget: int = 256,
+    seed: int = 0,
+    steps: int = 1_000_000,
+    preset: str = "default",
+    alpha_range: Sequence[float] | None = None,
+    lam_range: Sequence[float] | None = None,
+    results: str | os.PathLike[str] | None = None,
+    lanes: int | None = None,
+    layout: Any = None,
+    **more: Any,
+) -> Task:
+    """Check the arguments of `tune`, before anything heavy is imported."""
+    import_optuna()
+    fixed = {name: more.pop(name) for name in FIXED if more.get(name) is not None}
+    more = {name: value for name, value in more.items() if value is not None}
+    for name in ("alpha", "lam", "w"):
+        if name in more:
+            raise UserError(f"{name}: it is what a search finds; give {name}_range to bound it")
+    plan_budget(budget)
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 10**6:
+        raise UserError(f"seed: {seed!r} is not allowed: a whole number from 0 to 999999")
+    check_lanes(lanes)
+    check_layout(layout)
+    # Everything but the pair first: a mistake in it is not to wait for a suggestion.
+    draft = make_settings(preset, environment=env, steps=steps, **more)
+    scale = float(RunValues(**fixed).reward_scale)
+    bounds = suite.environment(draft.environment).bounds
+    made = suggest(
+        draft.environment,
+        None if bounds is None or scale == 1 else bounds[1] * scale,
+        potential=potential,
+        drift=drift,
+        results=results,
+    )
+    pair = {"potential": made.potential, "drift": made.drift}
+    settings = make_settings(preset, **{"environment": env, "steps": steps, **more, **pair})
+    if settings.learned_alpha:
+        if alpha_range is not None:
+            raise UserError("alpha_range: alpha is learned; the search is over w in [0, 1]")
+        first = w_axis()
+    else:
+        first = log_axis("alpha", made.alpha_range, _pair(alpha_range))
+    second = log_axis("lam", made.lam_range, _pair(lam_range))
+    if not settings.learned_alpha:
+        check_values(settings, {**fixed, "alpha": first.high, "lam": second.high})
+    return Task(settings, fixed, (first, second), made, int(budget), int(seed), lanes, layout)
+
+
+def _pair(given: Sequence[float] | None) -> Any:
+    return None if given is None else tuple(given) if isinstance(given, Sequence) else given
+
+
+def tune(
+    env: str,
+    potential: str | None = None,
+    drift: str | None = None,
+    *,
+    budget: int = 256,
+    store: str | os.PathLike[str] | None = None,
+    on_batch: Callable[[Found, str], None] | None = None,
+    on_segment: Callable[[Progress], None] | None = None,
+    **more: Any,
+) -> TuneResult:
+    """Find temperatures for an environment with a budget of runs.
+
+    Unless given, the pair is the suggested one. `budget` counts runs of full length: a run that is
+    stopped half-way is half a run. `store` is a folder for the search's journal; the same call with
+    the same folder goes on where it was. `seed`, `steps`, `preset`, `lanes`, `layout`, `results`
+    (see `suggest`), `alpha_range` and `lam_range` (two numbers each), `gamma`, `reward_scale`, the
+    learning rates, and every setting of `train` can be given too.
+
+    The result's score is of fresh seeds, which took no part in the search or the choice.
+    """
+    task = prepare(env, potential, drift, budget=budget, **more)
+    return run_task(task, store=store, on_batch=on_batch, on_segment=on_segment)
+
+
+def run_task(
+    task: Task,
+    *,
+    store: str | os.PathLike[str] | None = None,
+    on_batch: Callable[[Found, str], None] | None = None,
+    on_segment: Callable[[Progress], None] | None = None,
+) -> TuneResult:
+    """Do a prepared search, or what is left of it."""
+    folder = None if store is None else Path(os.fspath(store))
+    if folder is not None and folder.exists() and not folder.is_dir():
+        raise UserError(f"store: {str(folder)!r} is a file; name a folder")
+    with open_journal(folder) as storage:
+        from mirrorax.tuning.lanes import LaneTrainer
+
+        trainer = LaneTrainer(
+            task.settings,
+            task.fixed,
+            lanes=task.lanes,
+            layout=task.layout,
+            on_segment=on_segment,
+        )
+        search = Search(
+            trainer,
+            task.axes,
+            plan_budget(task.budget),
+            storage,
+            arguments={
+                "settings": task.settings.model_dump(mode="json"),
+                "fixed": dict(task.fixed),
+                "budget": task.budget,
+                "seed": task.seed,
+                "lanes": trainer.lanes,
+                "layout": trainer.layout,
+                "axes": [[a.name, a.low, a.high, list(a.start)] for a in task.axes],
+                "algorithm_version": ALGORITHM_VERSION,
+            },
+            first=_first(task),
+            seed=task.seed,
+            on_batch=on_batch,
+        )
+        found = search.run()
+    assert found.best is not None
+    return TuneResult(
+        settings=task.settings,
+        fixed=task.fixed,
+        cell=found.best.cell,
+        scores=found.best.scores,
+        neighbours=tuple(found.neighbours),
+        found=found,
+        budget=task.budget,
+        units="return" if trainer.bounds is None else "normalised return",
+        suggestion=task.suggestion,
+    )
+
+
+def _first(task: Task) -> Cell | None:
+    """Return the suggested cell, if it lies within the range of the search."""
+    suggested = {"alpha": task.suggestion.alpha, "lam": task.suggestion.lam}
+    if any(axis.name not in suggested for axis in task.axes):
+        return None
+    if any(not axis.low <= suggested[axis.name] <= axis.high for axis in task.axes):
+        return None
+    return suggested

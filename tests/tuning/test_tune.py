@@ -1,0 +1,187 @@
+"""`mirrorax.tune` and `mirrorax tune`, with the real trainer on a small board."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import mirrorax
+from mirrorax.cli import main
+from mirrorax.errors import UserError
+from mirrorax.tuning.search import CHECK_SEEDS
+from mirrorax.tuning.space import plan_budget
+from mirrorax.tuning.tune import prepare
+
+TINY = {
+    "steps": 16 * 40,
+    "num_envs": 4,
+    "env_steps_per_update": 16,
+    "batch_size": 16,
+    "buffer_size": 160,
+    "hidden": (8,),
+    "eval_episodes": 3,
+    "lanes": 8,
+}
+FLAGS = [
+    text
+    for name, value in TINY.items()
+    for text in (f"--{name.replace('_', '-')}", "8" if name == "hidden" else str(value))
+]
+CLI = ["tune", "--env", "Catch(4x3)", "--potential", "entropy", "--drift", "kl", "--budget", "32"]
+CODE = "import sys; from mirrorax.cli import main; sys.exit(main(sys.argv[1:]))"
+
+
+@pytest.fixture(autouse=True)
+def _no_cache_at_home(monkeypatch):
+    monkeypatch.setenv("MIRRORAX_COMPILE_CACHE", "off")
+
+
+@pytest.fixture(scope="module")
+def result():
+    return mirrorax.tune("Catch(4x3)", "entropy", "kl", budget=32, **TINY)
+
+
+def test_its_score_is_what_train_gives_on_the_fresh_seeds(result):
+    budget = plan_budget(32)
+    seeds = [CHECK_SEEDS + i for i in range(budget.check_seeds)]
+    trained = mirrorax.train("Catch(4x3)", "entropy", "kl", seeds=seeds, **result.cell, **TINY)
+    np.testing.assert_array_equal(result.scores, trained.normalized)
+    assert result.mean == trained.mean
+    assert result.interval == trained.interval
+    one = result.neighbours[0]
+    other = mirrorax.train("Catch(4x3)", "entropy", "kl", seeds=seeds[:1], **one.cell, **TINY)
+    np.testing.assert_array_equal(one.scores, other.normalized)
+
+
+def test_a_run_that_was_not_stopped_is_the_run_train_makes(result):
+    batch = result.found.batches[0]
+    row = batch.reached.index(40)
+    trained = mirrorax.train("Catch(4x3)", "entropy", "kl", seeds=[row], **batch.cells[row], **TINY)
+    assert batch.scores[row] == trained.normalized[0]
+
+
+def test_the_result_is_plain_data_and_keeps_to_the_budget(result):
+    plain = json.loads(result.to_json())
+    assert plain["spent"] <= plain["budget"] == 32
+    assert plain["mean"] == np.mean(plain["scores"])
+    assert len(plain["neighbours"]) == 4
+    assert plain["tried"] == len(plain["trials"])
+    assert plain["command"].startswith('mirrorax train --env "Catch(4x3)" --potential "entropy"')
+    assert "--steps 640" in plain["command"]
+    assert "--hidden 8" in plain["command"]
+
+
+def test_the_command_line_resumes_after_ctrl_c_and_ends_the_same(result, tmp_path):
+    words = [sys.executable, "-c", CODE, *CLI, *FLAGS, "--store", str(tmp_path / "kept")]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    seen = []
+    for line in process.stderr:
+        seen.append(line)
+        if "batch 1:" in line:
+            process.send_signal(signal.SIGINT)
+            break
+    rest = process.communicate()[1]
+    assert process.returncode == 130, (seen, rest)
+    assert "the same command goes on from here" in rest
+    assert (tmp_path / "kept" / "search.jsonl").exists()
+    done = subprocess.run([*words, "--json"], capture_output=True, text=True, check=True)
+    plain = json.loads(done.stdout)
+    assert done.stderr == ""
+    assert plain["scores"] == list(result.scores)
+    assert plain["trials"] == json.loads(result.to_json())["trials"]
+
+
+def test_it_shows_the_interval_the_neighbours_and_no_optimistic_result(tmp_path, capsys):
+    words = [*CLI, *FLAGS, "--store", str(tmp_path), "--quiet"]
+    assert main(words) == 0
+    shown = capsys.readouterr().out
+    for text in ("95% interval", "fresh seeds", "half a decade away", "not a result", "try   mirr"):
+        assert text in shown
+    # Again, and nothing is trained.
+    assert main(words) == 0
+    assert capsys.readouterr().out == shown
+
+
+def test_a_learned_alpha_is_searched_by_its_target():
+    task = prepare("Catch", "entropy", "kl", alpha_schedule="learned", budget=32)
+    assert [(axis.name, axis.log) for axis in task.axes] == [("w", False), ("lam", True)]
+    found = mirrorax.tune("Catch(4x3)", "entropy", alpha_schedule="learned", budget=32, **TINY)
+    assert set(found.cell) == {"w", "lam"}
+    assert 0 <= found.cell["w"] <= 1
+
+
+def test_the_search_starts_around_the_suggestion_or_keeps_to_what_is_given():
+    task = prepare("CartPole", "entropy", "kl")
+    alpha = task.axes[0]
+    assert alpha.start == task.suggestion.alpha_range
+    assert alpha.low == pytest.approx(alpha.start[0] / 10, rel=0.01)
+    assert alpha.high == pytest.approx(alpha.start[1] * 10, rel=0.01)
+    given = prepare("CartPole", "entropy", "kl", lam_range=(0.5, 2.0))
+    assert (given.axes[1].low, given.axes[1].high) == (0.5, 2.0)
+    scaled = prepare("CartPole", "entropy", "kl", reward_scale=10.0)
+    assert scaled.suggestion.alpha == pytest.approx(10 * task.suggestion.alpha, rel=0.06)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"budget": 3}, "budget: 3 is not allowed"),
+        ({"seed": -1}, "seed: -1 is not allowed"),
+        ({"lanes": 0}, "lanes: 0 is not allowed"),
+        ({"layout": "map "}, "layout: unknown value"),
+        ({"alpha": 0.1}, "alpha: it is what a search finds"),
+        ({"steps": 3}, "steps: "),
+        ({"gamma": 2.0}, "gamma: "),
+        ({"potential": "entropi"}, "potential: "),
+        ({"alpha_schedule": "learned", "alpha_range": (0.1, 1.0)}, "alpha_range: alpha is learned"),
+        ({"lam_range": (1.0, 0.5)}, "lam_range: "),
+        ({"batch_sise": 3}, "batch_sise: no such field"),
+        ({"results": "nowhere"}, "results: "),
+    ],
+)
+def test_mistakes_are_named_before_anything_is_trained(more, said):
+    with pytest.raises(UserError) as caught:
+        prepare("Catch", **more)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["tune"], "env: missing; for example --env Catch"),
+        (["tune", "--env", "Catsh"], "--env: unknown value 'Catsh'"),
+        (["tune", "--env", "Catch", "--budget", "7"], "--budget: 7 is not allowed"),
+        (["tune", "--env", "Catch", "--lam-range", "1"], "--lam-range: (1.0,) is not allowed"),
+        (["tune", "--env", "Catch", "--lam-range", "a,b"], "--lam-range: 'a,b' is not allowed"),
+        (["tune", "--env", "Catch", "--tau", "7"], "--tau: "),
+    ],
+)
+def test_mistakes_on_the_command_line_are_one_line(words, said, capsys):
+    assert main(words) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert len(error.splitlines()) == 1
+
+
+def test_a_store_that_is_a_file_is_one_line(tmp_path, capsys):
+    (tmp_path / "file").touch()
+    assert main([*CLI, *FLAGS, "--quiet", "--store", str(tmp_path / "file")]) == 2
+    assert "is a file; name a folder" in capsys.readouterr().err
+
+
+def test_help_and_mistakes_import_no_jax():
+    code = (
+        "import sys; from mirrorax.cli import main\n"
+        "main(['tune', '--env', 'Catch', '--budget', '1'])\n"
+        "print(sorted({'jax', 'gymnax'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
