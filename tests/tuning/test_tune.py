@@ -160,6 +160,8 @@ def test_mistakes_are_named_before_anything_is_trained(more, said):
         (["tune", "--env", "Catch", "--lam-range", "1"], "--lam-range: (1.0,) is not allowed"),
         (["tune", "--env", "Catch", "--lam-range", "a,b"], "--lam-range: 'a,b' is not allowed"),
         (["tune", "--env", "Catch", "--tau", "7"], "--tau: "),
+        (["tune", "--env", "Catch", "--plugin", "no_such_module"], "no_such_module"),
+        (["suggest", "--env", "Catch", "--plugin", "no_such_module"], "no_such_module"),
     ],
 )
 def test_mistakes_on_the_command_line_are_one_line(words, said, capsys):

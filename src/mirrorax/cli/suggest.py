@@ -7,6 +7,7 @@ import json
 import textwrap
 from typing import TYPE_CHECKING
 
+from mirrorax.cli import plugin
 from mirrorax.errors import UserError
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--threshold", type=float, default=0.9, help="with --validate: a good score (0.9)")
     add("--json", action="store_true", help="print one JSON object and nothing else")
+    plugin.add_flag(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -49,6 +51,7 @@ def run(args: argparse.Namespace) -> int:
     from mirrorax.tuning.suggestion import suggest
     from mirrorax.tuning.validation import validate
 
+    plugin.load(args)
     if args.validate:
         if args.env is not None:
             raise UserError("validate: it leaves out every environment; leave --env out too")

@@ -6,6 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
+from mirrorax.cli import plugin
 from mirrorax.cli.flags import Typed, naming
 from mirrorax.errors import UserError
 
@@ -51,6 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--layout", help="map | vmap: updates lane by lane or batched (what suits the device)")
     add("--json", action="store_true", help="print one JSON object and nothing else")
     add("--quiet", action="store_true", help="say nothing on the way")
+    plugin.add_flag(parser)
     values = parser.add_argument_group("numbers that all runs share")
     for name in _TRACED:
         values.add_argument(
@@ -77,7 +79,6 @@ def _range(name: str, text: str | None) -> list[float] | None:
 def run(args: argparse.Namespace) -> int:
     """Search, and tell what was found."""
     from mirrorax.cli.live import Stop, leave
-    from mirrorax.envs.suite import import_from_here, is_path
     from mirrorax.mdpo.config import Settings
     from mirrorax.tuning.tune import prepare, run_task
 
@@ -89,8 +90,7 @@ def run(args: argparse.Namespace) -> int:
         more["hidden"] = [part for part in more["hidden"].split(",") if part]
     if args.steps is not None:
         more["steps"] = args.steps
-    if is_path(args.env):
-        import_from_here()
+    plugin.load(args)
     with naming(args, {"environment": "env"}):
         task = prepare(
             args.env,

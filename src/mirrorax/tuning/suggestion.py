@@ -342,7 +342,8 @@ def _sure(
 def flags(evidence: Evidence) -> str:
     """Return the flags that give `mirrorax train` the settings the results were made with."""
     fields = {n: v for n, v in evidence.settings.items() if n in Settings.model_fields}
-    fields.pop("eval_every", None)
+    for name in ("eval_every", "plugins"):
+        fields.pop(name, None)
 
     def same(name: str, value: Any) -> bool:
         default = Settings.model_fields[name].default

@@ -23,6 +23,8 @@ from mirrorax.tuning.suggestion import Suggestion, suggest
 if TYPE_CHECKING:
     from mirrorax.mdpo.session import Progress
 
+#: Settings that a command names in other words.
+_NAMED = ("environment", "potential", "drift", "plugins")
 #: Traced values that are the same in every run of a search.
 FIXED = ("gamma", "reward_scale", "actor_lr", "critic_lr")
 
@@ -75,10 +77,11 @@ class TuneResult:
         parts.append(f'--potential "{settings.potential}" --drift "{settings.drift}" {cell}')
         for name, info in Settings.model_fields.items():
             value = getattr(settings, name)
-            if name not in ("environment", "potential", "drift") and value != info.default:
+            if name not in _NAMED and value != info.default:
                 text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
                 flag = text.lower() if isinstance(value, bool) else text
                 parts.append(f"--{name.replace('_', '-')} {flag}")
+        parts += [f"--plugin {one.partition('==')[0]}" for one in settings.plugins]
         parts += [f"--{name.replace('_', '-')} {value:g}" for name, value in self.fixed.items()]
         return " ".join(parts)
 
