@@ -92,6 +92,16 @@ def test_sizes_of_the_reduced_studies():
     assert count(["schedules"]) == 2 * 7 * 4 * 64 * 2
 
 
+def test_the_demonstration_is_small_has_two_pairs_and_says_what_it_is():
+    study = catalogue.make(scale="demo")
+    (block,) = study.blocks
+    assert len(block.pairs) == 2
+    assert len(expand(study)) <= 400
+    assert "demonstration" in study.name
+    assert set(block.alpha) <= {0.0, *ALPHAS}
+    assert set(block.lam) <= {0.0, *LAMS}
+
+
 def test_a_reduced_grid_takes_every_fourth_value():
     block = catalogue.make(["schedules"], "reduced").blocks[0]
     assert block.alpha == block.w == (0.0, 0.004, 0.008, 0.03, 0.07, 0.2, 0.6, 1.0)

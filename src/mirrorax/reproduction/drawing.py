@@ -77,7 +77,7 @@ def _maps(
         item = found[0].landscape
         maps += [heat_map(item, environment=name) for name in found[0].panel.labels]
         maps[0] = HeatMap(maps[0].scores, item.alphas, item.lams, "mean", item.axis)
-    columns = min(4, len(maps)) if len(maps) != 5 else 5
+    columns = 3 if len(maps) > 4 else len(maps)
     rows = -(-len(maps) // columns)
     drawing, _ = new(PAGE, PAGE * (0.12 + 0.3 * rows))
     drawing.clear()

@@ -40,19 +40,19 @@ def write(
     try:
         drawn = tuple(draw(figure, runs, home, first) for figure in FIGURES)
         claims = judge(runs, second)
-        progress = _progress(table)
+        counted = progress(table)
         (home / "comparison.md").write_text(markdown(claims), encoding="utf-8")
         (home / "comparison.csv").write_text(_csv(claims), encoding="utf-8")
         (home / "comparison.json").write_text(
             json.dumps([asdict(claim) for claim in claims], indent=1), encoding="utf-8"
         )
-        (home / "index.html").write_text(_page(claims, drawn, progress, table), encoding="utf-8")
+        (home / "index.html").write_text(_page(claims, drawn, counted, table), encoding="utf-8")
     except OSError as error:
         raise UserError(f"out: cannot write to {home}: {error.strerror or error}") from error
     return claims, drawn
 
 
-def _progress(table: pa.Table) -> list[tuple[str, int, int]]:
+def progress(table: pa.Table) -> list[tuple[str, int, int]]:
     """Count the runs of each study that are done, of those of the paper."""
     done = {
         name
@@ -102,8 +102,8 @@ body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto
 h1, h2 { line-height: 1.2; }
 table { border-collapse: collapse; font-size: 0.85rem; width: 100%; }
 th, td { border-bottom: 1px solid #ccc; padding: 0.35rem 0.5rem; text-align: left;
-  vertical-align: top; overflow-wrap: anywhere; }
-td.number { text-align: right; }
+  vertical-align: top; }
+td.number { text-align: right; white-space: nowrap; }
 td.verdict { white-space: nowrap; }
 .verdict b { border-radius: 3px; padding: 0.1rem 0.35rem; }
 .reproduced b { background: #cfe8d5; } .not-reproduced b { background: #f6cfc4; }
