@@ -21,7 +21,8 @@ from mirrorax.sweep.task import Result
 RUNS = expand(
     parse(
         'environments = ["CartPole", { name = "Catch", reward_scale = 0.5 }]\n'
-        'pairs = [["entropy", "kl"]]\nschedules = [["constant", "linear"], ["learned", "constant"]]\n'
+        'pairs = [["entropy", "kl"]]\n'
+        'schedules = [["constant", "linear"], ["learned", "constant"]]\n'
         "alpha = [0.0, 0.1]\nw = 0.5\nlam = [0.1, 1.0]\nseeds = 3\n"
     )
 )
@@ -60,6 +61,23 @@ def test_stores_of_two_machines_are_joined_and_the_first_result_stands(tmp_path,
     assert len(after) == len(RUNS)
     for row in before.to_pylist():
         assert after[row["run_id"]]["returns"] == row["returns"]
+
+
+def test_an_export_can_hold_the_runs_of_one_study_alone(tmp_path):
+    store = fill(tmp_path / "store", range(len(RUNS.configurations)))
+    text = (
+        'environments = ["CartPole", "Acrobot"]\npairs = [["entropy", "kl"]]\n'
+        'lam_schedule = "linear"\nalpha = 0.1\nlam = [0.1, 1.0]\nseeds = 2\n'
+    )
+    study = tmp_path / "study.toml"
+    study.write_text(text)
+    target = tmp_path / "some.parquet"
+    flags = ["--store", str(store), "--study", str(study), "--to", str(target)]
+    assert main(["sweep", "export", *flags]) == 0
+    table = read_exports(target)
+    rows_ = table.select(["environment", "alpha", "lam", "seed"]).to_pylist()
+    found = sorted((r["environment"], r["alpha"], r["lam"], r["seed"]) for r in rows_)
+    assert found == [("CartPole", 0.1, lam, seed) for lam in (0.1, 1.0) for seed in (0, 1)]
 
 
 def test_a_folder_of_files_is_one_table_with_each_run_once(tmp_path):

@@ -65,7 +65,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     imported.add_argument(
         "--from", dest="source", metavar="PATH", required=True, help="FILE.parquet, or a folder"
     )
-    export = command("export", "Write all runs to one file.")
+    export = command("export", "Write all runs, or those of one study, to one file.")
+    export.add_argument("--study", metavar="STUDY.toml", help="only the runs of this study")
     export.add_argument("--to", metavar="FILE", required=True, help="FILE.csv or FILE.parquet")
     export.add_argument(
         "--no-provenance", action="store_true", help="leave out times, versions, device and host"
@@ -301,10 +302,12 @@ def _verify(args: argparse.Namespace) -> int:
 
 def _export(args: argparse.Namespace) -> int:
     from mirrorax.cli.stored import damage_named
+    from mirrorax.spec.study import read
     from mirrorax.store.exporting import export
 
     with damage_named() as damaged:
-        count = export(args.store, args.to, provenance=not args.no_provenance)
+        study = read(args.study) if args.study else None
+        count = export(args.store, args.to, provenance=not args.no_provenance, study=study)
     print(f"{count:,} runs written to {args.to}")
     return 1 if damaged else 0
 

@@ -10,17 +10,24 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
 from mirrorax.errors import UserError
+from mirrorax.spec.expand import expand
+from mirrorax.spec.study import Study
 from mirrorax.store import files, names, reading, schema
 
 
 def export(
-    directory: str | os.PathLike[str], to: str | os.PathLike[str], *, provenance: bool = True
+    directory: str | os.PathLike[str],
+    to: str | os.PathLike[str],
+    *,
+    provenance: bool = True,
+    study: Study | None = None,
 ) -> int:
-    """Write a store to `to` (.csv or .parquet); return the number of runs.
+    """Write a store, or the runs of one study in it, to `to` (.csv or .parquet); return how many.
 
     Without provenance (times, versions, device, lanes, host) two stores of the same runs, however
     often they were interrupted, give the same bytes. In CSV a list is written as JSON.
@@ -34,6 +41,9 @@ def export(
         raise UserError(f"to: {str(target)!r} is a folder; expected a file")
     names.check_outside(names.existing(directory), target, "to")
     table = reading.load(directory)
+    if study is not None:
+        wanted = pa.array(expand(study).ids.astype(str))
+        table = table.filter(pc.is_in(table["run_id"], value_set=wanted))
     if not provenance:
         table = table.drop_columns(list(schema.PROVENANCE_NAMES))
     table = table.combine_chunks()
