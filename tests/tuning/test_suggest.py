@@ -12,6 +12,7 @@ import pytest
 
 from mirrorax.cli import main
 from mirrorax.errors import UserError
+from mirrorax.mdpo.config import PRESETS
 from mirrorax.tuning import prediction, suggestion
 from mirrorax.tuning.evidence import Evidence, gather
 from mirrorax.tuning.suggestion import suggest
@@ -172,7 +173,7 @@ def test_the_pair_that_forgives_most_is_chosen_unless_it_is_given(make_bump):
 
 
 def test_the_command_it_prints_has_the_settings_of_the_results(alike):
-    settings = {"steps_counted": "per_env", "initialization": "uniform", "steps": 500_000}
+    settings = {**PRESETS["paper"], "steps": 500_000}
     known = replace(alike, settings={**settings, "hidden": "64 x 64", "twin_critics": False})
     found = suggest("Catch", evidence=known)
     assert found.command.endswith("--preset paper --steps 500000 --twin-critics false")

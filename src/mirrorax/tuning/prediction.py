@@ -26,8 +26,9 @@ from mirrorax.tuning.evidence import Map
 
 #: Exponents that are tried; the smallest wins a tie, for it claims least.
 EXPONENTS = (0.0, 0.25, 0.5, 0.75, 1.0)
-#: Exponents whose left-out scores differ by less than this are a tie.
-_TIE = 0.01
+#: Exponents whose left-out scores differ by less than this are a tie: there are few environments,
+#: and an exponent that is wrong moves the suggestion by decades.
+_TIE = 0.1
 #: Cells this close to the best are as good as it: scores are means over a few runs.
 _PLATEAU = 0.02
 #: A cell belongs to the range worth searching if it is predicted to reach this share of the best.
