@@ -82,7 +82,9 @@ def _run(args: argparse.Namespace) -> int:
     import jax.numpy as jnp
     import numpy as np
 
+    from mirrorax.envs.host import Gymnasium
     from mirrorax.envs.suite import import_from_here
+    from mirrorax.mdpo import host
     from mirrorax.mdpo.config import RunValues, Settings
     from mirrorax.mdpo.evaluate import evaluate
     from mirrorax.mdpo.program import as_keys, make_program
@@ -97,12 +99,15 @@ def _run(args: argparse.Namespace) -> int:
         raise UserError(f"folder: {args.folder!r}: the policies do not fit their settings")
     keys = np.array([[args.seed, i] for i in range(len(runs))], np.uint32)
     scale = jnp.asarray([values.reward_scale for values in runs], jnp.float32)
-    stochastic, greedy = evaluate(
-        program, args.episodes, jnp.asarray(policies), as_keys(keys), scale
-    )
+    actors, jax_keys = jnp.asarray(policies), as_keys(keys)
+    if isinstance(program.env, Gymnasium):
+        both = host.evaluate(program, args.episodes, actors, keys, jax_keys, scale)
+    else:
+        compiled = evaluate(program, args.episodes, actors, jax_keys, scale)
+        both = np.asarray(compiled[0]), np.asarray(compiled[1])
     low, high = _bounds(meta.get("return_bounds") or program.env.return_bounds, args.folder)
     result: dict[str, Any] = {}
-    for name, found in (("returns", stochastic), ("greedy_returns", greedy)):
+    for name, found in zip(("returns", "greedy_returns"), both, strict=True):
         result[name] = np.asarray(found, float).tolist()
         mean = np.asarray(found, float).mean(1) / np.asarray(scale, float)
         short = "normalized" if name == "returns" else "greedy_normalized"

@@ -223,6 +223,11 @@ def make(name: str) -> Environment:
             return boards.DeepSea(*spec.size)
         case "gymnax":
             return Gymnax(spec.name, spec.bounds, binary=spec.binary)
+        case "gymnasium":
+            from mirrorax.envs.host import Gymnasium
+
+            task, arguments = suite.gymnasium_id(spec.name)
+            return Gymnasium(task, tuple(arguments.items()), spec.bounds)
         case _:
             own = suite.load(spec.name)
             if not isinstance(own, Environment):

@@ -8,6 +8,8 @@ Names, one spelling for each environment everywhere:
 - `CartPole`, `Acrobot`, `Catch` (10 rows, 5 columns) or `Catch(20x10)`, `DeepSea` (8) or
   `DeepSea(16)`; gymnax's own names (`CartPole-v1`, `Catch-bsuite`, ...) mean the same.
 - every other gymnax environment with discrete actions, under gymnax's name (`Breakout-MinAtar`);
+- `gymnasium:LunarLander-v3`, one of Gymnasium's by its id and version, stepped on the host; plain
+  values in brackets go to `gymnasium.make`;
 - a name that a user registered (see `mirrorax.plugins`), or `package.module:attribute`: an
   `Environment`, or a class or function that makes one from the literals in brackets, if any:
   `Corridor(length=9)`, `module:Corridor(length=9)`. It is imported or made only when its bounds or
@@ -93,6 +95,15 @@ _CONTINUOUS = (
     "Swimmer-misc",
 )
 
+# Gymnasium's environments with the bounds of the same task above.
+_GYMNASIUM_BOUNDS = {
+    "CartPole-v1": _BOUNDS["CartPole"],
+    "Acrobot-v1": _BOUNDS["Acrobot"],
+    "MountainCar-v0": (-200.0, -110.0),
+    "FrozenLake-v1": (0.0, 1.0),
+    "FrozenLake8x8-v1": (0.0, 1.0),
+}
+
 _DEFAULT_SIZE: dict[str, tuple[int, ...]] = {
     "CartPole": (),
     "Acrobot": (),
@@ -103,6 +114,7 @@ _LARGEST_SIDE = 256
 
 _PATTERN = re.compile(r"(?P<family>[A-Za-z0-9-]+)\s*(?:\(\s*(?P<size>[^()]*?)\s*\))?")
 _IMPORT_PATH = re.compile(r"(?P<path>[A-Za-z_][\w.]*:[A-Za-z_]\w*)(?P<call>\(.+\))?")
+_GYMNASIUM = re.compile(r"gymnasium:(?P<id>[\w./-]+-v\d+)(?P<call>\(.+\))?", re.ASCII)
 _OWN_NAME = re.compile(r"(?P<name>[A-Za-z][A-Za-z0-9_-]*)\s*(?P<call>\(.+\))?")
 
 
@@ -218,6 +230,17 @@ def _line(error: Exception) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())
 
 
+def gymnasium_id(name: str) -> tuple[str, dict[str, Any]]:
+    """Return the id of one of Gymnasium's environments, and what it is made with."""
+    match = _GYMNASIUM.fullmatch(name)
+    if match is None:
+        raise UserError(
+            f"environment: {name!r}: expected gymnasium: and an id with its version, "
+            "e.g. gymnasium:LunarLander-v3"
+        )
+    return match["id"], _arguments(name, match["call"])
+
+
 def register_environment(name: str, environment: Any) -> None:
     """Add an environment under a name: an `Environment`, or a class or function that makes one.
 
@@ -230,7 +253,7 @@ def register_environment(name: str, environment: Any) -> None:
 def plugin_of(name: str) -> plugins.Plugin | None:
     """Return the plugin that an environment comes from, if it comes from one."""
     path = _IMPORT_PATH.fullmatch(name)
-    if path is not None:
+    if path is not None and is_path(name):
         return plugins.of_module(path["path"].partition(":")[0])
     own = _OWN_NAME.fullmatch(name)
     return plugins.owner("environment", own["name"]) if own is not None else None
@@ -238,7 +261,7 @@ def plugin_of(name: str) -> plugins.Plugin | None:
 
 def is_path(name: str) -> bool:
     """Whether a name is the `package.module:attribute` of a user's own environment."""
-    return _IMPORT_PATH.fullmatch(name.strip()) is not None
+    return _IMPORT_PATH.fullmatch(name.strip()) is not None and not name.startswith("gymnasium:")
 
 
 def import_from_here() -> None:
@@ -272,6 +295,14 @@ def environment(name: str) -> EnvironmentSpec:
     if not isinstance(name, str):
         raise UserError(f"environment: expected a name, got {name!r}")
     text = name.strip()
+    if text.startswith("gymnasium:"):
+        task, arguments = gymnasium_id(text)
+        given = ", ".join(f"{key}={value!r}" for key, value in arguments.items())
+        return EnvironmentSpec(
+            name=f"gymnasium:{task}({given})" if given else f"gymnasium:{task}",
+            family="gymnasium",
+            bounds=_GYMNASIUM_BOUNDS.get(task),
+        )
     if _IMPORT_PATH.fullmatch(text):
         return EnvironmentSpec(name=text, family="own")
     if text in _GYMNAX:

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mirrorax.envs.adapter import Environment, Step
+from mirrorax.envs.host import Gymnasium
 from mirrorax.errors import UserError
 from mirrorax.mdpo.schedules import Clock, Schedule, Values
 
@@ -48,6 +49,8 @@ def check_environment(env: Environment) -> None:
 @lru_cache(maxsize=64)
 def _check_environment(env: Environment, where: str) -> None:
     _check_attributes(env, where)
+    if isinstance(env, Gymnasium):
+        return  # the host steps it
     noise = _of((env.reset_words,), jnp.uint32)
     state = _shapes(where, "reset", env.reset, noise, words=("reset_words", env.reset_words))
     action = _of((), jnp.int32)

@@ -19,8 +19,9 @@ import numpy as np
 from jaxtyping import Float, Int, UInt32
 
 from mirrorax.envs.estimate import random_return
+from mirrorax.envs.host import Gymnasium
 from mirrorax.errors import UserError
-from mirrorax.mdpo import checkpoint, train
+from mirrorax.mdpo import checkpoint, host, train
 from mirrorax.mdpo.config import Settings
 from mirrorax.mdpo.evaluate import evaluate
 from mirrorax.mdpo.program import (
@@ -86,6 +87,9 @@ class Session:
         values = make_values(self.columns, self.runs)
         self._values = jax.tree.map(lambda column: column[jnp.asarray(order)], values)
         self._state = train.init_state(self.program, self.keys[order], self._values)
+        # Environments that the compiled program cannot step are stepped here.
+        hosted = isinstance(self.program.env, Gymnasium)
+        self._host = host.Host(self.program, self.keys) if hosted else None
         self._updates_per_segment = 1
 
     @property
@@ -106,6 +110,11 @@ class Session:
     def advance(self, updates: int) -> None:
         """Do some updates of every run, in one call of the compiled segment."""
         assert self.program is not None
+        if self._host is not None:
+            self._state = self._host.advance(
+                self.layout, self._state, self._keys, self._values, self.total, updates
+            )
+            return
         self._state = train.segment(
             self.program,
             self.layout,
@@ -123,13 +132,11 @@ class Session:
     ) -> tuple[Float[np.ndarray, "runs episodes"], Float[np.ndarray, "runs episodes"]]:
         """Return the returns of stochastic and of greedy episodes, in units of scaled reward."""
         assert self.program is not None
-        stochastic, greedy = evaluate(
-            self.program,
-            episodes or self.settings.eval_episodes,
-            self._state.learner.actor,
-            self._keys,
-            self._values.reward_scale,
-        )
+        count, actors = episodes or self.settings.eval_episodes, self._state.learner.actor
+        scale = self._values.reward_scale
+        if self._host is not None:
+            return host.evaluate(self.program, count, actors, self.keys, self._keys, scale)
+        stochastic, greedy = evaluate(self.program, count, actors, self._keys, scale)
         own = slice(0, self.runs)
         return np.asarray(stochastic, np.float64)[own], np.asarray(greedy, np.float64)[own]
 
@@ -137,7 +144,9 @@ class Session:
         """Return what a random policy earns, if the bounds of returns are not known."""
         assert self.program is not None
         env = self.program.env
-        return random_return(env) if env.return_bounds is None else None
+        if env.return_bounds is not None:
+            return None
+        return host.random_return(env) if isinstance(env, Gymnasium) else random_return(env)
 
     def _record(self) -> Float[np.ndarray, " runs"]:
         """Evaluate, and add a point to the learning curves."""
@@ -185,6 +194,8 @@ class Session:
         """Return a session that goes on from here and leaves this one as it is."""
         other = copy.copy(self)
         other._state = jax.tree.map(jnp.copy, self._state)
+        if self._host is not None:
+            other._host = self._host.select(list(range(self.runs)))
         other.curves = {name: list(points) for name, points in self.curves.items()}
         return other
 
@@ -204,11 +215,18 @@ class Session:
         )
         buffer = jnp.take(state.buffer, order, axis=1)  # its lanes come second
         other._state = train.TrainState(learner, env, buffer, jnp.copy(state.k), metrics)
+        if self._host is not None:
+            other._host = self._host.select(list(rows))
         other.curves = {n: [point[list(rows)] for point in c] for n, c in self.curves.items()}
         return other
 
     def save(self, path: str | Path) -> None:
         """Write everything needed for a bit-identical continuation."""
+        if self._host is not None:
+            raise UserError(
+                f"save: {self.settings.environment} is stepped on the host, and the state of its "
+                "environments cannot be saved"
+            )
         arrays = checkpoint.flatten(self._state, "state/")
         arrays |= {f"curves/{name}": curve for name, curve in self.curve_arrays().items()}
         arrays["keys"] = self.keys

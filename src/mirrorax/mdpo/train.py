@@ -289,7 +289,24 @@ def _one_update(
         return env, replay.write(buffer, rows, start + t)
 
     env, buffer = jax.lax.fori_loop(0, length, body, (state.env, state.buffer))
-    batches = replay.sample(buffer, words[:, length * per_step :], start + length)
+    drawn = words[:, length * per_step :]
+    return learn(program, layout, state, env, buffer, drawn, values, clock, active)
+
+
+def learn(
+    program: Program,
+    layout: Layout,
+    state: TrainState,
+    env: Any,
+    buffer: Num[Array, "slots lanes envs row"],
+    words: UInt32[Array, "lanes batch"],
+    values: Values,
+    clock: Clock,
+    active: Int[Array, ""],
+) -> TrainState:
+    """Draw a batch for each lane and update each; `env` and `buffer` are as a rollout left them."""
+    written = (state.k + 1) * program.settings.rollout_length
+    batches = replay.sample(buffer, words, written)
 
     if layout == "vmap":
         one = partial(update, program, clock=clock)

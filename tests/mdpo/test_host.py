@@ -1,0 +1,295 @@
+"""Gymnasium's environments: its vector API's flags and final observations, in the same trainer."""
+
+import gymnasium
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+import mirrorax
+from mirrorax.envs import adapter, suite
+from mirrorax.envs.host import Gymnasium
+from mirrorax.errors import UserError
+from mirrorax.mdpo import host, replay
+from mirrorax.mdpo.chunk import run_chunk
+from mirrorax.mdpo.config import make_settings
+from mirrorax.mdpo.evaluate import evaluate
+from mirrorax.mdpo.program import as_keys, make_program
+from mirrorax.mdpo.session import Session
+from mirrorax.spec.study import parse
+from mirrorax.store import load
+from mirrorax.sweep.driver import sweep
+from mirrorax.sweep.engines.inline import InlineEngine
+
+
+class Counter(gymnasium.Env):
+    """Counts steps; odd episodes are truncated after 3 steps, even ones terminate after 4.
+
+    The observation is (episode, step, action taken), so that every transition can be recognised.
+    """
+
+    observation_space = spaces.Box(-1.0, 1e6, (3,), np.float32)
+    action_space = spaces.Discrete(2, start=5)
+
+    def __init__(self):
+        self.episode = -1
+
+    def _seen(self, action):
+        return np.array([self.episode, self.step_, action], np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.episode += 1
+        self.step_ = 0
+        return self._seen(-1), {}
+
+    def step(self, action):
+        assert action in (5, 6)
+        self.step_ += 1
+        terminated = self.episode % 2 == 0 and self.step_ == 4
+        truncated = self.episode % 2 == 1 and self.step_ == 3
+        return self._seen(action), float(self.step_), terminated, truncated, {}
+
+
+class Levers(gymnasium.Env):
+    """One step: the lever shown must be pulled. Observations are labels that start at 3."""
+
+    observation_space = spaces.Discrete(4, start=3)
+    action_space = spaces.Discrete(4)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.shown = int(self.np_random.integers(4))
+        return self.shown + 3, {}
+
+    def step(self, action):
+        return 3, float(action == self.shown), True, False, {}
+
+
+class Nested(gymnasium.Env):
+    """Observations in a dictionary."""
+
+    observation_space = spaces.Dict(a=spaces.Discrete(3), b=spaces.Box(0.0, 1.0, (2,)))
+    action_space = spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return {"a": 2, "b": np.array([0.25, 0.5], np.float32)}, {}
+
+    def step(self, action):
+        return self.reset()[0], 1.0, True, False, {}
+
+
+class Picture(gymnasium.Env):
+    """Observations of bytes, in a picture; without end."""
+
+    observation_space = spaces.Box(0, 255, (4, 5, 2), np.uint8)
+    action_space = spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.full((4, 5, 2), 51, np.uint8), {}
+
+    def step(self, action):
+        return np.full((4, 5, 2), 255, np.uint8), 0.0, False, False, {}
+
+
+@pytest.fixture(autouse=True)
+def registered():
+    made = {
+        "MxCounter-v0": (Counter, None),
+        "MxLevers-v0": (Levers, 5),
+        "MxNested-v0": (Nested, 5),
+        "MxPicture-v0": (Picture, 7),
+    }
+    for name, (cls, limit) in made.items():
+        gymnasium.register(name, entry_point=cls, max_episode_steps=limit)
+    yield
+    for name in made:
+        del gymnasium.registry[name]
+
+
+SMALL = {"num_envs": 2, "env_steps_per_update": 12, "batch_size": 8, "buffer_size": 100}
+
+
+def test_flags_and_final_observations_are_what_gymnasium_defines():
+    vector = adapter.make("gymnasium:MxCounter-v0").vector(1)
+    memory = vector.reset([0])
+    for episode in range(5):
+        length = 3 if episode % 2 else 4
+        for step in range(1, length + 1):
+            assert memory[0, :2].tolist() == [episode, step - 1]
+            found = vector.step(np.array([step % 2]))
+            # Where it led, also at the end of an episode; actions are counted from `start`.
+            assert found.after[0].tolist() == [episode, step, 5 + step % 2]
+            assert found.reward.tolist() == [step]
+            last = step == length
+            assert found.terminated.tolist() == [last and episode % 2 == 0]
+            assert found.truncated.tolist() == [last and episode % 2 == 1]
+            memory = found.memory
+        assert memory[0].tolist() == [episode + 1, 0, -1]
+
+
+@pytest.mark.parametrize("bootstrap", [True, False])
+def test_what_is_remembered_are_the_transitions_and_whether_a_value_follows(bootstrap):
+    settings = make_settings(
+        environment="gymnasium:MxCounter-v0", bootstrap_truncation=bootstrap, **SMALL
+    )
+    program = make_program(settings)
+    keys = np.array([[1, 2]], np.uint32)
+    session = Session(settings, keys, {}, lanes=2, program=program)
+    session.advance(3)
+    rows = np.asarray(session._state.buffer)[:18, 0].reshape(36, -1)  # one lane, two environments
+    batch = replay.unpack(program.env, jnp.asarray(rows))
+    before, after = np.asarray(batch.observation).T, np.asarray(batch.next_observation).T
+    np.testing.assert_array_equal(before[:, 0], after[:, 0])  # never across two episodes
+    np.testing.assert_array_equal(after[:, 1], before[:, 1] + 1)
+    np.testing.assert_array_equal(after[:, 2], 5 + np.asarray(batch.action))
+    np.testing.assert_array_equal(batch.reward, after[:, 1])
+    even = before[:, 0] % 2 == 0
+    ends = np.where(even, after[:, 1] == 4, after[:, 1] == 3)
+    stops = ends & even if bootstrap else ends
+    np.testing.assert_array_equal(np.asarray(batch.follows), 1.0 - stops)
+    assert ends[even].any()
+    assert ends[~even].any()
+    # Each environment goes through its episodes without a gap.
+    for first in range(2):
+        times = before[first::2, 1]
+        assert times[0] == 0
+        np.testing.assert_array_equal(times[1:], np.where(ends[first::2], 0, times + 1)[:-1])
+
+
+def test_labels_are_seen_one_hot_and_a_small_task_is_learned():
+    env = adapter.make("gymnasium:MxLevers-v0")
+    assert (env.memory_size, env.memory_dtype, env.observation_size) == (1, "uint8", 4)
+    np.testing.assert_array_equal(env.flat(np.array([3, 6]), 2), [[0], [3]])
+    np.testing.assert_array_equal(env.observe(jnp.array([3], jnp.uint8)), [0, 0, 0, 1])
+    result = mirrorax.train("gymnasium:MxLevers-v0", steps=12_800, seeds=2, lanes=2, alpha=0.001)
+    assert result.bounds_source == "estimated"
+    low, high = result.return_bounds
+    # A random policy pulls the right lever once in four: 100 pulls, four standard errors.
+    assert abs(low - 0.25) < 4 * (0.25 * 0.75 / 100) ** 0.5
+    assert (high, result.greedy_returns.mean()) == (1.0, 1.0)
+
+
+def test_other_observations_are_flattened_or_scaled():
+    nested = adapter.make("gymnasium:MxNested-v0")
+    (memory,) = nested.vector(1).reset([0])
+    np.testing.assert_allclose(nested.observe(jnp.asarray(memory)), [0, 0, 1, 0.25, 0.5])
+    picture = adapter.make("gymnasium:MxPicture-v0")
+    assert picture.observation_shape == (4, 5, 2)
+    assert (picture.memory_dtype, picture.max_steps) == ("uint8", 7)
+    vector = picture.vector(2)
+    np.testing.assert_allclose(picture.observe(jnp.asarray(vector.reset([0, 1])[0])), 0.2)
+    for step in range(7):
+        found = vector.step(np.zeros(2, int))
+        assert found.truncated.all() == (step == 6)
+    np.testing.assert_allclose(picture.observe(jnp.asarray(found.after[0])), 1.0)
+    np.testing.assert_allclose(picture.observe(jnp.asarray(found.memory[0])), 0.2)
+
+
+def test_a_run_depends_on_its_key_alone_and_can_be_cut_anywhere():
+    settings = make_settings(environment="gymnasium:CartPole-v1", steps=72, **SMALL)
+    keys = np.array([[1, 2], [3, 4]], np.uint32)
+    columns = {"lam": [0.1, 1.0]}
+    both = run_chunk(settings, columns, keys, lanes=2)
+    alone = run_chunk(settings, {"lam": [1.0]}, keys[1:], lanes=2)
+    np.testing.assert_array_equal(both.returns[1], alone.returns[0])
+    np.testing.assert_array_equal(both.greedy_returns[1], alone.greedy_returns[0])
+    whole, pieces = (Session(settings, keys, columns, lanes=2) for _ in range(2))
+    whole.advance(6)
+    for _ in range(3):
+        pieces.advance(2)
+    np.testing.assert_array_equal(whole.policies, pieces.policies)
+    first = Session(settings, keys, columns, lanes=2)
+    first.advance(2)
+    second = first.select([1])
+    first.advance(4)
+    second.advance(4)
+    np.testing.assert_array_equal(first.policies[1], second.policies[0])
+    np.testing.assert_array_equal(first.policies, whole.policies)
+
+
+def test_the_same_policy_earns_the_same_in_gymnasiums_cartpole_and_in_ours():
+    """A linear controller that brings the cart back to the middle balances to the end in both."""
+    ours = make_program(make_settings(environment="CartPole", hidden=()))
+    theirs = make_program(make_settings(environment="gymnasium:CartPole-v1", hidden=()))
+    assert ours.actor == theirs.actor
+    gains = np.array([1.0, 2.0, 30.0, 8.0])
+    weights = np.stack([-gains, gains])
+    actor = jnp.asarray(np.concatenate([weights.ravel(), np.zeros(2)]).astype(np.float32))
+    keys = np.array([[5, 6]], np.uint32)
+    scale = jnp.ones(1)
+    _, compiled = evaluate(ours, 8, actor[None], as_keys(keys), scale)
+    _, hosted = host.evaluate(theirs, 8, actor[None], keys, as_keys(keys), scale)
+    assert np.asarray(compiled).tolist() == [[500.0] * 8]
+    assert hosted.tolist() == [[500.0] * 8]
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("gymnasium:CartPole", "an id with its version"),
+        ("gymnasium:os:Env-v0", "an id with its version"),
+        ("gymnasium:Nothing-v0", "Gymnasium cannot make .*Nothing"),
+        ("gymnasium:Pendulum-v1", "only discrete ones work"),
+        ("gymnasium:CartPole-v1(3)", "named plain values"),
+        ("gymnasium:CartPole-v1(speed=3)", "Gymnasium cannot make"),
+    ],
+)
+def test_what_cannot_be_made_is_one_line(name, reason):
+    with pytest.raises(UserError, match=reason) as error:
+        adapter.make(name)
+    assert "\n" not in str(error.value)
+
+
+def test_names_keep_their_one_spelling():
+    name = "gymnasium:FrozenLake-v1(is_slippery=False)"
+    assert suite.environment("gymnasium:FrozenLake-v1(is_slippery = False)").name == name
+    assert suite.environment(name).return_bounds() == (0.0, 1.0)
+    assert suite.environment("gymnasium:LunarLander-v3").known_bounds() is None
+    env = adapter.make(name)
+    assert isinstance(env, Gymnasium)
+    assert env.name == name
+    assert (env.num_actions, env.observation_size, env.max_steps) == (4, 16, 100)
+
+
+def test_a_session_on_the_host_is_not_saved_but_goes_on(tmp_path):
+    settings = make_settings(environment="gymnasium:CartPole-v1", steps=24, **SMALL)
+    session = Session(settings, np.array([[1, 2]], np.uint32), {}, lanes=1)
+    with pytest.raises(UserError, match="cannot be saved"):
+        session.save(tmp_path / "x.npz")
+    other = session.copy()
+    session.advance(2)
+    other.advance(2)
+    np.testing.assert_array_equal(session.policies, other.policies)
+
+
+def test_it_is_swept_like_any_other(tmp_path):
+    study = parse(
+        'environments = ["gymnasium:CartPole-v1", "gymnasium:MxLevers-v0"]\n'
+        'pairs = [["entropy", "kl"]]\nalpha = [0.01, 0.1]\nlam = 1.0\nseeds = 1\nsteps = 24\n'
+        "num_envs = 2\nenv_steps_per_update = 12\nbatch_size = 8\nbuffer_size = 100\n"
+    )
+    summary = sweep(study, tmp_path / "store", lambda _: InlineEngine(run_chunk), lanes=2)
+    assert (summary.done, summary.failed) == (4, 0)
+    rows = {(row["environment"], row["alpha"]): row for row in load(tmp_path / "store").to_pylist()}
+    assert rows["gymnasium:CartPole-v1", 0.1]["bounds_source"] == "known"
+    assert rows["gymnasium:MxLevers-v0", 0.1]["bounds_source"] == "estimated"
+    assert rows["gymnasium:MxLevers-v0", 0.1]["return_max"] is None
+    assert len(rows["gymnasium:CartPole-v1", 0.01]["returns"]) == 10
+
+
+def test_other_temperatures_make_other_policies_without_compiling_anew():
+    """Temperatures are data here too: other ones do not compile anew."""
+    settings = make_settings(environment="gymnasium:CartPole-v1", hidden=(3,), **SMALL)
+    keys = np.array([[1, 2]], np.uint32)
+    program = make_program(settings)
+    compiled = host._learn._cache_size()
+    policies = []
+    for alpha in (0.1, 5.0):
+        session = Session(settings, keys, {"alpha": [alpha]}, lanes=1, program=program)
+        session.advance(2)
+        policies.append(session.policies)
+    assert host._learn._cache_size() == compiled + 1
+    assert not np.array_equal(*policies)
