@@ -14,6 +14,7 @@ import pytest
 import mirrorax
 from mirrorax.cli import main
 from mirrorax.errors import UserError
+from mirrorax.mdpo.config import make_settings
 from mirrorax.tuning.search import CHECK_SEEDS
 from mirrorax.tuning.space import plan_budget
 from mirrorax.tuning.tune import prepare
@@ -106,6 +107,13 @@ def test_it_shows_the_interval_the_neighbours_and_no_optimistic_result(tmp_path,
     # Again, and nothing is trained.
     assert main(words) == 0
     assert capsys.readouterr().out == shown
+
+
+def test_a_run_is_as_long_as_the_preset_says_unless_it_is_given():
+    assert prepare("Catch").settings.steps == make_settings(environment="Catch").steps
+    paper = make_settings("paper", environment="Catch")
+    assert prepare("Catch", preset="paper").settings.steps == paper.steps
+    assert prepare("Catch", preset="paper", steps=50_000).settings.steps == 50_000
 
 
 def test_a_learned_alpha_is_searched_by_its_target():

@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--budget", type=int, default=256, help="runs of full length (256)")
     add("--potential", help="the potential h (the suggested one)")
     add("--drift", help="the drift D (the suggested one)")
-    add("--steps", help="environment steps of a run (1000000)")
+    add("--steps", help="environment steps of a run (the preset's)")
     add("--store", metavar="DIR", help="keep the search there, to go on after an interruption")
     add("--seed", type=int, default=0, help="of the whole search (0)")
     add("--alpha-range", metavar="LOW,HIGH", help="where to search (around the suggestion)")

@@ -144,7 +144,7 @@ def prepare(
     *,
     budget: int = 256,
     seed: int = 0,
-    steps: int = 1_000_000,
+    steps: int | None = None,
     preset: str = "default",
     alpha_range: Sequence[float] | None = None,
     lam_range: Sequence[float] | None = None,
@@ -166,7 +166,9 @@ def prepare(
     check_lanes(lanes)
     check_layout(layout)
     # Everything but the pair first: a mistake in it is not to wait for a suggestion.
-    draft = make_settings(preset, environment=env, steps=steps, **more)
+    if steps is not None:
+        more["steps"] = steps
+    draft = make_settings(preset, **{**more, "environment": env})
     scale = float(RunValues(**fixed).reward_scale)
     bounds = suite.environment(draft.environment).bounds
     made = suggest(
@@ -177,7 +179,7 @@ def prepare(
         results=results,
     )
     pair = {"potential": made.potential, "drift": made.drift}
-    settings = make_settings(preset, **{"environment": env, "steps": steps, **more, **pair})
+    settings = make_settings(preset, **{**more, "environment": env, **pair})
     if settings.learned_alpha:
         if alpha_range is not None:
             raise UserError("alpha_range: alpha is learned; the search is over w in [0, 1]")
