@@ -1,4 +1,6 @@
-"""What is left to do, in which order, at what cost."""
+"""What is left to do, in which order, at what rates."""
+
+from importlib import resources
 
 import numpy as np
 import pyarrow as pa
@@ -6,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mirrorax.cli import main
 from mirrorax.errors import UserError
 from mirrorax.mdpo.config import Settings
 from mirrorax.spec.expand import expand
@@ -189,3 +192,51 @@ def test_a_chunk_put_back_is_the_next_to_be_taken():
     assert queue.take(3).number == task.number
     queue.clear()
     assert queue.take() is None
+
+
+def test_the_time_elsewhere_follows_from_the_rate_here():
+    plan = planning.make(expand(study()), nothing(), lanes=8)
+    work = sum(chunk.seconds for chunk in plan.chunks)
+    longest = max(chunk.seconds for chunk in plan.chunks)
+    compiled = len({chunk.configuration for chunk in plan.chunks})
+    assert plan.seconds_on(1) == pytest.approx(plan.seconds)
+    half = work / 2 + -(-compiled // 2) * rates.COMPILE_SECONDS
+    assert plan.seconds_on(2) == pytest.approx(max(half, plan.seconds_on(10**6)))
+    # A chunk is not divided, and somebody has to compile it.
+    assert plan.seconds_on(10**6) == pytest.approx(longest + rates.COMPILE_SECONDS)
+    assert plan.seconds_on(10**6, 4.0) == pytest.approx(longest / 4 + rates.COMPILE_SECONDS)
+    faster = plan.seconds_on(1, 10.0) - compiled * rates.COMPILE_SECONDS
+    assert faster == pytest.approx(work / 10)
+
+
+def test_plan_says_what_a_gpu_and_a_cluster_would_take(tmp_path, capsys):
+    file = tmp_path / "study.toml"
+    file.write_text(study().text)
+    command = ["sweep", "plan", str(file), "--store", str(tmp_path / "none"), "--workers", "2"]
+    assert main(command) == 0
+    assert "GPU" not in capsys.readouterr().out
+    assert main([*command, "--speedup", "20", "--nodes", "3", "--node-workers", "100"]) == 0
+    out = capsys.readouterr().out
+    assert "on one GPU, 20 times as fast as a worker here (given, not measured)" in out
+    assert "on 3 nodes of 100 workers like those here" in out
+    assert "on 3 nodes with a GPU each" in out
+    assert "more workers than that would idle" in out
+    for wrong in ("0", "-1", "inf", "fast"):
+        assert main([*command, "--speedup", wrong]) == 2
+        assert "--speedup" in capsys.readouterr().err
+
+
+def test_the_minatar_study_is_two_games_seen_through_a_convolution():
+    text = (resources.files("mirrorax") / "studies" / "minatar.toml").read_text("utf-8")
+    runs = expand(parse(text))
+    assert len(runs) == 36
+    assert {s.environment for s in runs.configurations} == {
+        "Breakout-MinAtar",
+        "SpaceInvaders-MinAtar",
+    }
+    for each in runs.configurations:
+        channels = 4 if each.environment == "Breakout-MinAtar" else 6
+        assert rates._convolution(each) == (64, 16, 9 * channels)
+        # A byte for each cell of two boards, the action and the reward.
+        size = 10 * 10 * channels
+        assert rates.lane_bytes(each) > each.buffer_size * (2 * size + 5)

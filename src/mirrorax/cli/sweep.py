@@ -10,10 +10,12 @@ from mirrorax.cli import plugin
 
 if TYPE_CHECKING:
     from mirrorax.spec.study import Study
+    from mirrorax.sweep.plan import Plan
 
 _EXAMPLES = """\
 examples:
   mirrorax sweep plan   study.toml --store results
+  mirrorax sweep plan   study.toml --store results --speedup 20 --nodes 4
   mirrorax sweep run    study.toml --store results       start and resume are the same
   mirrorax sweep status --store results --watch          from another terminal
   mirrorax sweep verify --store results
@@ -33,6 +35,16 @@ def _count(text: str) -> int:
 
 
 _count.__name__ = "whole number above 0"  # what argparse calls the type in its message
+
+
+def _factor(text: str) -> float:
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise ValueError
+    return value
+
+
+_factor.__name__ = "number above 0"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -56,6 +68,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_sizes(plan)
     plan.add_argument(
         "--measure", action="store_true", help="time one segment per configuration, in a child"
+    )
+    plan.add_argument(
+        "--speedup",
+        type=_factor,
+        metavar="S",
+        help="also say how long it takes on a GPU that is S times as fast as a worker here",
+    )
+    plan.add_argument(
+        "--nodes", type=_count, metavar="N", help="also say how long it takes on N machines (Ray)"
+    )
+    plan.add_argument(
+        "--node-workers", type=_count, metavar="W", help="workers on each of them (as many as here)"
     )
     add_engine(run)
     status = command("status", "Say how a sweep is doing, while it runs or after.")
@@ -165,6 +189,7 @@ def _plan(args: argparse.Namespace) -> int:
             ("chunks", f"{chunks:,} of up to {lanes} lanes, {used:,} configurations"),
             ("memory", f"about {memory:.1f} GiB in each of {workers} workers"),
             ("time left", f"about {duration(left)} on {workers} workers (from {source})"),
+            *_elsewhere(plan, workers, args),
         ]
     width = max(len(name) for name, _ in rows)
     for name, value in rows:
@@ -179,6 +204,31 @@ def _plan(args: argparse.Namespace) -> int:
     for name, values in plan.mixed.items():
         print(f"this store mixes results with different {name}: {', '.join(values)}")
     return 0
+
+
+def _elsewhere(plan: Plan, workers: int, args: argparse.Namespace) -> list[tuple[str, str]]:
+    """Say what the same would take on a GPU or on a cluster, from the rate here."""
+    from mirrorax.sweep.progress import duration
+
+    rows = []
+    factor = ""
+    if args.speedup:
+        factor = f"{args.speedup:g} times as fast as a worker here (given, not measured)"
+        seconds = plan.seconds_on(1, args.speedup)
+        rows.append(("GPU node", f"about {duration(seconds)} on one GPU, {factor}"))
+    if args.nodes:
+        each = args.node_workers or workers
+        seconds = plan.seconds_on(args.nodes * each)
+        where = f"{args.nodes} nodes of {each} workers like those here"
+        rows.append(("Ray cluster", f"about {duration(seconds)} on {where}"))
+    if args.nodes and args.speedup:
+        seconds = plan.seconds_on(args.nodes, args.speedup)
+        where = f"{args.nodes} nodes with a GPU each, {factor}"
+        rows.append(("Ray, GPUs", f"about {duration(seconds)} on {where}"))
+    if rows and len(plan.chunks) < (args.nodes or 1) * (args.node_workers or workers):
+        count = len(plan.chunks)
+        rows.append(("note", f"there are only {count} chunks: more workers than that would idle"))
+    return rows
 
 
 def _measured(plan: Any) -> dict[Any, float]:

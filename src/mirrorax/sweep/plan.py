@@ -65,6 +65,20 @@ class Plan:
         compiled = len({chunk.configuration for chunk in self.chunks})
         return sum(chunk.seconds for chunk in self.chunks) + compiled * cost.COMPILE_SECONDS
 
+    def seconds_on(self, workers: int, speedup: float = 1.0) -> float:
+        """Return how long the rest would take on other workers, each `speedup` times as fast.
+
+        The work is shared evenly, but a chunk is not divided; every worker compiles its part of
+        the configurations, no faster than here.
+        """
+        if not self.chunks:
+            return 0.0
+        work = sum(chunk.seconds for chunk in self.chunks)
+        longest = max(chunk.seconds for chunk in self.chunks)
+        compiled = len({chunk.configuration for chunk in self.chunks})
+        shared = max(work / (workers * speedup), longest / speedup)
+        return shared + -(-compiled // workers) * cost.COMPILE_SECONDS
+
     def worker_bytes(self) -> int:
         """Return the memory that the largest configuration left to do needs in each worker."""
         which = {chunk.configuration for chunk in self.chunks}
