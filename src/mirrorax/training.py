@@ -347,7 +347,14 @@ def _regularizer_name(kind: str, given: str | Potential | Drift) -> str:
     if not isinstance(given, cls):
         raise UserError(f"{kind}: {given!r} is neither a name nor a {cls.__name__} object")
     find = regularizers.potential if kind == "potential" else regularizers.drift
-    if find(str(given)) != given:
+    try:
+        known = find(str(given))
+    except UserError:
+        raise UserError(
+            f"{kind}: {str(given)!r} is not registered; give it its name with "
+            f"mirrorax.register_{kind}({str(given)!r}, function)"
+        ) from None
+    if known != given:
         raise UserError(
             f"{kind}: the name {str(given)!r} of this object means another one; "
             f"register it under a name of its own (mirrorax.register_{kind})"

@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import signal
 import subprocess
 import sys
 import tomllib
@@ -68,7 +69,11 @@ class Corridor(Environment):
 def test_presets_are_what_the_documentation_says():
     default, paper = (make_settings(name, environment="CartPole") for name in PRESETS)
     assert (default.updates, default.initialization) == (3906, "orthogonal")
-    assert (paper.updates, paper.steps_per_update, paper.initialization) == (3906, 4096, "orthogonal")
+    assert (paper.updates, paper.steps_per_update, paper.initialization) == (
+        3906,
+        4096,
+        "orthogonal",
+    )
     # The paper's table of fixed hyperparameters, in both.
     table = {
         "num_envs": 16,
@@ -371,6 +376,50 @@ sys.exit(main({[*CLI, "--seeds", "1", "--quiet"]!r}))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "mirrorax: interrupted\n")
+
+
+def test_control_c_does_not_wait_for_what_does_not_return(tmp_path):
+    """As a compilation that takes long; what was made for nothing is taken away."""
+    code = f"""
+import os, signal, sys, time
+from mirrorax.cli import live, main
+from mirrorax.mdpo.session import Session
+
+live.PATIENCE_SECONDS = 0.1
+
+def stuck(self, updates):
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(600)
+
+Session.advance = stuck
+sys.exit(main({[*CLI, "--seeds", "1", "--quiet", "--out", str(tmp_path / "new")]!r}))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=500)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "mirrorax: interrupted\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_control_c_is_heard_again_after_training(folder, capsys):
+    """The handlers of before are back."""
+    before = signal.getsignal(signal.SIGINT)
+    assert main(["play", str(folder), "--episodes", "1", "--json"]) == 0
+    capsys.readouterr()
+    assert signal.getsignal(signal.SIGINT) is before
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.parametrize("env", ["CartPole", "Catch"])
+def test_learning_curves_change_no_bit_of_a_run(env):
+    """Neither those of `curve_points` nor, in the layout map, those of `eval_every`."""
+    fields = {"seeds": 2, "steps": 16 * 40, "lanes": 2, "layout": "map", **TINY}
+    plain = train(env, **fields)
+    for recorded in ({"curve_points": 4}, {"eval_every": 10}):
+        result = train(env, **fields, **recorded)
+        assert result.curves["return"].shape == (2, 4)
+        np.testing.assert_array_equal(result.policies, plain.policies)
+        np.testing.assert_array_equal(result.returns, plain.returns)
+        np.testing.assert_array_equal(result.greedy_returns, plain.greedy_returns)
 
 
 def test_play_evaluates_and_records(folder, tmp_path, capsys):

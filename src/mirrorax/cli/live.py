@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 
@@ -17,34 +19,74 @@ def leave() -> NoReturn:
     os._exit(130)
 
 
+#: how long the first Ctrl-C waits for the end of a segment, or of a compilation
+PATIENCE_SECONDS = 3.0
+
+
 class Stop:
     """Ctrl-C while jax works: an exception would be lost in its callbacks, a flag is not.
 
-    The first one is heard of at the next `check`, the second one ends the process at once.
+    The first one is heard of at the next `check`. If none comes in a few seconds, because jax
+    compiles, or at the second one, the process ends at once. A thread sees to that: a handler in
+    Python would have to wait until jax returns.
     """
 
     def __init__(self) -> None:
+        #: what to do before the process ends at once
+        self.cleanup: list[Callable[[], None]] = []
         self._asked = False
+        self._ending = threading.Lock()
         self._before: Any = None
+        self._thread: threading.Thread | None = None
 
     def __enter__(self) -> Stop:
         """Listen."""
         if threading.current_thread() is threading.main_thread():
             self._before = signal.signal(signal.SIGINT, self._hear)
+            heard, self._told = os.pipe()
+            os.set_blocking(self._told, False)
+            self._told_before = signal.set_wakeup_fd(self._told, warn_on_full_buffer=False)
+            self._thread = threading.Thread(target=self._watch, args=(heard,), daemon=True)
+            self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         """Listen no more."""
-        if self._before is not None:
+        if self._thread is not None:
+            signal.set_wakeup_fd(self._told_before)
+            os.close(self._told)
+            self._thread.join()
+            self._thread = None
             signal.signal(signal.SIGINT, self._before)
 
     def _hear(self, *_: object) -> None:
         if self._asked:
-            # The bar may have hidden the cursor; print could be what we interrupt.
-            shown = b"\x1b[?25h\n" if sys.stderr.isatty() else b""
-            os.write(2, shown + b"mirrorax: interrupted\n")
-            os._exit(130)
+            self._end()
         self._asked = True
+
+    def _watch(self, heard: int) -> None:
+        """Read the numbers of the signals, until the other end of the pipe is closed."""
+        times, wait = 0, None
+        while select.select([heard], [], [], wait)[0]:
+            numbers = os.read(heard, 64)
+            times += numbers.count(signal.SIGINT)
+            if not numbers:
+                os.close(heard)
+                return
+            if times > 1:
+                break
+            wait = PATIENCE_SECONDS if times else None
+        self._end()
+
+    def _end(self) -> None:
+        """End the process; whoever comes second waits for that."""
+        self._ending.acquire()
+        for action in self.cleanup:
+            action()
+        # The bar may have hidden the cursor; print could be what we interrupt.
+        shown = b"\x1b[?25h\n" if sys.stderr.isatty() else b""
+        os.write(2, shown + b"mirrorax: interrupted\n")
+        os._exit(130)
 
     def check(self) -> None:
         """Raise `KeyboardInterrupt` if Ctrl-C was pressed."""

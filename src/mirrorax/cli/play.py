@@ -7,12 +7,15 @@ import io
 import json
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mirrorax import plugins
 from mirrorax.cli import plugin
 from mirrorax.cli.flags import Typed, naming
 from mirrorax.errors import UserError
+
+if TYPE_CHECKING:
+    from mirrorax.cli.live import Stop
 
 _EXAMPLES = """examples:
   mirrorax play runs/catch
@@ -67,11 +70,16 @@ def _check_gif(text: str) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Evaluate, show, record."""
-    with naming(args):
-        return _run(args)
+    from mirrorax.cli.live import Stop, leave
+
+    try:
+        with naming(args), Stop() as stop:
+            return _run(args, stop)
+    except KeyboardInterrupt:
+        leave()
 
 
-def _run(args: argparse.Namespace) -> int:
+def _run(args: argparse.Namespace, stop: Stop) -> int:
     _check(args)
     from mirrorax.cli.results import read
 
@@ -99,6 +107,7 @@ def _run(args: argparse.Namespace) -> int:
         raise UserError(f"folder: {args.folder!r}: the policies do not fit their settings")
     keys = np.array([[args.seed, i] for i in range(len(runs))], np.uint32)
     scale = jnp.asarray([values.reward_scale for values in runs], jnp.float32)
+    stop.check()
     actors, jax_keys = jnp.asarray(policies), as_keys(keys)
     if isinstance(program.env, Gymnasium):
         both = host.evaluate(program, args.episodes, actors, keys, jax_keys, scale)
@@ -117,6 +126,7 @@ def _run(args: argparse.Namespace) -> int:
     if args.gif:
         from mirrorax.mdpo.record import record
 
+        stop.check()
         policy = jnp.asarray(policies[args.run])
         frames = record(program, policy, keys[args.run], args.greedy)
         failed = _save(Path(args.gif), frames)

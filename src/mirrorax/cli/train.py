@@ -17,6 +17,7 @@ from mirrorax.errors import UserError, unknown
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from mirrorax.cli.live import Stop
     from mirrorax.mdpo.config import Settings
     from mirrorax.training import TrainResult
 
@@ -175,7 +176,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace, request: dict[str, Any]) -> int:
-    from mirrorax.cli.live import leave
+    from mirrorax.cli.live import Stop, leave
     from mirrorax.envs.suite import import_from_here
     from mirrorax.mdpo.config import make_settings
     from mirrorax.training import _GRID, check_lanes, check_layout, plan_runs
@@ -189,9 +190,10 @@ def _run(args: argparse.Namespace, request: dict[str, Any]) -> int:
     check_lanes(request.get("lanes"))
     check_layout(request.get("layout"))
     import_from_here()  # an environment or a schedule of the user's own may lie there
+    stop = Stop()
     try:
-        with _folder(args.out) as out:
-            result = _train(args, request, settings)
+        with stop, _folder(args.out, stop) as out:
+            result = _train(args, request, settings, stop)
             failed = _write(out, result) if out is not None else None
     except KeyboardInterrupt:
         leave()
@@ -204,9 +206,11 @@ def _run(args: argparse.Namespace, request: dict[str, Any]) -> int:
     return 0
 
 
-def _train(args: argparse.Namespace, request: dict[str, Any], settings: Settings) -> TrainResult:
-    """Train, with a progress bar that Ctrl-C stops."""
-    from mirrorax.cli.live import Bar, Stop
+def _train(
+    args: argparse.Namespace, request: dict[str, Any], settings: Settings, stop: Stop
+) -> TrainResult:
+    """Train, with a progress bar."""
+    from mirrorax.cli.live import Bar
 
     callbacks = []
     if args.tensorboard is not None:
@@ -222,7 +226,8 @@ def _train(args: argparse.Namespace, request: dict[str, Any], settings: Settings
     # A mistake in something of the user's own is found before there is a progress bar.
     make_program(settings)
     _check_memory(settings, request.get("lanes") or default_lanes())
-    bar, stop = Bar(request["env"], hidden=args.json or args.quiet), Stop()
+    stop.check()
+    bar = Bar(request["env"], hidden=args.json or args.quiet)
 
     def on_segment(progress: Any) -> None:
         stop.check()
@@ -230,8 +235,7 @@ def _train(args: argparse.Namespace, request: dict[str, Any], settings: Settings
 
     # The preset is already in the fields.
     request = {name: value for name, value in request.items() if name != "preset"}
-    with stop, bar:
-        stop.check()
+    with bar:
         # Looking on the way changes no result: it is not part of a run's specification.
         result = train(
             **request, curve_points=_CURVE_POINTS, on_segment=on_segment, callbacks=callbacks
@@ -253,7 +257,7 @@ def _check_memory(settings: Settings, lanes: int) -> None:
 
 
 @contextlib.contextmanager
-def _folder(text: str | None) -> Iterator[Path | None]:
+def _folder(text: str | None, stop: Stop) -> Iterator[Path | None]:
     """Make the folder and a file in it, so that training is not in vain.
 
     What was made for nothing is taken away again.
@@ -263,6 +267,13 @@ def _folder(text: str | None) -> Iterator[Path | None]:
         return
     out = Path(text)
     new = [folder for folder in (out, *out.parents) if not folder.exists()]
+
+    def tidy() -> None:
+        with contextlib.suppress(OSError):  # a folder with something in it stays
+            for folder in new:
+                folder.rmdir()
+
+    stop.cleanup.append(tidy)
     try:
         try:
             out.mkdir(parents=True, exist_ok=True)
@@ -275,9 +286,7 @@ def _folder(text: str | None) -> Iterator[Path | None]:
             raise UserError(f"out: cannot write into {text!r}: {error.strerror}") from None
         yield out
     finally:
-        with contextlib.suppress(OSError):  # a folder with something in it stays
-            for folder in new:
-                folder.rmdir()
+        tidy()
 
 
 def _write(out: Path, result: TrainResult) -> UserError | None:

@@ -37,6 +37,9 @@ from mirrorax.mdpo.program import (
 #: A segment is cut so that it takes about this long.
 SEGMENT_SECONDS = 1.0
 
+#: float32 numbers in a vector of the processor, as XLA uses them
+_VECTOR = 8
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -81,8 +84,7 @@ class Session:
             raise UserError(f"runs: {self.runs} do not fit into {self.lanes} lanes")
         self.program = self.program or make_program(self.settings)
         self.total = self.settings.updates
-        # Padding repeats the first run, so that it is as well behaved as any.
-        order = [*range(self.runs), *[0] * (self.lanes - self.runs)]
+        order = self._padded(range(self.runs))
         self._keys = as_keys(self.keys[order])
         values = make_values(self.columns, self.runs)
         self._values = jax.tree.map(lambda column: column[jnp.asarray(order)], values)
@@ -91,6 +93,19 @@ class Session:
         hosted = isinstance(self.program.env, Gymnasium)
         self._host = host.Host(self.program, self.keys) if hosted else None
         self._updates_per_segment = 1
+
+    @property
+    def width(self) -> int:
+        """The lanes of the compiled program: a multiple of 8 where updates are batched over them.
+
+        A processor's vector instructions round differently from the scalar ones that the end of an
+        array is left to, which must not depend on a run's lane.
+        """
+        return self.lanes if self.layout == "map" else -(-self.lanes // _VECTOR) * _VECTOR
+
+    def _padded(self, rows: Sequence[int]) -> list[int]:
+        """Fill the lanes: padding repeats the first run, so that it is as well behaved as any."""
+        return [*rows, *[rows[0]] * (self.width - len(rows))]
 
     @property
     def k(self) -> int:
@@ -206,7 +221,7 @@ class Session:
         other = copy.copy(self)
         other.keys, other.runs = self.keys[list(rows)], len(rows)
         other.columns = {name: [c[row] for row in rows] for name, c in self.columns.items()}
-        order = jnp.asarray([*rows, *[rows[0]] * (self.lanes - len(rows))])
+        order = jnp.asarray(self._padded(rows))
         other._keys = self._keys[order]
         other._values = jax.tree.map(lambda column: column[order], self._values)
         state = self._state
