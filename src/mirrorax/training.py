@@ -369,7 +369,7 @@ def train(
     alpha: Numbers = None,
     lam: Numbers = 0.1,
     seeds: int | Iterable[int] = 5,
-    steps: int = 1_000_000,
+    steps: int | None = None,
     *,
     w: Numbers = None,
     gamma: Numbers = None,
@@ -388,7 +388,8 @@ def train(
 
     `alpha` (0.01 unless learned), `lam`, `w` (0.5 where alpha is learned), `gamma`, `reward_scale`
     and the learning rates may each be one number or several; several span a grid, and each point of
-    it is trained with every seed, all side by side. `seeds` is a number of seeds or a list of them.
+    it is trained with every seed, all side by side. `seeds` is a number of seeds or a list of them;
+    `steps` is the preset's, 1,000,000 in `default`.
     `settings` are the fields of `mirrorax.mdpo.config.Settings`, over those of the preset.
     `curve_points=n` evaluates about n times along the way (`curves["return"]`) and changes nothing;
     `eval_every=k` is a setting, and also records losses, h, D, temperatures and gradient norms.
@@ -405,7 +406,7 @@ def train(
             "environment": _name_of(env),
             "potential": _regularizer_name("potential", potential),
             "drift": _regularizer_name("drift", drift),
-            "steps": steps,
+            **({} if steps is None else {"steps": steps}),
         },
     )
     traced = (alpha, lam, w, gamma, reward_scale, actor_lr, critic_lr)

@@ -87,6 +87,7 @@ ATTRIBUTES = {
     "observation_size: ZeroDivisionError: by me": {"observation_size": property(failing)},
     "memory_dtype is 'int8', expected one of float32, uint8": {"memory_dtype": "int8"},
     "more than 128 actions": {"num_actions": 129},
+    "observation_shape is (2, 2), expected as many entries": {"observation_shape": (2, 2)},
     "return_bounds are (1.0, 1.0), expected (low, high)": {"return_bounds": (1.0, 1.0)},
     "return_bounds are 3, ": {"return_bounds": 3},
     "return_bounds are (0.0, inf), ": {"return_bounds": (0.0, float("inf"))},

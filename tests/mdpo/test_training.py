@@ -84,13 +84,27 @@ def test_presets_are_what_the_documentation_says():
         "critic_epochs": 1,
         "actor_epochs": 2,
         "tau": 0.95,
-        "steps": 1_000_000,
     }
+    assert (default.steps, paper.steps) == (10**6, 16 * 10**6)
     for settings in (default, paper):
         assert {name: getattr(settings, name) for name in table} == table
     assert {FIELDS[name] for name in table} == {"static"}
     traced = {"alpha", "lam", "w", "seed", "actor_lr", "critic_lr", "gamma", "reward_scale"}
     assert {name for name, kind in FIELDS.items() if kind == "traced"} == traced
+
+
+def test_train_takes_the_steps_of_its_preset(monkeypatch):
+    seen = []
+
+    def planned(settings, *_):
+        seen.append(settings.steps)
+        raise UserError("enough")
+
+    monkeypatch.setattr("mirrorax.training.plan_runs", planned)
+    for fields in ({}, {"preset": "paper"}, {"preset": "paper", "steps": 10**6}):
+        with pytest.raises(UserError, match="enough"):
+            train("Catch", **fields)
+    assert seen == [10**6, 16 * 10**6, 10**6]
 
 
 def test_an_environment_of_ones_own_is_learned():

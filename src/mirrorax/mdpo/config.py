@@ -270,8 +270,8 @@ FIELDS: dict[str, Literal["static", "traced"]] = {
 STATIC = tuple(name for name, kind in FIELDS.items() if kind == "static")
 TRACED = tuple(name for name, kind in FIELDS.items() if kind == "traced")
 
-#: What each preset changes. `default` is what a practitioner wants; `paper` counts the paper's steps
-#: in each of the 16 environments: 256 between two updates, 10^6 in all, so 3,906 updates.
+#: What each preset changes. `default` is what a practitioner wants; `paper` counts the paper's
+#: steps in each of the 16 environments: 256 between two updates, 10^6 in all, so 3,906 updates.
 PRESETS: dict[str, dict[str, Any]] = {
     "default": {},
     "paper": {"steps": 16_000_000, "steps_counted": "per_env"},

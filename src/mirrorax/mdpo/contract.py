@@ -117,6 +117,12 @@ def _check_attributes(env: Environment, where: str) -> None:
         raise UserError(f"{where}: memory_dtype is {kind!r}, expected one of {', '.join(_KINDS)}")
     if kind == "uint8" and env.num_actions > 128:
         raise UserError(f"{where}: more than 128 actions with one-byte memories")
+    shape = env.observation_shape
+    if shape is not None and math.prod(shape) != env.observation_size:
+        raise UserError(
+            f"{where}: observation_shape is {shape!r}, expected as many entries as "
+            f"observation_size = {env.observation_size}"
+        )
     bounds = _attribute(env, where, "return_bounds")
     if bounds is None:
         return  # not known
