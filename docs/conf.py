@@ -1,5 +1,8 @@
 """Sphinx: furo, myst, and the API from the docstrings."""
 
+from docutils import nodes
+from docutils.utils.math.latex2mathml import tex2mathml
+
 from mirrorax import __version__
 
 project = "mirrorax"
@@ -11,13 +14,13 @@ extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
-    "sphinx.ext.mathjax",
     "sphinx.ext.viewcode",
 ]
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
 myst_heading_anchors = 3
 exclude_patterns = ["_build"]
 nitpicky = False
+html_math_renderer = "mathml"
 
 html_theme = "furo"
 html_title = "mirrorax"
@@ -29,3 +32,18 @@ autodoc_default_options = {"members": True, "show-inheritance": False}
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
 napoleon_attr_annotations = False
+
+
+def _inline(writer, node):
+    writer.body.append(tex2mathml(node.astext()))
+    raise nodes.SkipNode
+
+
+def _block(writer, node):
+    writer.body.append(f'<div class="math">{tex2mathml(node.astext(), as_block=True)}</div>\n')
+    raise nodes.SkipNode
+
+
+def setup(app):
+    """Write formulas as MathML, which browsers show by themselves: no script, no network."""
+    app.add_html_math_renderer("mathml", (_inline, None), (_block, None))
