@@ -102,6 +102,7 @@ def test_a_name_with_values_in_brackets_makes_the_environment(module):
     plugins.load(module("things_d", text))
     assert suite.environment("Long").return_bounds() == (0.0, 3.0)
     assert suite.environment("Long(length=9)").return_bounds() == (0.0, 9.0)
+    assert suite.environment("Long( length = 9 )").name == "Long(length=9)"
     assert "Long" in suite.names()
     with pytest.raises(UserError, match="named plain values"):
         suite.environment("Long(9)")

@@ -226,6 +226,12 @@ def _arguments(path: str, call: str | None) -> dict[str, Any]:
         ) from None
 
 
+def _spelled(name: str, text: str, call: str | None) -> str:
+    """Return the one spelling of a name with values in brackets."""
+    given = ", ".join(f"{key}={value!r}" for key, value in _arguments(text, call).items())
+    return f"{name}({given})" if given else name
+
+
 def _line(error: Exception) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())
 
@@ -296,10 +302,9 @@ def environment(name: str) -> EnvironmentSpec:
         raise UserError(f"environment: expected a name, got {name!r}")
     text = name.strip()
     if text.startswith("gymnasium:"):
-        task, arguments = gymnasium_id(text)
-        given = ", ".join(f"{key}={value!r}" for key, value in arguments.items())
+        task, _ = gymnasium_id(text)
         return EnvironmentSpec(
-            name=f"gymnasium:{task}({given})" if given else f"gymnasium:{task}",
+            name=_spelled(f"gymnasium:{task}", text, text[len(f"gymnasium:{task}") :] or None),
             family="gymnasium",
             bounds=_GYMNASIUM_BOUNDS.get(task),
         )
@@ -321,8 +326,7 @@ def environment(name: str) -> EnvironmentSpec:
     if match is None or family not in _BOUNDS:
         own = _OWN_NAME.fullmatch(text)
         if own is not None and plugins.registered("environment", own["name"]) is not None:
-            _arguments(text, own["call"])
-            return EnvironmentSpec(name=text, family="own")
+            return EnvironmentSpec(name=_spelled(own["name"], text, own["call"]), family="own")
         raise unknown("environment", name, (*names(), *ALIASES))
     default = _DEFAULT_SIZE[family]
     size = default if match["size"] is None else _size(family, match["size"], name)
