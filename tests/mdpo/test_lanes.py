@@ -97,17 +97,20 @@ def states_equal(a, b):
         np.testing.assert_array_equal(np.asarray(x), np.asarray(y))
 
 
-def test_a_stopped_run_goes_on_bit_identically(small, some_keys, tmp_path):
+@pytest.mark.parametrize(("layout", "trials"), [("map", 3), ("vmap", 1)])
+def test_a_stopped_run_goes_on_bit_identically(small, some_keys, tmp_path, layout, trials):
     settings = small(eval_every=15, alpha_schedule="learned_linear", lam_schedule="linear")
     columns = {"w": [0.2, 0.9], "lam": [0.1, 3.0], "alpha": [None, None]}
 
     def fresh():
-        return Session(settings, some_keys(2), columns, lanes=LANES, evaluate_every=10)
+        return Session(
+            settings, some_keys(2), columns, lanes=LANES, layout=layout, evaluate_every=10
+        )
 
     straight = fresh()
     straight.run()
     rng = np.random.default_rng(0)
-    for trial in range(3):
+    for trial in range(trials):
         session = fresh()
         for cut in sorted(rng.integers(1, settings.updates, 2)):
             session.run(until=int(cut))

@@ -139,6 +139,13 @@ def test_an_environment_of_ones_own_by_its_path(tmp_path, monkeypatch, capsys):
     assert main(["play", "out", "--json"]) == 0
     found = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert found["settings"]["environment"] == "own_corridor:Corridor"
+    # There is no picture of it, and that is said before anything is played.
+    assert main(["play", "out", "--gif", "a.gif"]) == 2
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == (
+        "",
+        "mirrorax: error: --gif: Corridor cannot be drawn\n",
+    )
 
 
 def test_objects_are_recorded_under_names_that_tell_them_apart():
@@ -446,6 +453,29 @@ def test_play_evaluates_and_records(folder, tmp_path, capsys):
     assert found["frames"] == 10
     assert main(["play", str(folder)]) == 0
     assert "normalised" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("wrong", ["settings", "runs", "policies", "fewer", "shape"])
+def test_a_folder_that_is_not_of_train_is_refused(folder, tmp_path, wrong, capsys):
+    from mirrorax.mdpo import checkpoint
+
+    arrays, meta = checkpoint.load(folder / "policies.npz")
+    match wrong:
+        case "policies":
+            arrays["policies"] = arrays["policies"].astype(np.float64)
+        case "shape":
+            arrays["policies"] = arrays["policies"][:, 1:]
+        case "fewer":
+            meta["runs"] = meta["runs"][1:]
+        case _:
+            meta[wrong] = ["nothing"]
+    meta.pop("format")
+    checkpoint.save(tmp_path / "policies.npz", arrays, meta)
+    assert main(["play", str(tmp_path)]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("mirrorax: error: folder: ")
+    assert captured.err.count("\n") == 1
 
 
 @pytest.mark.parametrize("name", ["CartPole", "Acrobot", "DeepSea(5)", "Catch(6x4)"])

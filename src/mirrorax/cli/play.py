@@ -105,6 +105,10 @@ def _run(args: argparse.Namespace, stop: Stop) -> int:
     program = make_program(settings)
     if policies.shape != (len(runs), program.actor.num_parameters):
         raise UserError(f"folder: {args.folder!r}: the policies do not fit their settings")
+    if args.gif is not None:
+        from mirrorax.envs.render import check_drawable
+
+        check_drawable(program.env)
     keys = np.array([[args.seed, i] for i in range(len(runs))], np.uint32)
     scale = jnp.asarray([values.reward_scale for values in runs], jnp.float32)
     stop.check()

@@ -108,6 +108,15 @@ def read(folder: str) -> tuple[np.ndarray, dict[str, Any]]:
     from mirrorax.mdpo import checkpoint
 
     arrays, meta = checkpoint.load(path / "policies.npz")
-    if "policies" not in arrays or "settings" not in meta or "runs" not in meta:
+    policies, runs = arrays.get("policies"), meta.get("runs")
+    if not (
+        policies is not None
+        and policies.ndim == 2
+        and policies.dtype == np.float32
+        and isinstance(meta.get("settings"), dict)
+        and isinstance(runs, list)
+        and all(isinstance(run, dict) for run in runs)
+        and len(runs) == len(policies) > 0
+    ):
         raise UserError(f"folder: {folder!r} holds a policies.npz that is not one of train's")
-    return arrays["policies"], meta
+    return policies, meta

@@ -57,8 +57,15 @@ def _acrobot(memory: np.ndarray) -> Any:
     return image
 
 
+def check_drawable(env: Environment) -> None:
+    """Refuse an environment of which there are no pictures."""
+    if not isinstance(env, Catch | DeepSea | CartPole | Acrobot):
+        raise UserError(f"gif: {env.name} cannot be drawn")
+
+
 def draw(env: Environment, memory: np.ndarray) -> Any:
     """Draw one remembered state as an image; a `UserError` where there is no drawing."""
+    check_drawable(env)
     match env:
         case Catch(rows=rows, columns=columns):
             ball_x, ball_y, paddle = map(int, memory)
@@ -71,4 +78,4 @@ def draw(env: Environment, memory: np.ndarray) -> Any:
         case Acrobot():
             return _acrobot(memory)
         case _:
-            raise UserError(f"gif: {env.name} cannot be drawn")
+            raise AssertionError(env)
