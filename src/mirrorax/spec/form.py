@@ -122,7 +122,7 @@ def _declared(path: str, plugin: object) -> None:
     if plugin is None:
         module = path.partition(":")[0]
         raise UserError(
-            f'{path!r} is in a module that is not declared; write plugins = ["{module}"] in the '
+            f'its module {module!r} is not declared; write plugins = ["{module}"] in the '
             f"study, or give --plugin {module}"
         )
 
