@@ -13,6 +13,7 @@ from mirrorax.envs import suite
 from mirrorax.reproduction.data import Runs
 from mirrorax.reproduction.verdicts import judge
 from mirrorax.spec.expand import expand
+from mirrorax.spec.study import parse
 from mirrorax.store.store import Store
 from mirrorax.studies import catalogue
 from mirrorax.studies.panels import FIGURES, PAIRS, Panel
@@ -115,6 +116,23 @@ def test_finer_strips_of_one_environment_do_not_make_holes_in_the_maps(faithful)
     assert found.given.all()
     assert found.size == "reduced: 8 x 8 of 29 x 29 cells, 2 of 5 seeds"
     assert found.runs == 8 * 8 * 4 * 2
+
+
+def test_a_few_cells_beside_the_nested_grid_are_counted_and_left_out():
+    rng = np.random.default_rng(7)
+    study = catalogue.make(["baseline"], "reduced")
+    finer = parse(
+        study.text.replace("0.1, 2.5, 25.0", "0.1, 5.0, 25.0").replace(
+            "0.004, 0.008, 0.03", "0.005"
+        )
+    )
+    table = pa.concat_tables([world(each, as_the_paper_says, rng) for each in (study, finer)])
+    ids = table["run_id"].to_pylist()
+    table = table.take([ids.index(name) for name in dict.fromkeys(ids)])
+    found = Runs(table).find(Panel("baseline"))
+    assert found.given.shape == (8, 8)
+    # 6 x 8 cells more, of which 5 x 7 are those of the nested grid
+    assert found.size == "reduced: 8 x 8 of 29 x 29 cells (13 further cells left out), 2 of 5 seeds"
 
 
 def test_runs_with_other_settings_are_not_taken_for_the_papers(faithful):

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Bool
 
-from mirrorax.analysis.landscape import Landscape, landscapes
+from mirrorax.analysis.landscape import ABSENT, Landscape, landscapes
 from mirrorax.mdpo.config import Settings
 from mirrorax.studies import catalogue
 from mirrorax.studies.panels import Panel
@@ -25,6 +25,7 @@ class Found:
 
     panel: Panel
     landscape: Landscape
+    beyond: int = 0  # complete cells of other values than those of the nested grid
 
     @cached_property
     def given(self) -> Bool[np.ndarray, "alpha lam"]:
@@ -57,7 +58,8 @@ class Found:
         grid = shape if self.given.all() else f"{cells}"
         if self.whole:
             return "29 x 29 cells, 5 seeds"
-        return f"reduced: {grid} of 29 x 29 cells, {seeds} of 5 seeds"
+        more = f" ({self.beyond} further cells left out)" if self.beyond else ""
+        return f"reduced: {grid} of 29 x 29 cells{more}, {seeds} of 5 seeds"
 
 
 class Runs:
@@ -68,8 +70,12 @@ class Runs:
         self._items = landscapes(table)
         self._expected = _expected()
 
-    def find(self, panel: Panel) -> Found | None:
-        """Return the panel's runs, cut to the rows and columns that have a complete cell."""
+    def find(self, panel: Panel, *, nested: bool = True) -> Found | None:
+        """Return the panel's runs on the largest of the nested grids that is complete.
+
+        Without one, or with `nested` False, the grid is that of the rows and columns with a
+        complete cell.
+        """
         wanted = {**self._expected, **panel.settings}
         for item in self._items:
             if any(
@@ -80,8 +86,16 @@ class Runs:
             have = {environment.label for environment in item.environments}
             if not set(panel.labels) <= have:
                 return None
-            found = Found(panel, _trimmed(item.select(panel.labels)))
-            return found if found.landscape.state.size and found.given.any() else None
+            chosen = item.select(panel.labels)
+            complete = chosen.counts.min(axis=-1) > 0
+            if not complete.any():
+                return None
+            rows, columns = (_nested(chosen, complete) if nested else None) or (
+                np.flatnonzero(complete.any(axis=1)),
+                np.flatnonzero(complete.any(axis=0)),
+            )
+            beyond = int(complete.sum() - complete[np.ix_(rows, columns)].sum())
+            return Found(panel, _cut(chosen, rows, columns), beyond)
         return None
 
     def find_all(self, panels: Sequence[Panel]) -> tuple[Found, ...]:
@@ -102,14 +116,25 @@ def _plain(value: object) -> object:
     return " x ".join(map(str, value)) if isinstance(value, (list, tuple)) else value
 
 
-def _trimmed(item: Landscape) -> Landscape:
-    """Cut the grid to values with a complete cell: other studies may have had finer ones."""
-    complete = item.counts.min(axis=-1) > 0
-    rows, columns = np.flatnonzero(complete.any(axis=1)), np.flatnonzero(complete.any(axis=0))
+def _nested(
+    item: Landscape, complete: Bool[np.ndarray, "alpha lam"]
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return the rows and columns of the largest nested grid without a hole, if there is one."""
+    block = catalogue.entry("baseline").study().blocks[0]
+    for step in sorted(catalogue.GRIDS.values()):
+        alphas, lams = block.alpha[::step], block.lam[::step]
+        rows = np.flatnonzero(np.isin(item.alphas, alphas))
+        columns = np.flatnonzero(np.isin(item.lams, lams))
+        whole = (len(rows), len(columns)) == (len(alphas), len(lams))
+        if whole and complete[np.ix_(rows, columns)].all():
+            return rows, columns
+    return None
+
+
+def _cut(item: Landscape, rows: np.ndarray, columns: np.ndarray) -> Landscape:
+    """Keep some values of the temperatures, and the slots of seeds that these have."""
     cut = np.ix_(rows, columns)
-    used = (item.state[cut] != 0).any(axis=(0, 1, 2)) if len(rows) else np.zeros(0, bool)
-    if len(rows) == 0:
-        used = np.zeros(item.state.shape[-1], bool)
+    used = (item.state[cut] != ABSENT).any(axis=(0, 1, 2))
     return replace(
         item,
         alphas=item.alphas[rows],

@@ -151,7 +151,7 @@ def _scaling(figure: Figure, runs: Runs, home: Path) -> Drawn:
     have = {found.panel for found in each}
     missing = tuple(panel.title for panel in figure.panels if panel not in have)
     scales = tuple(found.panel.environments[0] for found in each)
-    joint = runs.find(Panel("CartPole", environments=scales)) if scales else None
+    joint = runs.find(Panel("CartPole", environments=scales), nested=False) if scales else None
     if joint is None:
         return Drawn(figure, (), 0, "", missing)
     files: list[Path] = []

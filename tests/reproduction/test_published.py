@@ -1,0 +1,43 @@
+"""The published results are whole, are the paper's runs, and say what the pages say they do."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from mirrorax.spec.expand import expand
+from mirrorax.store.importing import read_exports
+from mirrorax.studies import catalogue
+
+ROOT = Path(__file__).parent.parent.parent
+RESULTS = ROOT / "results"
+
+
+@pytest.fixture(scope="module")
+def tables():
+    path = ROOT / "docs" / "reproduction_tables.py"
+    spec = importlib.util.spec_from_file_location("reproduction_tables", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_published_run_is_one_of_the_papers_and_finished():
+    table = read_exports(RESULTS / "paper")  # checks every page, and each id against its settings
+    assert set(table["status"].to_pylist()) == {"done"}
+    declared = set(expand(catalogue.make(scale="full")).ids.astype(str))
+    assert set(table["run_id"].to_pylist()) <= declared
+
+
+def test_the_results_are_small():
+    files = [path for path in RESULTS.rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in (RESULTS / "paper").glob("*")) < 30e6
+    assert {path.suffix for path in files} <= {".parquet", ".md", ".toml"}
+
+
+def test_the_pages_say_what_the_results_say(tables):
+    """A figure that was edited by hand, or not brought up to date, is found."""
+    for path, text in tables.pages().items():
+        assert path.read_text(encoding="utf-8") == text, path
