@@ -60,30 +60,37 @@ def one_update(program, learner, rows, values, k=0, total=10):
     return train.update(program, learner, rows, values, clock)[0]
 
 
-def discrete_sac(program, learner, batch, alpha, gamma, lr, updates):
+def discrete_sac(program, learner, batch, alpha, gamma, lr, updates, total=10):
     """Discrete Soft Actor-Critic, written with autodiff, optax and the batch first.
 
     Actor: E_s <pi, alpha log pi - min Q>. Critics: (Q_i(s, a) - y)^2,
-    y = r + gamma (1 - d) <pi', min Q'_i - alpha log pi'>. Two actor steps, one critic step.
+    y = r + gamma (1 - d) <pi', min Q'_i - alpha log pi'>. Two actor steps, one critic step, unless
+    the settings want it otherwise.
     """
+    settings = program.settings
     net = lambda p, x: program.actor(p, x.T).T  # noqa: E731
     s, s_next = batch.observation.T, batch.next_observation.T
-    chain = optax.chain(optax.clip_by_global_norm(1.0), optax.adam(lr, eps=1e-5))
-    actor, (c1, c2), (t1, t2) = learner.actor, learner.critics, learner.targets
-    actor_state = chain.init(actor)
-    states = [chain.init(c1), chain.init(c2)]
-    for _ in range(updates):
-        q = jnp.minimum(net(c1, s), net(c2, s))
+    adam = optax.scale_by_adam(eps=settings.adam_eps)
+    clip = optax.clip_by_global_norm(settings.max_grad_norm)
+    direction = optax.chain(clip, adam)
+    least = lambda critics, x: jnp.min(jnp.stack([net(c, x) for c in critics]), axis=0)  # noqa: E731
+    actor, critics, targets = learner.actor, list(learner.critics), list(learner.targets)
+    actor_state = direction.init(actor)
+    joint = settings.clipping == "joint"
+    states = direction.init(critics) if joint else [direction.init(c) for c in critics]
+    for k in range(updates):
+        rate = lr * (1 - k / total) if settings.anneal_learning_rate else lr
+        q = least(critics, s)
 
         def actor_loss(p, q=q):
             logp = jax.nn.log_softmax(net(p, s))
             return jnp.mean(jnp.sum(jnp.exp(logp) * (alpha * logp - q), axis=1))
 
-        for _ in range(2):
-            change, actor_state = chain.update(jax.grad(actor_loss)(actor), actor_state)
-            actor = actor + change
+        for _ in range(settings.actor_epochs):
+            way, actor_state = direction.update(jax.grad(actor_loss)(actor), actor_state)
+            actor = actor - rate * way
         logp = jax.nn.log_softmax(net(actor, s_next))
-        q_next = jnp.minimum(net(t1, s_next), net(t2, s_next))
+        q_next = least(targets, s_next)
         v = jnp.sum(jnp.exp(logp) * (q_next - alpha * logp), axis=1)
         y = batch.reward + gamma * batch.follows * v
 
@@ -91,18 +98,34 @@ def discrete_sac(program, learner, batch, alpha, gamma, lr, updates):
             taken = jnp.take_along_axis(net(p, s), batch.action[:, None], axis=1)[:, 0]
             return jnp.mean((taken - y) ** 2)
 
-        new = []
-        for i, critic in enumerate((c1, c2)):
-            change, states[i] = chain.update(jax.grad(critic_loss)(critic), states[i])
-            new.append(critic + change)
-        c1, c2 = new
-        t1, t2 = 0.95 * t1 + 0.05 * c1, 0.95 * t2 + 0.05 * c2
-    return actor, jnp.stack([c1, c2]), jnp.stack([t1, t2])
+        for _ in range(settings.critic_epochs):
+            slopes = [jax.grad(critic_loss)(c) for c in critics]
+            if joint:
+                ways, states = direction.update(slopes, states)
+            else:
+                pairs = zip(slopes, states, strict=True)
+                ways, states = zip(*(direction.update(g, t) for g, t in pairs), strict=True)
+            critics = [c - rate * way for c, way in zip(critics, ways, strict=True)]
+        mixed = zip(targets, critics, strict=True)
+        targets = [settings.tau * t + (1 - settings.tau) * c for t, c in mixed]
+    return actor, jnp.stack(critics), jnp.stack(targets)
 
 
-def test_entropy_without_drift_is_discrete_sac(problem):
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"clipping": "joint", "max_grad_norm": 0.1},
+        {"twin_critics": False, "actor_epochs": 1},
+        {"anneal_learning_rate": True, "critic_epochs": 2},
+        {"tau": 0.3, "adam_eps": 1e-2, "max_grad_norm": 0.2, "actor_epochs": 3},
+    ],
+    ids=lambda fields: ", ".join(fields) or "default",
+)
+def test_entropy_without_drift_is_discrete_sac(problem, fields):
+    """Whatever the settings of the optimisation are; each of them does change the result."""
     settings, rows, draw = problem
-    program = make_program(settings)
+    program = make_program(settings.model_copy(update=fields))
     values = values_of(alpha=0.3, lam=0.0, gamma=0.9, actor_lr=0.01, critic_lr=0.01)
     learner = learner_for(program, draw, values)
     found = learner
