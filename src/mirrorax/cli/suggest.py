@@ -73,11 +73,11 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(made.to_dict()))
     else:
-        _show(made)
+        _show(made, "".join(f" --plugin {name}" for name in args.plugin))
     return 0
 
 
-def _show(made: Suggestion) -> None:
+def _show(made: Suggestion, plugins: str) -> None:
     print(f"for {made.environment}")
     print(f"  potential  {made.potential}")
     print(f"  drift      {made.drift}")
@@ -93,9 +93,9 @@ def _show(made: Suggestion) -> None:
     print("how sure")
     print(textwrap.fill(made.sure, 96, initial_indent="  ", subsequent_indent="  "))
     print()
-    print(f"try   {made.command}")
+    print(f"try   {made.command}{plugins}")
     tuned = f'mirrorax tune --env "{made.environment}" --potential "{made.potential}"'
-    print(f'      {tuned} --drift "{made.drift}"')
+    print(f'      {tuned} --drift "{made.drift}"{plugins}')
 
 
 def _show_validation(found: Validation) -> None:

@@ -90,7 +90,7 @@ def suggest(
     ):
         raise UserError(f"max_return: {max_return!r} is not a finite number")
     known = of_results(results) if evidence is None else evidence
-    reasons: list[str] = []
+    reasons = [_source(known)]
     maps, pair = _choose_pair(known, potential, drift, reasons)
     scale, factor, note = _scale(name, max_return)
     if note:
@@ -113,6 +113,15 @@ def suggest(
         reasons=tuple(reasons),
         sure=_sure(basis, prediction, checked, maps, name),
     )
+
+
+def _source(evidence: Evidence) -> str:
+    names = len({one.environment for one in evidence.maps})
+    pairs = len(evidence.pairs)
+    length = evidence.settings.get("steps")
+    long = f", {length:,} steps each" if isinstance(length, int) else ""
+    many = "pair" if pairs == 1 else "pairs"
+    return f"The results: {evidence.runs:,} runs of {pairs} {many} in {names} environments{long}."
 
 
 def _digits(value: float) -> float:
