@@ -33,6 +33,7 @@ MISTAKES = [
     (["train", "--env", "Cach"], "--env: unknown value 'Cach' (did you mean 'Catch'?)"),
     (["train", "--environment", "Cach"], "--environment: unknown value 'Cach'"),
     (["train", "--env", ""], "--env: unknown value ''"),
+    ([*CATCH, "--environment", "Catch"], "--environment: --env is given too"),
     ([*CATCH, "--potential", "entropi"], "--potential: "),
     ([*CATCH, "--drift", "k1"], "--drift: "),
     ([*CATCH, "--lam", "-1"], "--lam: "),

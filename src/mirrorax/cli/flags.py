@@ -24,10 +24,13 @@ class Typed(argparse.Action):
         values: Any,
         option_string: str | None = None,
     ) -> None:
-        """Store both."""
-        setattr(namespace, self.dest, values)
+        """Store both; two spellings of one flag are a mistake."""
         typed = getattr(namespace, "typed", {})
-        namespace.typed = {**typed, self.dest: option_string or self.dest}
+        flag = option_string or self.dest
+        if typed.get(self.dest, flag) != flag:
+            parser.error(f"{flag}: {typed[self.dest]} is given too, and means the same")
+        setattr(namespace, self.dest, values)
+        namespace.typed = {**typed, self.dest: flag}
 
 
 @contextlib.contextmanager
