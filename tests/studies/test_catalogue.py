@@ -16,12 +16,10 @@ ALPHAS = tuple(
     for unit, last in ((0.001, 9), (0.01, 9), (0.1, 10))
     for k in range(1, last + 1)
 )
-LAMS = tuple(
-    float(text)
-    for text in (
-        "5e-5 7.5e-5 1e-4 2.5e-4 5e-4 7.5e-4 1e-3 5e-3 1e-2 2.5e-2 5e-2 1e-1 2.5e-1 5e-1 1 2.5 5 "
-        "7.5 10 25 50 1e2 5e2 1e3 2.5e3 5e3 1e4 5e4"
-    ).split()
+LAMS = (
+    *(5e-5, 7.5e-5, 1e-4, 2.5e-4, 5e-4, 7.5e-4, 1e-3, 5e-3, 1e-2),
+    *(2.5e-2, 5e-2, 1e-1, 2.5e-1, 5e-1, 1.0, 2.5, 5.0, 7.5, 10.0),
+    *(25.0, 50.0, 1e2, 5e2, 1e3, 2.5e3, 5e3, 1e4, 5e4),
 )
 
 
@@ -119,12 +117,12 @@ def test_a_study_written_down_is_read_back(entry):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (dict(names=["baselin"]), "study"),
-        (dict(scale="half"), "scale"),
-        (dict(scale="reduced", grid=9), "grid: 9"),
-        (dict(scale="full", grid=8), "grid: 8"),
-        (dict(scale="reduced", seeds=6), "seeds: 6"),
-        (dict(scale="demo", seeds=1), "demo"),
+        ({"names": ["baselin"]}, "study"),
+        ({"scale": "half"}, "scale"),
+        ({"scale": "reduced", "grid": 9}, "grid: 9"),
+        ({"scale": "full", "grid": 8}, "grid: 8"),
+        ({"scale": "reduced", "seeds": 6}, "seeds: 6"),
+        ({"scale": "demo", "seeds": 1}, "demo"),
     ],
 )
 def test_mistakes_are_named(arguments, message):
