@@ -105,9 +105,10 @@ def telling_plugins(table: pa.Table) -> pa.Table:
     The plugin of an environment is no part of an algorithm; that of a potential has a name of its
     own there. What is left tells apart runs with different versions of the same plugin.
     """
-    if "plugins" not in table.column_names or not pc.any(
-        pc.greater(pc.list_value_length(table["plugins"]), 0)
-    ).as_py():
+    if (
+        "plugins" not in table.column_names
+        or not pc.any(pc.greater(pc.list_value_length(table["plugins"]), 0)).as_py()
+    ):
         return table
     environments = table["environment"].to_pylist()
     used = [frozenset(entry or ()) for entry in table["plugins"].to_pylist()]
