@@ -378,6 +378,8 @@ def test_control_c_ends_training_with_one_line(times):
 import os, signal, sys
 import mirrorax.training
 from mirrorax.cli import main
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # not so in the background
 from mirrorax.mdpo.session import Session
 
 advance = Session.advance
@@ -406,6 +408,7 @@ import os, signal, sys, time
 from mirrorax.cli import live, main
 from mirrorax.mdpo.session import Session
 
+signal.signal(signal.SIGINT, signal.default_int_handler)
 live.PATIENCE_SECONDS = 0.1
 
 def stuck(self, updates):
@@ -420,14 +423,29 @@ sys.exit(main({[*CLI, "--seeds", "1", "--quiet", "--out", str(tmp_path / "new")]
     assert list(tmp_path.iterdir()) == []
 
 
-def test_control_c_is_heard_again_after_training(folder, capsys):
-    """The handlers of before are back."""
-    before = signal.getsignal(signal.SIGINT)
-    assert main(["play", str(folder), "--episodes", "1", "--json"]) == 0
-    capsys.readouterr()
-    assert signal.getsignal(signal.SIGINT) is before
+@pytest.fixture
+def _heeding_control_c():
+    """As in the foreground; a shell lets its background jobs ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_heeding_control_c")
+def test_control_c_is_heard_by_whoever_heard_it_before():
+    from mirrorax.cli.live import Stop
+
+    with Stop() as stop:
+        stop.check()
+        signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            stop.check()
     with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(signal.SIGINT)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with Stop() as stop:
+        signal.raise_signal(signal.SIGINT)
+        stop.check()
 
 
 @pytest.mark.parametrize("env", ["CartPole", "Catch"])

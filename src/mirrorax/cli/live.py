@@ -40,8 +40,9 @@ class Stop:
         self._thread: threading.Thread | None = None
 
     def __enter__(self) -> Stop:
-        """Listen."""
-        if threading.current_thread() is threading.main_thread():
+        """Listen, unless whoever started us wants it ignored, as a shell does in the background."""
+        ignored = signal.getsignal(signal.SIGINT) in (signal.SIG_IGN, None)
+        if threading.current_thread() is threading.main_thread() and not ignored:
             self._before = signal.signal(signal.SIGINT, self._hear)
             heard, self._told = os.pipe()
             os.set_blocking(self._told, False)
