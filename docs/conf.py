@@ -2,6 +2,7 @@
 
 from docutils import nodes
 from docutils.utils.math.latex2mathml import tex2mathml
+from sphinx.ext.napoleon import Config, GoogleDocstring
 
 from mirrorax import __version__
 
@@ -13,7 +14,6 @@ version = release = __version__
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
-    "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
 ]
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
@@ -28,10 +28,7 @@ html_static_path: list[str] = []
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # the shapes stand in the text; in types they are not readable
-autodoc_default_options = {"members": True, "show-inheritance": False}
-napoleon_google_docstring = True
-napoleon_numpy_docstring = False
-napoleon_attr_annotations = False
+default_role = "code"  # in docstrings, too, backticks mean code
 
 
 def _inline(writer, node):
@@ -44,6 +41,16 @@ def _block(writer, node):
     raise nodes.SkipNode
 
 
+_SECTIONS = Config(napoleon_attr_annotations=False)
+
+
+def _sections(app, what, name, obj, options, lines):
+    """Read "Args:" and the like; not in attributes, where a colon is only a colon."""
+    if what in ("function", "method", "class", "exception"):
+        lines[:] = GoogleDocstring(lines, _SECTIONS, app, what, name, obj, options).lines()
+
+
 def setup(app):
     """Write formulas as MathML, which browsers show by themselves: no script, no network."""
     app.add_html_math_renderer("mathml", (_inline, None), (_block, None))
+    app.connect("autodoc-process-docstring", _sections)
