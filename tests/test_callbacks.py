@@ -247,5 +247,5 @@ def test_the_flag_writes_and_a_missing_extra_is_one_line(tmp_path, capsys, monke
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(builtins, "__import__", without)
     assert main(arguments) == 2
-    said = "tensorboard: the writer is not installed; pip install 'mirrorax[tensorboard]'"
+    said = "--tensorboard: the writer is not installed; pip install 'mirrorax[tensorboard]'"
     assert capsys.readouterr().err == f"mirrorax: error: {said}\n"
