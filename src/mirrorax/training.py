@@ -414,8 +414,8 @@ def train(
     check_lanes(lanes)
     check_layout(layout)
     listeners = Callbacks(callbacks)
-    if curve_points < 0:
-        raise UserError(f"curve_points: {curve_points} is not allowed: 0 or more")
+    if not isinstance(curve_points, int) or isinstance(curve_points, bool) or curve_points < 0:
+        raise UserError(f"curve_points: {curve_points!r}: expected a whole number, 0 or more")
 
     # Everything is valid: only now what is heavy.
     from mirrorax.envs.adapter import make

@@ -110,7 +110,7 @@ _DEFAULT_SIZE: dict[str, tuple[int, ...]] = {
     "Catch": (10, 5),
     "DeepSea": (8,),
 }
-_LARGEST_SIDE = 256
+_LARGEST_SIDE = 255  # a row, and the one below the last, is remembered as a byte
 
 _PATTERN = re.compile(r"(?P<family>[A-Za-z0-9-]+)\s*(?:\(\s*(?P<size>[^()]*?)\s*\))?")
 _IMPORT_PATH = re.compile(r"(?P<path>[A-Za-z_][\w.]*:[A-Za-z_]\w*)(?P<call>\(.+\))?")

@@ -177,9 +177,10 @@ class Settings(_Model):
             raise ValueError(
                 f"steps: {self.steps} is less than one update of {self.steps_per_update} steps"
             )
-        if self.updates > _LARGEST:
+        each = self.updates * self.rollout_length
+        if each > _LARGEST:
             raise ValueError(
-                f"steps: {self.steps} is {self.updates} updates; at most {_LARGEST} can be done"
+                f"steps: {self.steps} is {each} in each environment; at most {_LARGEST} can be done"
             )
         return self
 

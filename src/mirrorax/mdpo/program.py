@@ -89,7 +89,7 @@ def make_program(
     lam = schedules.make_lam(settings)
     contract.check_schedule("alpha_schedule", alpha)
     contract.check_schedule("lam_schedule", lam)
-    return Program(
+    program = Program(
         settings=settings.model_copy(update={**fixed, "eval_episodes": 1}),
         env=env,
         potential=h,
@@ -97,6 +97,8 @@ def make_program(
         alpha_schedule=alpha,
         lam_schedule=lam,
     )
+    _ = program.actor  # a network that cannot be is found here, not while training
+    return program
 
 
 def default_lanes() -> int:
