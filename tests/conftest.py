@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import signal
+
 import hypothesis
 import jaxtyping
 import pytest
+
+# A shell starts what it puts in the background with Ctrl-C ignored, and children inherit that: the
+# tests that press Ctrl-C would wait for ever.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Shapes and types of the mathematics are checked at run time, while the tests run. (Not those of
 # tabular.mdp, which checks its input itself, with better messages.)
