@@ -13,7 +13,7 @@ def test_a_position_in_the_replay_is_an_int32():
     most = 2**31 - 1
     kept = make_settings(environment="Catch", steps=16 * (most - 15))
     assert kept.updates * kept.rollout_length <= most
-    with pytest.raises(UserError, match="steps: .* in each environment; at most 2147483647"):
+    with pytest.raises(UserError, match=r"steps: .* in each environment; at most 2147483647"):
         make_settings(environment="Catch", steps=2**36)
 
 
