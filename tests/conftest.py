@@ -7,6 +7,7 @@ import signal
 import hypothesis
 import jaxtyping
 import pytest
+import scripts
 
 # A shell starts what it puts in the background with Ctrl-C ignored, and children inherit that: the
 # tests that press Ctrl-C would wait for ever.
@@ -29,6 +30,12 @@ hypothesis.settings.register_profile(
     "mirrorax", deadline=None, derandomize=True, print_blob=False, max_examples=50
 )
 hypothesis.settings.load_profile("mirrorax")
+
+
+@pytest.fixture(scope="session")
+def synthetic():
+    """Made-up studies whose truth is known."""
+    return scripts.load("benchmarks/analysis_synthetic.py")
 
 
 @pytest.fixture

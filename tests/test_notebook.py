@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from pathlib import Path
 
 import pytest
+import scripts
 
 ROOT = Path(__file__).parent.parent
 NOTEBOOK = ROOT / "examples" / "tutorial.ipynb"
@@ -14,10 +14,7 @@ NOTEBOOK = ROOT / "examples" / "tutorial.ipynb"
 
 @pytest.fixture(scope="module")
 def tool():
-    spec = importlib.util.spec_from_file_location("notebook_tool", ROOT / "docs" / "notebook.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return scripts.load("docs/notebook.py")
 
 
 def code_cells(notebook):

@@ -119,15 +119,6 @@ def visit(browser, tmp_path):
 
 
 @pytest.fixture(scope="session")
-def synthetic():
-    path = Path(__file__).parents[2] / "benchmarks" / "analysis_synthetic.py"
-    spec = importlib.util.spec_from_file_location("analysis_synthetic", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture(scope="session")
 def table(synthetic):
     """Three algorithms of the paper's table on its four environments, a 12 x 13 grid, 4 seeds."""
     return synthetic.study(

@@ -1,26 +1,7 @@
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-from types import ModuleType
-
 import numpy as np
 import pytest
-
-
-def load_synthetic() -> ModuleType:
-    path = Path(__file__).parents[2] / "benchmarks" / "analysis_synthetic.py"
-    spec = importlib.util.spec_from_file_location("analysis_synthetic", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture(scope="session")
-def synthetic() -> ModuleType:
-    return load_synthetic()
 
 
 @pytest.fixture

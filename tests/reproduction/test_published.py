@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
 import pytest
+import scripts
 
 from mirrorax.spec.expand import expand
 from mirrorax.store.importing import read_exports
@@ -17,11 +17,7 @@ RESULTS = ROOT / "results"
 
 @pytest.fixture(scope="module")
 def tables():
-    path = ROOT / "docs" / "reproduction_tables.py"
-    spec = importlib.util.spec_from_file_location("reproduction_tables", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return scripts.load("docs/reproduction_tables.py")
 
 
 def test_every_published_run_is_one_of_the_papers_and_finished():

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-from types import ModuleType
-
 import numpy as np
 import pytest
 
@@ -33,15 +29,6 @@ def bump(environment, alpha, lam, *, pair=("entropy", "kl"), width=0.5, height=1
     runs = np.full(scores.shape, 5)
     bounds = low * scale, high * scale
     return Map(*pair, environment, scale, *bounds, ALPHAS, LAMS, scores, runs)
-
-
-@pytest.fixture(scope="session")
-def synthetic() -> ModuleType:
-    path = Path(__file__).parents[2] / "benchmarks" / "analysis_synthetic.py"
-    spec = importlib.util.spec_from_file_location("analysis_synthetic", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture(scope="session")

@@ -103,19 +103,11 @@ def _short(figures: list[str]) -> str:
 
 
 def _run(args: argparse.Namespace) -> int:
-    import sys
-
-    from mirrorax.cli.sweep import run_study
-    from mirrorax.store.errors import StoreError
+    from mirrorax.cli.sweep import reported, run_study
     from mirrorax.studies import catalogue
-    from mirrorax.sweep.engine import EngineError
 
     study = catalogue.make(args.names, args.scale, grid=args.grid, seeds=args.seeds)
-    try:
-        return run_study(study, args)
-    except (StoreError, EngineError) as error:
-        print(f"mirrorax: error: {error}", file=sys.stderr)
-        return 1
+    return reported(lambda: run_study(study, args))
 
 
 def _report(args: argparse.Namespace) -> int:
@@ -126,16 +118,12 @@ def _report(args: argparse.Namespace) -> int:
     from mirrorax.cli.stored import read_runs
     from mirrorax.errors import UserError
     from mirrorax.reproduction.page import write
-    from mirrorax.store import names
-    from mirrorax.store.importing import read_exports
 
     if args.seed < 0:
         raise UserError(f"seed: {args.seed} is negative; a whole number from 0 is needed")
-    root = Path(args.store)
-    if not root.exists():
+    if not Path(args.store).exists():
         raise UserError(f"store: {args.store} does not exist")
-    is_store = root.is_dir() and (root / names.MARK).exists()
-    table = read_runs(args.store) if is_store else read_exports(root)
+    table = read_runs(args.store, exports=True)
     claims, drawn = write(table, args.out, np.random.default_rng(args.seed))
     for claim in claims:
         print(f"({claim.number}) {claim.text}: {claim.verdict}")

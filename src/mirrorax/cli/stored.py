@@ -26,14 +26,21 @@ def damage_named() -> Iterator[list[str]]:
         print(f"mirrorax: note: {text}", file=sys.stderr)
 
 
-def read_runs(directory: str) -> pa.Table:
-    """Return the runs of a store; damaged shards are named on standard error and left out."""
+def read_runs(directory: str, *, exports: bool = False) -> pa.Table:
+    """Return the runs of a store; damaged shards are named on standard error and left out.
+
+    With `exports` it may be an exported file, or a folder of some, as well.
+    """
     from mirrorax.errors import UserError
     from mirrorax.store import load
     from mirrorax.store.errors import StoreError
 
     with damage_named():
         try:
+            if exports:
+                from mirrorax.store.importing import read_results
+
+                return read_results(directory, "store")
             return load(directory)
         except StoreError as error:
             raise UserError(f"store: {error}") from error

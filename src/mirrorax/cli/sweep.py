@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from mirrorax.cli import plugin
@@ -127,9 +128,6 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do what was asked; return the exit code."""
-    from mirrorax.store.errors import StoreError
-    from mirrorax.sweep.engine import EngineError
-
     actions = {
         "plan": _plan,
         "run": _run,
@@ -138,8 +136,16 @@ def run(args: argparse.Namespace) -> int:
         "export": _export,
         "import": _import,
     }
+    return reported(lambda: actions[args.action](args))
+
+
+def reported(action: Callable[[], int]) -> int:
+    """Do something with a store and an engine; what goes wrong with them is one line and a 1."""
+    from mirrorax.store.errors import StoreError
+    from mirrorax.sweep.engine import EngineError
+
     try:
-        return actions[args.action](args)
+        return action()
     except (StoreError, EngineError) as error:
         print(f"mirrorax: error: {error}", file=sys.stderr)
         return 1

@@ -33,6 +33,11 @@ class Found:
         return np.asarray(self.landscape.counts.min(axis=-1) > 0)
 
     @property
+    def positive(self) -> Bool[np.ndarray, "alpha lam"]:
+        """Those of them with both temperatures positive, which the paper counts."""
+        return self.landscape.cells("positive") & self.given
+
+    @property
     def runs(self) -> int:
         """How many runs with a result there are, in those cells."""
         return int(self.landscape.counts[self.given].sum())

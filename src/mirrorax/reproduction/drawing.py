@@ -89,7 +89,7 @@ def _maps(
 def _table(
     figure: Figure, found: Sequence[Found], home: Path, rng: np.random.Generator
 ) -> tuple[Path, ...]:
-    usable = [f for f in found if (f.landscape.cells("positive") & f.given).any()]
+    usable = [f for f in found if f.positive.any()]
     if not usable:
         return ()
     summary = summarise([f.landscape for f in usable], rng=rng, notes=(sizes(found),))
@@ -106,10 +106,11 @@ def _frequency(
 ) -> tuple[Path, ...]:
     curves = []
     for each in found:
-        cells = each.landscape.cells("positive") & each.given
-        if cells.any():
+        if each.positive.any():
             label = each.panel.title if len(found) <= 4 else each.panel.title[0]
-            curves.append(frequency_curve(label, each.landscape.runs(), rng=rng, cells=cells))
+            curves.append(
+                frequency_curve(label, each.landscape.runs(), rng=rng, cells=each.positive)
+            )
     if not curves:
         return ()
     drawing, ax = new(PAGE, COLUMN * 1.1)
@@ -141,8 +142,8 @@ def _best(
 def _top(found: Found | None, share: float) -> Top | None:
     if found is None:
         return None
-    cells = found.landscape.cells("positive") & found.given
-    return top(cell_scores(found.landscape.runs())[cells], share) if cells.any() else None
+    cells = cell_scores(found.landscape.runs())[found.positive]
+    return top(cells, share) if cells.size else None
 
 
 def _scaling(figure: Figure, runs: Runs, home: Path) -> Drawn:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -32,25 +32,25 @@ def _schedules(runs: Runs, pair: tuple[str, str]) -> dict[tuple[str, str], Found
 
 
 def _best(found: Found, share: float) -> float:
-    cells = found.landscape.cells("positive") & found.given
-    return top(cell_scores(found.landscape.runs())[cells], share).mean
+    return top(cell_scores(found.landscape.runs())[found.positive], share).mean
 
 
 def _best_draws(found: Found, share: float, rng: np.random.Generator) -> np.ndarray:
-    cells = found.landscape.cells("positive") & found.given
-    drawn = score_resamples(found.landscape.runs()[cells], DRAWS, rng, scaled=True)
+    drawn = score_resamples(found.landscape.runs()[found.positive], DRAWS, rng, scaled=True)
     return np.array([top(scores, share).mean for scores in drawn])
 
 
-def constant_lam(runs: Runs, rng: np.random.Generator) -> Claim:
-    """A constant lambda against an annealed one."""
-    claim = Claim(
-        "5a",
-        "A constant lambda beats an annealed one at the best 1% and 10% of cells, for both pairs",
-        "mean over the four ways to handle alpha of (constant - annealed): reproduced if all four "
-        "95% intervals (two pairs, two shares) lie above 0, not reproduced if one lies below",
-        "constant better in all",
-    )
+#: One number of a claim: its name, what is printed of it, and how to draw it.
+_Number = tuple[str, str, Callable[[], np.ndarray]]
+
+
+def _both_pairs(
+    claim: Claim,
+    runs: Runs,
+    numbers: Callable[[str, dict[tuple[str, str], Found]], Iterable[_Number]],
+    sign: Literal[1, -1],
+) -> Claim:
+    """Judge by the numbers of both pairs: all of one sign, or one of the other."""
     ours, intervals, signs, used = [], [], [], []
     why = ""
     for pair in (BASELINE, TSALLIS):
@@ -60,21 +60,18 @@ def constant_lam(runs: Runs, rng: np.random.Generator) -> Claim:
                 f"{len(found)} of {len(SCHEDULES)} schedules of {_NAMES[pair]} have been run"
             )
         used += list(found.values())
-        why = why or next((w for f in found.values() if (w := _single(f))), "")
-        for share in _SHARES:
-            sign = {schedules: 1 if schedules[1] == "constant" else -1 for schedules in found}
-            value = sum(sign[s] * _best(f, share) for s, f in found.items()) / 4
-            name = f"{_NAMES[pair]} {100 * share:g}%"
-            ours.append(f"{name} {value:+.3f}")
+        single = (no_interval(f.landscape.runs()[f.positive]) for f in found.values())
+        why = why or next(filter(None, single), "")
+        for name, text, draw in numbers(_NAMES[pair], found):
+            ours.append(f"{name} {text}")
             if not why:
-                draws = sum(sign[s] * _best_draws(f, share, rng) for s, f in found.items()) / 4
-                interval = central(np.asarray(draws))
+                interval = central(draw())
                 intervals.append(f"{name} {ends(interval)}")
                 signs.append(1 if interval.low > 0 else -1 if interval.high < 0 else 0)
     verdict: Verdict = "not decided"
-    if signs and all(sign == 1 for sign in signs):
+    if signs and all(each == sign for each in signs):
         verdict = "reproduced"
-    elif -1 in signs:
+    elif -sign in signs:
         verdict = "not reproduced"
     return replace(
         claim,
@@ -86,8 +83,29 @@ def constant_lam(runs: Runs, rng: np.random.Generator) -> Claim:
     )
 
 
-def _single(found: Found) -> str:
-    return no_interval(found.landscape.runs()[found.landscape.cells("positive") & found.given])
+def constant_lam(runs: Runs, rng: np.random.Generator) -> Claim:
+    """A constant lambda against an annealed one."""
+    claim = Claim(
+        "5a",
+        "A constant lambda beats an annealed one at the best 1% and 10% of cells, for both pairs",
+        "mean over the four ways to handle alpha of (constant - annealed): reproduced if all four "
+        "95% intervals (two pairs, two shares) lie above 0, not reproduced if one lies below",
+        "constant better in all",
+    )
+
+    def gain(best: dict[tuple[str, str], Any]) -> Any:
+        return sum(value if s[1] == "constant" else -value for s, value in best.items()) / 4
+
+    def numbers(name: str, found: dict[tuple[str, str], Found]) -> Iterable[_Number]:
+        for share in _SHARES:
+
+            def draw(share: float = share) -> np.ndarray:
+                return np.asarray(gain({s: _best_draws(f, share, rng) for s, f in found.items()}))
+
+            value = gain({s: _best(f, share) for s, f in found.items()})
+            yield f"{name} {100 * share:g}%", f"{value:+.3f}", draw
+
+    return _both_pairs(claim, runs, numbers, sign=1)
 
 
 def alpha_handling(runs: Runs, rng: np.random.Generator) -> Claim:
@@ -100,41 +118,22 @@ def alpha_handling(runs: Runs, rng: np.random.Generator) -> Claim:
         "95% interval lies below 0 for both pairs, not reproduced if above 0 for one",
         "little impact",
     )
-    ours, intervals, signs, used = [], [], [], []
-    why = ""
-    for pair in (BASELINE, TSALLIS):
-        found = _schedules(runs, pair)
-        if len(found) < len(SCHEDULES):
-            return claim.lacking(
-                f"{len(found)} of {len(SCHEDULES)} schedules of {_NAMES[pair]} have been run"
-            )
-        used += list(found.values())
-        kept = [s for s in SCHEDULES if s[1] == "constant"]
-        plain, annealed = ("constant", "constant"), ("constant", "linear")
-        best = {s: _best(f, 0.1) for s, f in found.items()}
-        gap = max(best[s] for s in kept) - min(best[s] for s in kept)
-        ours.append(f"{_NAMES[pair]} {gap:.3f} against {best[plain] - best[annealed]:.3f}")
-        why = why or next((w for f in found.values() if (w := _single(f))), "")
-        if not why:
-            draws = {s: _best_draws(f, 0.1, rng) for s, f in found.items()}
-            stacked = np.stack([draws[s] for s in kept])
-            less = np.ptp(stacked, axis=0) - (draws[plain] - draws[annealed])
-            interval = central(less)
-            intervals.append(f"{_NAMES[pair]} {ends(interval)}")
-            signs.append(-1 if interval.high < 0 else 1 if interval.low > 0 else 0)
-    verdict: Verdict = "not decided"
-    if signs and all(sign == -1 for sign in signs):
-        verdict = "reproduced"
-    elif 1 in signs:
-        verdict = "not reproduced"
-    return replace(
-        claim,
-        ours=", ".join(ours),
-        interval=", ".join(intervals) or "none",
-        runs=sum(found.runs for found in used),
-        verdict=verdict,
-        note=joined(sizes(used), why),
-    )
+    kept = [schedules for schedules in SCHEDULES if schedules[1] == "constant"]
+
+    def gaps(best: dict[tuple[str, str], Any]) -> tuple[Any, Any]:
+        widest = np.ptp(np.stack([best[schedules] for schedules in kept]), axis=0)
+        return widest, best["constant", "constant"] - best["constant", "linear"]
+
+    def numbers(name: str, found: dict[tuple[str, str], Found]) -> Iterable[_Number]:
+        alpha, lam = gaps({s: _best(f, 0.1) for s, f in found.items()})
+
+        def draw() -> np.ndarray:
+            widest, annealing = gaps({s: _best_draws(f, 0.1, rng) for s, f in found.items()})
+            return np.asarray(widest - annealing)
+
+        yield name, f"{alpha:.3f} against {lam:.3f}", draw
+
+    return _both_pairs(claim, runs, numbers, sign=-1)
 
 
 def growth(temperature: Literal["alpha", "lam"]) -> Callable[[Runs, np.random.Generator], Claim]:

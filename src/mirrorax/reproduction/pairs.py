@@ -15,18 +15,20 @@ from mirrorax.reproduction.data import Found, Runs
 from mirrorax.studies.panels import PAIRS, Panel
 
 
+def _found(runs: Runs) -> dict[str, Found]:
+    """Return the pairs of Table 1 that have a cell to count."""
+    found = {label: runs.find(Panel(label, pair)) for label, pair in PAIRS.items()}
+    return {label: each for label, each in found.items() if each and each.positive.any()}
+
+
 def _table(runs: Runs, rng: np.random.Generator) -> tuple[dict[str, Found], dict[str, Estimate]]:
-    found, estimates = {}, {}
-    for label, pair in PAIRS.items():
-        each = runs.find(Panel(label, pair))
-        if each is None:
-            continue
-        cells = each.landscape.cells("positive") & each.given
-        if cells.any():
-            found[label] = each
-            (estimates[label],) = robustness(
-                each.landscape.runs(), (GOOD,), rng=rng, cells=cells, resamples=DRAWS
-            )
+    found = _found(runs)
+    estimates = {
+        label: robustness(
+            each.landscape.runs(), (GOOD,), rng=rng, cells=each.positive, resamples=DRAWS
+        )[0]
+        for label, each in found.items()
+    }
     return found, estimates
 
 
@@ -120,18 +122,11 @@ def solved(runs: Runs, rng: np.random.Generator) -> Claim:
         "reaches 0.95; not reproduced if a pair has no cell at 0.95 on the whole grid",
         "all eleven",
     )
+    found = _found(runs)
     best: dict[str, float] = {}
     held: dict[str, float] = {}
-    found = {}
-    for label, pair in PAIRS.items():
-        each = runs.find(Panel(label, pair))
-        if each is None:
-            continue
-        cells = each.landscape.cells("positive") & each.given
-        if not cells.any():
-            continue
-        found[label] = each
-        tuning = tuned_against_fixed(each.landscape.runs(), cells)
+    for label, each in found.items():
+        tuning = tuned_against_fixed(each.landscape.runs(), each.positive)
         best[label] = tuning.fixed
         if tuning.fixed_held_out is not None:
             held[label] = tuning.fixed_held_out

@@ -54,11 +54,10 @@ def _arms(claim: Claim, found: Found | None, rng: np.random.Generator) -> Claim:
     if found is None:
         return claim.lacking("no cell has runs in all of these environments")
     item = found.landscape
-    positive = item.cells("positive") & found.given
-    if not positive.any():
+    if not found.positive.any():
         return claim.lacking("no cell with positive temperatures has runs")
     seen = region(_scores(found, item.runs()), item.alphas, item.lams, GOOD)
-    why = no_interval(item.runs()[positive])
+    why = no_interval(item.runs()[found.positive])
     verdict: Verdict = "not decided"
     text = "none"
     if not why:

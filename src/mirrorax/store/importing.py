@@ -16,7 +16,7 @@ import pyarrow as pa
 from mirrorax.errors import UserError
 from mirrorax.mdpo.config import FIELDS
 from mirrorax.spec.identity import VERSION_FIELD, run_id
-from mirrorax.store import reading, schema, shards
+from mirrorax.store import names, reading, schema, shards
 from mirrorax.store.errors import Damaged
 from mirrorax.store.store import Store
 
@@ -24,20 +24,30 @@ _NEEDED = ("run_id", "status", "returns", "greedy_returns", "return_min", "retur
 _ROWS = 10_000  # of one shard
 
 
-def exports(place: str | os.PathLike[str]) -> list[Path]:
+def read_results(place: str | os.PathLike[str], field: str) -> pa.Table:
+    """Return the runs of a store, of an exported file, or of a folder of exported files.
+
+    `field` is what a mistake is said to be in.
+    """
+    root = Path(os.fspath(place))
+    is_store = root.is_dir() and names.check_mark(root)
+    return reading.load(root) if is_store else read_exports(root, field)
+
+
+def exports(place: str | os.PathLike[str], field: str = "from") -> list[Path]:
     """Return the Parquet files that a path names: itself, or those in the folder."""
     path = Path(os.fspath(place))
     if path.is_file():
         return [path]
     found = sorted(path.glob("*.parquet")) if path.is_dir() else []
     if not found:
-        raise UserError(f"from: {str(path)!r}: neither a Parquet file nor a folder with some")
+        raise UserError(f"{field}: {str(path)!r}: neither a Parquet file nor a folder with some")
     return found
 
 
-def read_exports(place: str | os.PathLike[str]) -> pa.Table:
+def read_exports(place: str | os.PathLike[str], field: str = "from") -> pa.Table:
     """Return the runs of an exported file or of all in a folder, one row per run."""
-    tables = [_read(path) for path in exports(place)]
+    tables = [_read(path, field) for path in exports(place, field)]
     table = pa.concat_tables(tables)
     first: dict[str, int] = {}
     status = table["status"].to_pylist()
@@ -47,32 +57,32 @@ def read_exports(place: str | os.PathLike[str]) -> pa.Table:
     return table.take(pa.array([first[name] for name in sorted(first)], pa.int64()))
 
 
-def _read(path: Path) -> pa.Table:
+def _read(path: Path, field: str) -> pa.Table:
     try:
         table = shards.decode(path.read_bytes())
     except OSError as error:
-        raise UserError(f"from: {str(path)!r}: {error.strerror}") from None
+        raise UserError(f"{field}: {str(path)!r}: {error.strerror}") from None
     except Damaged as error:
-        raise UserError(f"from: {str(path)!r}: {error}") from None
+        raise UserError(f"{field}: {str(path)!r}: {error}") from None
     for name in _NEEDED:
         if name not in table.column_names:
-            raise UserError(f"from: {str(path)!r} is not an export of runs: no column {name!r}")
+            raise UserError(f"{field}: {str(path)!r} is not an export of runs: no column {name!r}")
     try:
         table = schema.in_order(table.replace_schema_metadata(None)).select(schema.runs().names)
     except (pa.ArrowException, ValueError) as error:
-        raise UserError(f"from: {str(path)!r} is not an export of runs: {error}") from None
-    _check_identities(table, path)
+        raise UserError(f"{field}: {str(path)!r} is not an export of runs: {error}") from None
+    _check_identities(table, path, field)
     return table
 
 
-def _check_identities(table: pa.Table, path: Path) -> None:
-    names = (*FIELDS, VERSION_FIELD)
+def _check_identities(table: pa.Table, path: Path, field: str) -> None:
+    columns = (*FIELDS, VERSION_FIELD)
     written = table["run_id"].to_pylist()
-    for row, spec in enumerate(table.select(names).to_pylist()):
+    for row, spec in enumerate(table.select(columns).to_pylist()):
         if run_id(spec) != written[row]:
             raise UserError(
-                f"from: {str(path)!r}: row {row + 1}: run_id {written[row]!r} is not that of the "
-                "settings beside it"
+                f"{field}: {str(path)!r}: row {row + 1}: run_id {written[row]!r} is not that of "
+                "the settings beside it"
             )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from importlib import resources
 from typing import Literal
 
@@ -38,6 +39,7 @@ class Entry:
         folder = resources.files("mirrorax") / "studies" / "paper"
         return (folder / f"{self.name}.toml").read_text(encoding="utf-8")
 
+    @cache  # noqa: B019 - there are as many as ENTRIES, for ever
     def study(self) -> Study:
         """Read the study."""
         return parse(self.text, name=self.name, where=f"{self.name}.toml")

@@ -135,16 +135,9 @@ def family(name: str) -> str:
 
 def read_runs(place: str | os.PathLike[str]) -> pa.Table:
     """Read runs from a store, an exported file, or a folder of exported files."""
-    from mirrorax.store import load, names
-    from mirrorax.store.importing import read_exports
+    from mirrorax.store.importing import read_results
 
-    path = Path(os.fspath(place))
-    if path.is_dir() and names.check_mark(path):
-        return load(path)
-    try:
-        return read_exports(path)
-    except UserError as error:
-        raise UserError(str(error).replace("from:", "results:", 1)) from None
+    return read_results(place, "results")
 
 
 def gather(table: pa.Table) -> Evidence:
