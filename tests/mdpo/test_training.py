@@ -150,7 +150,7 @@ def test_an_environment_of_ones_own_by_its_path(tmp_path, monkeypatch, capsys):
 
 def test_objects_are_recorded_under_names_that_tell_them_apart():
     from mirrorax.envs import adapter, boards, physics
-    from mirrorax.training import _name_of
+    from mirrorax.training.request import name_of
 
     here = f"{__name__}:Corridor"
     gymnax = adapter.Gymnax("CartPole-v1", (0.0, 500.0))
@@ -161,12 +161,12 @@ def test_objects_are_recorded_under_names_that_tell_them_apart():
         (Corridor(), here),
         (Corridor(9), f"{here}(length=9)"),
     ):
-        assert _name_of(env) == name
+        assert name_of(env) == name
         assert adapter.make(name) == env
-    assert adapter.make(_name_of(gymnax)) == gymnax
+    assert adapter.make(name_of(gymnax)) == gymnax
     for wrong in (Corridor, 3, None):
         with pytest.raises(UserError, match=r"^environment: "):
-            _name_of(wrong)
+            name_of(wrong)
     for wrong in (f"{here}(9)", f"{here}(length=", f"{here}(length=f())", f"{here}(width=2)"):
         with pytest.raises(UserError, match=r"^environment: "):
             adapter.make(wrong)
@@ -174,10 +174,10 @@ def test_objects_are_recorded_under_names_that_tell_them_apart():
 
 def test_a_regularizer_whose_name_means_another_is_refused():
     from mirrorax.regularizers.functions import FunctionPotential
-    from mirrorax.training import _regularizer_name
+    from mirrorax.training.request import regularizer_name
 
-    assert _regularizer_name("potential", mirrorax.potential("tsallis(0.5)")) == "tsallis(0.5)"
-    assert _regularizer_name("drift", mirrorax.drift("bregman(max)")) == "bregman(max)"
+    assert regularizer_name("potential", mirrorax.potential("tsallis(0.5)")) == "tsallis(0.5)"
+    assert regularizer_name("drift", mirrorax.drift("bregman(max)")) == "bregman(max)"
     with pytest.raises(UserError, match=r"^potential: the name 'entropy'"):
         train("Catch", potential=FunctionPotential("entropy", lambda p: (p**2).sum()))
     with pytest.raises(UserError, match=r"^drift: "):

@@ -179,13 +179,13 @@ def _run(args: argparse.Namespace, request: dict[str, Any]) -> int:
     from mirrorax.cli.live import Stop, leave
     from mirrorax.envs.suite import import_from_here
     from mirrorax.mdpo.config import make_settings
-    from mirrorax.training import _GRID, check_lanes, check_layout, plan_runs
+    from mirrorax.training import GRID, check_lanes, check_layout, plan_runs
 
     settings = make_settings(
         environment=request["env"],
         **{k: v for k, v in request.items() if k not in (*_OTHER, *_TRACED)},
     )
-    grid = {name: request.get(name) for name in _GRID}
+    grid = {name: request.get(name) for name in GRID}
     plan_runs(settings, grid, request.get("seeds", 5))
     check_lanes(request.get("lanes"))
     check_layout(request.get("layout"))
