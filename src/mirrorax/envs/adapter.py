@@ -92,6 +92,10 @@ class Environment(abc.ABC):
     #: the shape of an observation before it was flattened, if that says more than its size: an
     #: image of (rows, columns, channels) is seen through a convolution
     observation_shape: tuple[int, ...] | None = None
+    #: where every entry of a memory is a whole number from 0 up to a small bound: these bounds.
+    #: A long rollout then looks its policy up in a table of all memories. An entry that reaches
+    #: its bound would be looked up in the wrong place, and nothing would say so.
+    memory_bounds: tuple[int, ...] | None = None
 
     @abc.abstractmethod
     def reset(self, noise: Noise) -> State:

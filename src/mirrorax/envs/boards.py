@@ -53,6 +53,11 @@ class Catch(Environment):
         """The ball needs this many steps to fall."""
         return self.rows - 1
 
+    @property
+    def memory_bounds(self) -> tuple[int, int, int]:  # type: ignore[override]
+        """Of the ball's column, its row, and the paddle's column."""
+        return self.columns, self.rows, self.columns
+
     def reset(self, noise: Noise) -> CatchState:
         """Put the ball in a random column of the first row, the paddle in the middle."""
         middle = jnp.int32(self.columns // 2)
@@ -120,6 +125,11 @@ class DeepSea(Environment):
     def max_steps(self) -> int:  # type: ignore[override]
         """An episode has exactly this many steps."""
         return self.size
+
+    @property
+    def memory_bounds(self) -> tuple[int, int]:  # type: ignore[override]
+        """Of the row, which may be the one below the last, and the column."""
+        return self.size + 1, self.size
 
     def reset(self, noise: Noise) -> DeepSeaState:
         """Start in the upper left corner."""

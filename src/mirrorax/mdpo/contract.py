@@ -123,6 +123,14 @@ def _check_attributes(env: Environment, where: str) -> None:
             f"{where}: observation_shape is {shape!r}, expected as many entries as "
             f"observation_size = {env.observation_size}"
         )
+    sides = env.memory_bounds
+    if sides is not None and not (
+        len(sides) == env.memory_size and all(isinstance(n, int) and n >= 1 for n in sides)
+    ):
+        raise UserError(
+            f"{where}: memory_bounds are {sides!r}, expected {env.memory_size} whole numbers, "
+            "at least 1: one for each entry of a memory"
+        )
     bounds = _attribute(env, where, "return_bounds")
     if bounds is None:
         return  # not known

@@ -6,6 +6,7 @@ with equal programs share one compilation, whatever their temperatures, seeds an
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -64,6 +65,14 @@ class Program:
     def words_per_step(self) -> int:
         """Random words of one environment in one step: the action's, `step`'s and `reset`'s."""
         return 1 + self.env.step_words + self.env.reset_words
+
+    @property
+    def tabulated(self) -> bool:
+        """Whether a table of the policy at every memory is less work than asking the network."""
+        bounds, settings = self.env.memory_bounds, self.settings
+        return bounds is not None and (
+            math.prod(bounds) < settings.rollout_length * settings.num_envs
+        )
 
     @property
     def with_curves(self) -> bool:

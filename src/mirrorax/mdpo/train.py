@@ -7,6 +7,7 @@ batched on a GPU. The batches are gathered first, so that the map never sees the
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -21,6 +22,8 @@ from mirrorax.mdpo.networks import Layer, sample_actions
 from mirrorax.mdpo.program import Layout, Program
 from mirrorax.mdpo.schedules import Clock, Values
 
+#: what a rollout asks for its actions: the actor's layers, or its logits at every memory
+Policy = tuple[Layer, ...] | Float[Array, "*lanes memories actions"]
 Metrics = dict[str, Float[Array, "*lanes"]]
 
 
@@ -110,17 +113,52 @@ def _own_arrays(tree: Any) -> Any:
     return jax.tree.map(lambda x: jnp.array(x, jnp.asarray(x).dtype), tree)
 
 
+def rollout_policies(program: Program, actors: Float[Array, "lanes p"]) -> Policy:
+    """Return what the rollouts of all lanes ask for their actions while the actors stand still."""
+    layers = jax.vmap(program.actor.layers)(actors)
+    if not program.tabulated:
+        return layers
+    bounds, wide = program.env.memory_bounds or (), program.settings.num_envs
+    # As many memories at a time as a step of a rollout has, and for each lane its own, so that the
+    # same products give the same bits: the barrier hides that all lanes ask for the same.
+    rounds = -(-math.prod(bounds) // wide)
+    first = jax.lax.optimization_barrier(jnp.zeros(actors.shape[0], jnp.int32))
+
+    def ask(layers: tuple[Layer, ...], first: Int[Array, ""]) -> Float[Array, "envs actions"]:
+        places = jnp.unravel_index(first + jnp.arange(wide), bounds)
+        memory = jnp.stack(places, axis=-1).astype(program.env.memory_dtype)
+        return policy_logits(program, layers, memory).T
+
+    def body(i: Array, table: Array) -> Array:
+        found = jax.vmap(ask)(layers, first + i * wide)
+        return jax.lax.dynamic_update_slice_in_dim(table, found, i * wide, axis=1)
+
+    shape = (actors.shape[0], rounds * wide, program.env.num_actions)
+    return jax.lax.fori_loop(0, rounds, body, jnp.zeros(shape))
+
+
+def policy_logits(
+    program: Program, policy: Policy, memory: Num[Array, "envs memory"]
+) -> Float[Array, "actions envs"]:
+    """Return the logits of one lane's policy at some memories."""
+    if isinstance(policy, tuple):
+        observation = jax.vmap(program.env.observe, out_axes=-1)(memory)
+        return program.actor.forward(policy, observation)[0]
+    entries = tuple(memory.astype(jnp.int32).T)
+    place = jnp.ravel_multi_index(entries, program.env.memory_bounds or (), mode="clip")
+    return policy[place].T
+
+
 def rollout_step(
     program: Program,
-    layers: tuple[Layer, ...],
+    policy: Policy,
     state: Any,
     words: UInt32[Array, "words envs"],
 ) -> tuple[Any, Num[Array, "envs row"]]:
     """Take one step in each environment of a lane; return the states and the replay rows."""
     env, settings = program.env, program.settings
     memory = jax.vmap(env.remember)(state)
-    observation = jax.vmap(env.observe, out_axes=-1)(memory)
-    logits, _ = program.actor.forward(layers, observation)
+    logits = policy_logits(program, policy, memory)
     action = sample_actions(logits, uniform(words[0]))
     cut = 1 + env.step_words
     after = jax.vmap(env.step, in_axes=(0, 0, -1))(state, action, words[1:cut])
@@ -279,13 +317,13 @@ def _one_update(
     lanes = words.shape[0]
     shape = (lanes, length, program.words_per_step, settings.num_envs)
     rollout_words = words[:, : length * per_step].reshape(shape)
-    layers = jax.vmap(program.actor.layers)(state.learner.actor)
+    policies = rollout_policies(program, state.learner.actor)
     start = state.k * length
 
     def body(t: Array, carry: tuple[Any, Array]) -> tuple[Any, Array]:
         env, buffer = carry
         now = jax.lax.dynamic_index_in_dim(rollout_words, t, axis=1, keepdims=False)
-        env, rows = jax.vmap(partial(rollout_step, program))(layers, env, now)
+        env, rows = jax.vmap(partial(rollout_step, program))(policies, env, now)
         return env, replay.write(buffer, rows, start + t)
 
     env, buffer = jax.lax.fori_loop(0, length, body, (state.env, state.buffer))

@@ -1,0 +1,99 @@
+"""A long rollout on a board looks its policy up in a table: the same run, bit for bit."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from mirrorax.envs import adapter
+from mirrorax.mdpo import train
+from mirrorax.mdpo.program import Program, make_program
+from mirrorax.mdpo.session import Session
+
+BOARDS = ("Catch(4x3)", "Catch(5x4)", "DeepSea(3)", "DeepSea")
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_memories_stay_within_their_bounds_and_reach_them(name):
+    env = adapter.make(name)
+    rng = np.random.default_rng(0)
+    highest = np.zeros(env.memory_size, int)
+    state = env.reset(jnp.asarray(rng.integers(0, 2**32, env.reset_words, dtype=np.uint32)))
+    step = jax.jit(env.step)
+    for _ in range(2000):
+        highest = np.maximum(highest, env.remember(state))
+        # Rightwards more often than not, or nobody reaches the last column of DeepSea.
+        action = jnp.int32(rng.choice(env.num_actions, p=_rightwards(env.num_actions)))
+        after = step(state, action, jnp.zeros(env.step_words, jnp.uint32))
+        state = after.state
+        highest = np.maximum(highest, env.remember(state))
+        if after.terminated | after.truncated:
+            words = rng.integers(0, 2**32, env.reset_words, dtype=np.uint32)
+            state = env.reset(jnp.asarray(words))
+    assert tuple(highest + 1) == env.memory_bounds
+
+
+def _rightwards(actions):
+    return [0.1] * (actions - 1) + [1 - 0.1 * (actions - 1)]
+
+
+def test_a_table_is_made_only_where_it_is_less_work(small):
+    def tabulated(**fields):
+        return make_program(small(**fields)).tabulated
+
+    # 4 x 3 x 3 memories; 4 or 16 steps in each of 4 environments
+    assert not tabulated(steps_counted="total")
+    assert tabulated(steps_counted="per_env")
+    assert not tabulated(steps_counted="per_env", environment="Catch(10x5)")
+    assert not tabulated(steps_counted="per_env", environment="CartPole")
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_the_table_holds_the_networks_logits(small, some_keys, name):
+    settings = small(
+        environment=name, steps_counted="per_env", env_steps_per_update=64, buffer_size=999
+    )
+    program = make_program(settings)
+    assert program.tabulated
+    actors = jnp.asarray(Session(settings, some_keys(3), {}, lanes=3, program=program).policies)
+    table = jax.jit(lambda a: train.rollout_policies(program, a))(actors)
+    memories = jnp.asarray(list(np.ndindex(*program.env.memory_bounds)), jnp.uint8)
+    seen = jax.vmap(program.env.observe, out_axes=-1)(memories)
+    for lane in range(3):
+        asked = program.actor(actors[lane], seen)
+        np.testing.assert_allclose(table[lane, : len(memories)], asked.T, atol=1e-6)
+        found = train.policy_logits(program, table[lane], memories)
+        np.testing.assert_array_equal(found.T, table[lane, : len(memories)])
+
+
+@pytest.mark.parametrize(
+    ("name", "layout", "hidden"),
+    [
+        ("Catch(4x3)", "map", (64, 64)),
+        ("DeepSea(3)", "map", (16, 16)),
+        ("Catch(5x4)", "vmap", (8,)),
+    ],
+)
+def test_a_run_with_the_table_is_the_run_without(
+    small, some_keys, monkeypatch, name, layout, hidden
+):
+    settings = small(
+        environment=name,
+        steps_counted="per_env",
+        steps=256 * 30,
+        env_steps_per_update=64,
+        buffer_size=999,
+        hidden=hidden,
+    )
+    assert make_program(settings).tabulated
+    columns = {"alpha": np.geomspace(0.001, 1, 5), "lam": np.linspace(0, 2, 5)}
+
+    def run():
+        jax.clear_caches()
+        session = Session(settings, some_keys(5), columns, lanes=8, layout=layout)
+        session.run()
+        return session.policies
+
+    with_table = run()
+    monkeypatch.setattr(Program, "tabulated", False)
+    np.testing.assert_array_equal(with_table, run())
