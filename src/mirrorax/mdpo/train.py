@@ -122,7 +122,7 @@ def rollout_policies(program: Program, actors: Float[Array, "lanes p"]) -> Polic
     # As many memories at a time as a step of a rollout has, and for each lane its own, so that the
     # same products give the same bits: the barrier hides that all lanes ask for the same.
     rounds = -(-math.prod(bounds) // wide)
-    first = jax.lax.optimization_barrier(jnp.zeros(actors.shape[0], jnp.int32))
+    first = jax.lax.optimization_barrier(jnp.zeros(actors.shape[0], jnp.int32))  # type: ignore[no-untyped-call]
 
     def ask(layers: tuple[Layer, ...], first: Int[Array, ""]) -> Float[Array, "envs actions"]:
         places = jnp.unravel_index(first + jnp.arange(wide), bounds)
