@@ -17,6 +17,7 @@ from mirrorax.cli import main
 from mirrorax.envs.adapter import Environment, Step
 from mirrorax.errors import UserError
 from mirrorax.mdpo.config import FIELDS, PRESETS, make_settings
+from mirrorax.mdpo.session import Session
 from mirrorax.training import LAYOUTS, expand_seeds, mean_interval, plan_runs, train
 
 TINY = {
@@ -123,6 +124,44 @@ def test_an_environment_of_ones_own_is_learned():
     for steps in (0, 15, 16.5, True):
         with pytest.raises(UserError, match=r"^steps: "):
             result.more(steps=steps)
+
+
+def test_a_result_that_was_trained_on_says_so_wherever_it_goes(tmp_path):
+    from mirrorax.cli.results import config_text, read, write
+
+    fields = {"lanes": 2, "seeds": 2, "curve_points": 2, **TINY}
+    first, whole = (train("Catch", steps=steps, **fields) for steps in (16 * 20, 16 * 30))
+    second = first.more(steps=16 * 10)
+    third = second.more(steps=16 * 5)
+    found = [result.continued_from for result in (first, whole, second, third)]
+    assert found == [(), (), (20,), (20, 30)]
+    assert [json.loads(r.to_json())["continued_from"] for r in (first, third)] == [[], [20, 30]]
+    # It could be taken for the run of one go, of equal settings, which it is not: not even where
+    # nothing is annealed, because its random numbers are those of the shorter run.
+    assert second.settings == whole.settings
+    assert not np.array_equal(second.policies, whole.policies)
+    np.testing.assert_array_equal(second.sessions[0].keys, first.sessions[0].keys)
+    # As files.
+    write(tmp_path, third)
+    assert read(str(tmp_path))[1]["continued_from"] == [20, 30]
+    config = (tmp_path / "config.toml").read_text()
+    assert config.startswith("# The result was trained on from update 20, 30; ")
+    assert tomllib.loads(config)["steps"] == 16 * 35
+    assert not config_text(whole).startswith("#")
+    # As a state that somebody goes on from elsewhere.
+    third.sessions[0].save(tmp_path / "state.npz")
+    restored = Session.restore(tmp_path / "state.npz")
+    assert (restored.continued_from, restored.k) == ((20, 30), 35)
+
+
+def test_a_diverged_run_stays_frozen_when_it_is_trained_on():
+    fields = {"lanes": 2, "seeds": 1, "steps": 16 * 20, **TINY}
+    result = train("Catch", reward_scale=[1.0, 1e30], **fields)
+    assert result.diverged.tolist() == [False, True]
+    more = result.more(steps=16 * 5)
+    assert more.diverged_at.tolist() == result.diverged_at.tolist()
+    np.testing.assert_array_equal(more.policies[1], result.policies[1])
+    assert not np.array_equal(more.policies[0], result.policies[0])
 
 
 def test_an_environment_of_ones_own_by_its_path(tmp_path, monkeypatch, capsys):

@@ -47,6 +47,11 @@ def config_text(result: TrainResult) -> str:
     lines.append(f"lanes = {_toml(result.lanes)}")
     if result.layout is not None:
         lines.append(f"layout = {_toml(result.layout)}")
+    if result.continued_from:
+        updates = ", ".join(map(str, result.continued_from))
+        lines.insert(
+            0, f"# The result was trained on from update {updates}; this trains in one go."
+        )
     return "\n".join(lines) + "\n"
 
 
@@ -75,6 +80,7 @@ def write(out: Path, result: TrainResult) -> None:
         "settings": result.settings.model_dump(mode="json"),
         "runs": [run.model_dump(mode="json") for run in result.runs],
         "return_bounds": list(result.return_bounds),
+        "continued_from": list(result.continued_from),
     }
     checkpoint.save(out / "policies.npz", arrays, meta)
     if "return" in result.curves:

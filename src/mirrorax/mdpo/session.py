@@ -76,6 +76,8 @@ class Session:
     #: Unlike that field it is no part of a run's specification: looking does not change a run.
     evaluate_every: int | None = None
     curves: dict[str, list[np.ndarray]] = field(default_factory=dict)
+    #: the updates at which these runs had ended and were trained on; none in a run of one go
+    continued_from: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         self.keys = np.asarray(self.keys, np.uint32)
@@ -214,6 +216,13 @@ class Session:
         other.curves = {name: list(points) for name, points in self.curves.items()}
         return other
 
+    def continued(self, settings: Settings) -> Session:
+        """Return a session that goes on from here to the end of longer settings, and says so."""
+        other = self.copy()
+        other.settings, other.total = settings, settings.updates
+        other.continued_from = (*self.continued_from, self.k)
+        return other
+
     def select(self, rows: Sequence[int]) -> Session:
         """Return a session of some of these runs, each of which goes on as it would have here."""
         if not rows or not all(0 <= row < self.runs for row in rows):
@@ -254,6 +263,7 @@ class Session:
             "lanes": self.lanes,
             "layout": self.layout,
             "evaluate_every": self.evaluate_every,
+            "continued_from": list(self.continued_from),
         }
         checkpoint.save(path, arrays, meta)
 
@@ -269,6 +279,7 @@ class Session:
             layout=meta["layout"],
             program=program,
             evaluate_every=meta.get("evaluate_every"),
+            continued_from=tuple(meta.get("continued_from", ())),
         )
         session._state = checkpoint.unflatten(session._state, arrays, "state/", Path(path))
         for name, curve in arrays.items():

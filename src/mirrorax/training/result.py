@@ -53,6 +53,8 @@ class TrainResult:
     layout: str | None = None
     #: "known", or "estimated": a random policy's mean return, and the best mean return seen here
     bounds_source: str = "known"
+    #: the updates at which the runs had ended and were trained on by `more`; none in runs of one go
+    continued_from: tuple[int, ...] = ()
 
     def _normalize(self, returns: np.ndarray) -> Float[np.ndarray, " runs"]:
         low, high = self.return_bounds
@@ -112,7 +114,10 @@ class TrainResult:
     def more(self, steps: int, on_segment: Callable[[Progress], None] | None = None) -> TrainResult:
         """Train on for further environment steps; annealed schedules see the new total length.
 
-        This result stays as it is: it can be trained on again from the same state.
+        This result stays as it is: it can be trained on again from the same state. The new one is
+        not what a run of that length in one go would be, and its `continued_from` says so: its
+        random numbers are those of the shorter run, whose annealed schedules had ended. A diverged
+        run stays frozen. `wall_seconds` is the time of the continuation.
         """
         from mirrorax.mdpo.chunk import run_sessions
 
@@ -126,9 +131,7 @@ class TrainResult:
         settings = Settings(
             **{**self.settings.model_dump(), "steps": self.settings.steps + int(steps)}
         )
-        sessions = [session.copy() for session in self.sessions]
-        for session in sessions:
-            session.settings, session.total = settings, settings.updates
+        sessions = [session.continued(settings) for session in self.sessions]
         done = run_sessions(sessions, len(sessions), on_segment)
         policies = [session.policies for session in sessions]
         bounds = self.return_bounds if self.bounds_source == "known" else None
@@ -151,6 +154,7 @@ class TrainResult:
             "run_return_bounds": self.run_return_bounds.tolist(),
             "runs": [run.model_dump(mode="json") for run in self.runs],
             "settings": self.settings.model_dump(mode="json"),
+            "continued_from": list(self.continued_from),
             "wall_seconds": self.wall_seconds,
             "lanes": self.lanes,
             "layout": self.layout,
@@ -200,4 +204,5 @@ def make_result(
         sessions=sessions,
         layout=done.layout,
         bounds_source=source,
+        continued_from=sessions[0].continued_from if sessions else (),
     )
