@@ -179,6 +179,40 @@ def test_every_mistake_is_reported_at_once_with_its_path_value_and_what_is_allow
         (SMALLEST + "num_envs = 10", ("env_steps_per_update", "multiple of num_envs")),
         (SMALLEST.replace("0.01", "0.1"), ("alpha:", "0.1 is given twice")),
         (SMALLEST.replace("seeds = 5", "seeds = [1, 1]"), ("seeds:", "1 is given twice")),
+        (
+            SMALLEST.replace("0.01", "1e-50"),
+            ("alpha[1]: 1e-50: must be 0 or at least 1.17549e-38",),
+        ),
+        (SMALLEST.replace("10.0", "1e39"), ("lam[2]: 1e+39: must be less than or equal to 1e+30",)),
+        (
+            SMALLEST.replace("0.01", "0.100000000001"),
+            ("alpha: ", "0.100000000001 and 0.1 are one number in float32"),
+        ),
+        (
+            SMALLEST.replace("lam = [0.0, 0.1, 10.0]", "lam = { log = [1e-45, 1.0], points = 2 }"),
+            ("lam", "1e-45: must be 0 or at least 1.17549e-38"),
+        ),
+        (
+            SMALLEST.replace(
+                "lam = [0.0, 0.1, 10.0]", "lam = { linear = [1.0, 1.00000001], points = 2 }"
+            ),
+            ("lam", "1.0 and 1.00000001 are one number in float32"),
+        ),
+        (SMALLEST + "gamma = 0.999999999\n", ("gamma: 0.999999999: must be at most 0.99999994",)),
+        (SMALLEST + "actor_lr = 1e-46\n", ("actor_lr: 1e-46: must be at least 1.17549e-38",)),
+        (SMALLEST + "critic_lr = 1e39\n", ("critic_lr: 1e+39: must be at most 3.40282e+38",)),
+        (
+            SMALLEST.replace('"Catch"', '{ name = "Catch", reward_scale = 1e-46 }'),
+            ("reward_scale", "1e-46: must be at least 1.17549e-38"),
+        ),
+        (
+            SMALLEST.replace('"Catch"', '{ name = "Catch", reward_scale = [2.0, 2.000000001] }'),
+            ("reward_scale", "2.0 and 2.000000001 are one number in float32"),
+        ),
+        (
+            SMALLEST.replace('"Catch"', '"Catch", { name = "Catch", reward_scale = 1.000000001 }'),
+            ("environments:", "given twice"),
+        ),
         (SMALLEST.replace('"Catch"', '"CartPole-v1"'), ("environments:", "given twice")),
         (SMALLEST.replace("seeds = 5", "seeds = true"), ("seeds:",)),
         (

@@ -149,6 +149,12 @@ def test_the_search_starts_around_the_suggestion_or_keeps_to_what_is_given():
         ({"potential": "entropi"}, "potential: "),
         ({"alpha_schedule": "learned", "alpha_range": (0.1, 1.0)}, "alpha_range: alpha is learned"),
         ({"lam_range": (1.0, 0.5)}, "lam_range: "),
+        ({"lam_range": (1e-50, 0.5)}, "lam_range: Input should be 0 or at least 1.17549e-38"),
+        ({"alpha_range": (1.0, 1e39)}, "alpha_range: Input should be at most 3.40282e+38"),
+        (
+            {"alpha_schedule": "learned", "lam_range": (1e-50, 0.5)},
+            "lam_range: Input should be 0 or at least 1.17549e-38",
+        ),
         ({"batch_sise": 3}, "batch_sise: no such field"),
         ({"results": "nowhere"}, "results: "),
     ],

@@ -25,6 +25,7 @@ from pydantic import (
 from mirrorax import plugins
 from mirrorax.envs import suite
 from mirrorax.errors import UserError, unknown
+from mirrorax.mdpo import single
 
 ALPHA_SCHEDULES = ("constant", "linear", "learned", "learned_linear")
 LAM_SCHEDULES = ("constant", "linear")
@@ -38,26 +39,26 @@ Count = Annotated[int, Field(ge=1, le=_LARGEST)]
 Steps = Annotated[int, Field(ge=1, le=2**53)]
 Width = Annotated[int, Field(ge=1, le=65_536)]
 # Training computes in float32.
-_HIGHEST, _LOWEST = 3.4028234663852886e38, 1.1754943508222875e-38
-
-
-def _finite(value: float) -> float:
-    if value > _HIGHEST:
-        raise ValueError(f"Input should be at most {_HIGHEST:g}, in float32")
-    return value
-
-
-def _not_zero(value: float) -> float:
-    if value < _LOWEST:
-        raise ValueError(f"Input should be at least {_LOWEST:g}, or it is 0 in float32")
-    return value
-
-
-NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False), AfterValidator(_finite)]
+NonNegative = Annotated[
+    float,
+    Field(ge=0, allow_inf_nan=False),
+    AfterValidator(single.finite),
+    AfterValidator(single.zero_or_positive),
+]
 Positive = Annotated[
-    float, Field(gt=0, allow_inf_nan=False), AfterValidator(_finite), AfterValidator(_not_zero)
+    float,
+    Field(gt=0, allow_inf_nan=False),
+    AfterValidator(single.finite),
+    AfterValidator(single.positive),
 ]
 Unit = Annotated[float, Field(ge=0, le=1)]
+Weight = Annotated[float, Field(ge=0, le=1), AfterValidator(single.zero_or_positive)]
+Discount = Annotated[
+    float,
+    Field(ge=0, lt=1),
+    AfterValidator(single.zero_or_positive),
+    AfterValidator(single.below_one),
+]
 
 
 def _one_line(error: ValidationError) -> UserError:
@@ -255,11 +256,11 @@ class RunValues(_Model):
 
     alpha: NonNegative | None = 0.01
     lam: NonNegative = 0.1
-    w: Unit | None = None
+    w: Weight | None = None
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     actor_lr: Positive = 0.0025
     critic_lr: Positive = 0.0025
-    gamma: Annotated[float, Field(ge=0, lt=1)] = 0.99
+    gamma: Discount = 0.99
     reward_scale: Positive = 1.0
 
 

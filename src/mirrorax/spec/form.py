@@ -20,7 +20,7 @@ from pydantic import (
 
 from mirrorax.envs import suite
 from mirrorax.errors import UserError
-from mirrorax.mdpo import config
+from mirrorax.mdpo import config, single
 from mirrorax.regularizers.names import parse_drift, parse_potential
 from mirrorax.spec.grid import Range, repeated
 
@@ -78,25 +78,56 @@ def _once(values: tuple[Any, ...]) -> tuple[Any, ...]:
     return values
 
 
+def _at_most(high: float) -> Any:
+    def check(value: float) -> float:
+        if value > high:
+            raise ValueError(f"Input should be less than or equal to {high:g}")
+        return value
+
+    return AfterValidator(check)
+
+
+def _apart(values: tuple[float, ...]) -> tuple[float, ...]:
+    """Refuse what would be one cell under two names."""
+    pair = single.coinciding(_once(values))
+    if pair is not None:
+        raise ValueError(
+            f"{pair[0]!r} and {pair[1]!r} are one number in float32, which training computes in; "
+            "give one of them"
+        )
+    return values
+
+
 def _within(low: float, high: float) -> Any:
     def check(grid: Range) -> Range:
-        values = _once(grid.values())
+        values = grid.values()
         for value in values:
             if not low <= value <= high:
                 raise ValueError(f"{value!r} is not between {low:g} and {high:g}")
+            try:
+                single.zero_or_positive(value)
+            except ValueError as error:
+                reason = str(error).replace("Input should be", "must be")
+                raise ValueError(f"{value!r}: {reason}") from None
+        _apart(values)
         return grid
 
     return AfterValidator(check)
 
 
 def _axis(low: float, high: float) -> Any:
-    number = Annotated[float, Field(ge=low, le=high, allow_inf_nan=False)]
+    number = Annotated[
+        float,
+        Field(ge=low, allow_inf_nan=False),
+        _at_most(high),
+        AfterValidator(single.zero_or_positive),
+    ]
     listed = Annotated[
         tuple[number, ...],
         Field(min_length=1, max_length=_MOST_ENTRIES),
         BeforeValidator(_as_tuple),
         BeforeValidator(_as_list),
-        AfterValidator(lambda values: _once(tuple(value + 0.0 for value in values))),
+        AfterValidator(lambda values: _apart(tuple(value + 0.0 for value in values))),
     ]
     ranged = Annotated[Range, _within(low, high)]
     return Annotated[
@@ -127,7 +158,12 @@ def _declared(path: str, plugin: object) -> None:
         )
 
 
-_Scale = Annotated[float, Field(gt=0, le=_LARGEST, allow_inf_nan=False)]
+_Scale = Annotated[
+    float,
+    Field(gt=0, allow_inf_nan=False),
+    _at_most(_LARGEST),
+    AfterValidator(single.positive),
+]
 
 
 class Environment(BaseModel):
@@ -141,7 +177,7 @@ class Environment(BaseModel):
         Field(min_length=1, max_length=_MOST_ENTRIES),
         BeforeValidator(_as_tuple),
         BeforeValidator(_as_list),
-        AfterValidator(_once),
+        AfterValidator(_apart),
     ] = (1.0,)
 
     def canonical(self) -> tuple[str, tuple[float, ...]]:

@@ -25,7 +25,7 @@ from typing import Any
 
 from mirrorax import plugins
 from mirrorax.errors import UserError, nearest
-from mirrorax.mdpo import config
+from mirrorax.mdpo import config, single
 from mirrorax.spec.form import AXES, FIXED, Mistake, Part, mistakes, values_of
 
 #: More runs than this are a slip of the pen: the paper's whole study is half a million.
@@ -260,7 +260,9 @@ def _schedules(
 
 def _refuse_repeated(prefix: str, block: Block, found: list[Mistake]) -> None:
     """Refuse what would make a run twice within one grid."""
-    scaled = [(name, scale) for name, scales in block.environments for scale in scales]
+    scaled = [
+        (name, single.rounded(scale)) for name, scales in block.environments for scale in scales
+    ]
     for key, entries in (
         ("environments", scaled),
         ("pairs", block.pairs),

@@ -12,6 +12,7 @@ import numpy as np
 
 from mirrorax.envs import suite
 from mirrorax.errors import UserError, unknown
+from mirrorax.mdpo import single
 from mirrorax.mdpo.config import RunValues, Settings, check_values
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ MOST_RUNS = 100_000
 GRID = ("alpha", "lam", "w", "gamma", "reward_scale", "actor_lr", "critic_lr")
 
 #: the largest number of the arithmetic of training
-_LARGEST = float(np.finfo(np.float32).max)
+_LARGEST = single.HIGHEST
 
 
 def _several(name: str, given: Any) -> list[Any]:
@@ -115,7 +116,21 @@ def plan_runs(
             f"at most {MOST_RUNS} are trained at once, and more are a study for a sweep"
         )
     every = (dict(zip(axes, point, strict=True)) for point in itertools.product(*axes.values()))
-    return [check_values(settings, values) for values in every]
+    runs = [check_values(settings, values) for values in every]
+    for name in axes:
+        if name in GRID:
+            _refuse_coinciding(name, [getattr(run, name) for run in runs])
+    return runs
+
+
+def _refuse_coinciding(name: str, values: Iterable[float | None]) -> None:
+    """Refuse two values of a grid that are one to the program, and would pass for two."""
+    pair = single.coinciding(value for value in values if value is not None)
+    if pair is not None:
+        raise UserError(
+            f"{name}: {pair[0]!r} and {pair[1]!r} are one number in float32, which training "
+            "computes in; give one of them"
+        )
 
 
 def name_of(env: str | Environment) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 from mirrorax._version import ALGORITHM_VERSION
 from mirrorax.envs import suite
 from mirrorax.errors import UserError
-from mirrorax.mdpo.config import RunValues, Settings, check_values, make_settings
+from mirrorax.mdpo.config import RunValues, Settings, make_settings
 from mirrorax.training import check_lanes, check_layout, mean_interval
 from mirrorax.tuning.search import Checked, Found, Search, import_optuna, open_journal
 from mirrorax.tuning.space import Axis, Cell, log_axis, plan_budget, w_axis
@@ -187,9 +187,22 @@ def prepare(
     else:
         first = log_axis("alpha", made.alpha_range, _pair(alpha_range))
     second = log_axis("lam", made.lam_range, _pair(lam_range))
-    if not settings.learned_alpha:
-        check_values(settings, {**fixed, "alpha": first.high, "lam": second.high})
+    for axis in (first, second):
+        _check_ends(axis)
     return Task(settings, fixed, (first, second), made, int(budget), int(seed), lanes, layout)
+
+
+def _check_ends(axis: Axis) -> None:
+    """Refuse a range of which a run, or one of the winner's neighbours, could not be trained."""
+    if not axis.log:
+        return
+    for value in (min(axis.neighbours(axis.low)), max(axis.neighbours(axis.high))):
+        values: dict[str, Any] = {axis.name: value}
+        try:
+            RunValues(**values)
+        except UserError as error:
+            reason = str(error).removeprefix(f"{axis.name}: ")
+            raise UserError(f"{axis.name}_range: {reason}, a neighbour of the range") from None
 
 
 def _pair(given: Sequence[float] | None) -> Any:
