@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from mirrorax.studies import panels
+
 BOUNDS = {"CartPole": (0.0, 500.0), "Acrobot": (-500.0, -75.0), "Catch": (-1.0, 1.0)}
 BOUNDS |= {"DeepSea": (0.0, 1.0), "Catch(20x10)": (-1.0, 1.0), "Catch(30x15)": (-1.0, 1.0)}
 SUITE = ("CartPole", "Acrobot", "Catch", "DeepSea")
@@ -53,19 +55,7 @@ PROVENANCE = {
     "host": "a-host",
 }
 
-PAIRS = (
-    ("entropy", "bregman(max)"),
-    ("max", "bregman(max)"),
-    ("entropy", "kl"),
-    ("entropy", "bregman(tsallis(1.5))"),
-    ("lp(2)", "kl"),
-    ("entropy", "bregman(tsallis(0.5))"),
-    ("lp(2)", "bregman(lp(2))"),
-    ("max", "kl"),
-    ("tsallis(0.5)", "bregman(tsallis(0.5))"),
-    ("entropy", "bregman(lp(2))"),
-    ("tsallis(0.5)", "kl"),
-)
+PAIRS = tuple(panels.PAIRS.values())
 
 
 def quality(

@@ -15,21 +15,10 @@ import time
 
 import numpy as np
 
+from mirrorax.studies import panels
 from mirrorax.tabular import MDP, evaluate, garnet, mirror_step, solve
 
-PAIRS = [
-    ("entropy", "bregman(max)"),
-    ("max", "bregman(max)"),
-    ("entropy", "kl"),
-    ("entropy", "bregman(tsallis(1.5))"),
-    ("lp(2)", "kl"),
-    ("entropy", "bregman(tsallis(0.5))"),
-    ("lp(2)", "bregman(lp(2))"),
-    ("max", "kl"),
-    ("tsallis(0.5)", "bregman(tsallis(0.5))"),
-    ("entropy", "bregman(lp(2))"),
-    ("tsallis(0.5)", "kl"),
-]
+PAIRS = tuple(panels.PAIRS.values())
 
 
 def best_of(repetitions, function):

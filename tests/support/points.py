@@ -6,20 +6,10 @@ import hypothesis.strategies as st
 import numpy as np
 from hypothesis.extra.numpy import arrays
 
+from mirrorax.studies.panels import PAIRS
+
 #: the pairs (h, D) of the paper's Table 1, in its order
-TABLE_1 = [
-    ("entropy", "bregman(max)"),
-    ("max", "bregman(max)"),
-    ("entropy", "kl"),
-    ("entropy", "bregman(tsallis(1.5))"),
-    ("lp(2)", "kl"),
-    ("entropy", "bregman(tsallis(0.5))"),
-    ("lp(2)", "bregman(lp(2))"),
-    ("max", "kl"),
-    ("tsallis(0.5)", "bregman(tsallis(0.5))"),
-    ("entropy", "bregman(lp(2))"),
-    ("tsallis(0.5)", "kl"),
-]
+TABLE_1 = list(PAIRS.values())
 POTENTIALS = [
     "entropy",
     "tsallis(0.1)",

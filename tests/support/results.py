@@ -1,0 +1,25 @@
+"""Fixtures of the tests that look at results: one small study, drawn from a made-up truth."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(20240607)
+
+
+@pytest.fixture(scope="session")
+def small(synthetic):
+    """Two algorithms, two environments, a 6 x 7 grid with zeros, 3 seeds, 4 evaluations."""
+    return synthetic.study(
+        [{}, {"drift": "bregman(max)"}],
+        np.random.default_rng(7),
+        environments=("CartPole", "Acrobot"),
+        alphas=np.array([0.0, 0.001, 0.01, 0.03, 0.1, 1.0]),
+        lams=np.array([0.0, 1e-4, 1e-2, 1.0, 5.0, 50.0, 5e4]),
+        seeds=3,
+        evaluations=4,
+    )
