@@ -94,7 +94,7 @@ def _run(args: argparse.Namespace, stop: Stop) -> int:
     from mirrorax.envs.suite import import_from_here
     from mirrorax.mdpo import host
     from mirrorax.mdpo.config import RunValues, Settings
-    from mirrorax.mdpo.evaluate import evaluate
+    from mirrorax.mdpo.evaluate import evaluate, evaluation_keys
     from mirrorax.mdpo.program import as_keys, make_program
 
     plugin.load(args)
@@ -112,7 +112,7 @@ def _run(args: argparse.Namespace, stop: Stop) -> int:
     keys = np.array([[args.seed, i] for i in range(len(runs))], np.uint32)
     scale = jnp.asarray([values.reward_scale for values in runs], jnp.float32)
     stop.check()
-    actors, jax_keys = jnp.asarray(policies), as_keys(keys)
+    actors, jax_keys = jnp.asarray(policies), evaluation_keys(as_keys(keys), settings.updates)
     if isinstance(program.env, Gymnasium):
         both = host.evaluate(program, args.episodes, actors, keys, jax_keys, scale)
     else:

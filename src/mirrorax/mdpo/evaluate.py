@@ -7,14 +7,32 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, UInt32
 
 from mirrorax.envs.adapter import uniform
 from mirrorax.mdpo.networks import Layer, sample_actions
 from mirrorax.mdpo.program import Program
 
-#: Folded into a run's key, so that evaluation never shares a draw with training.
+#: Folded into a run's key, so that evaluation never shares a key with an update, which folds its
+#: number. Only a run of more updates than this has one of that number: 32,343.
 EVALUATION = 0x7E57
+#: What such a long run folds instead: updates are counted in int32, so none has this number.
+_BEYOND_UPDATES = 2**31
+
+
+def purpose(updates: int) -> int:
+    """Return what the key of a run of so many updates is folded with: the number of none."""
+    return EVALUATION if updates <= EVALUATION else _BEYOND_UPDATES
+
+
+@jax.jit
+def _fold(keys: Array, word: UInt32[Array, ""]) -> Array:
+    return jax.vmap(lambda key: jax.random.fold_in(key, word))(keys)
+
+
+def evaluation_keys(keys: Array, updates: int) -> Array:
+    """Return the keys that runs of so many updates are evaluated with, from their own."""
+    return _fold(keys, jnp.uint32(purpose(updates)))
 
 
 def _act(program: Program, layers: tuple[Layer, ...], env: Any, words: Array, greedy: Array) -> Any:
@@ -39,14 +57,14 @@ def evaluate(
 ) -> tuple[Float[Array, "lanes episodes"], Float[Array, "lanes episodes"]]:
     """Return the returns of M stochastic and of M greedy episodes of every lane.
 
-    Returns are sums of scaled rewards, without discount. All lanes step together until the last
-    episode of any of them has ended; a lane's episodes depend on its own key alone.
+    `keys` are those of `evaluation_keys`. Returns are sums of scaled rewards, without discount. All
+    lanes step together until the last episode of any of them has ended; a lane's episodes depend on
+    its own key alone.
     """
     env = program.env
     lanes, count = actors.shape[0], 2 * episodes
     greedy = jnp.arange(count) >= episodes
     layers = jax.vmap(program.actor.layers)(actors)
-    keys = jax.vmap(lambda key: jax.random.fold_in(key, EVALUATION))(keys)
 
     def words(t: Array, number: int) -> Array:
         draw = partial(jax.random.bits, shape=(number, count))

@@ -24,7 +24,6 @@ from mirrorax.envs.estimate import EPISODES
 from mirrorax.envs.host import Gymnasium, Vector
 from mirrorax.errors import UserError
 from mirrorax.mdpo import replay
-from mirrorax.mdpo.evaluate import EVALUATION
 from mirrorax.mdpo.networks import sample_actions
 from mirrorax.mdpo.program import Layout, Program
 from mirrorax.mdpo.schedules import Clock, Values
@@ -181,7 +180,7 @@ def _evaluation_actions(
     """Choose actions in the episodes of one run: the first half drawn, the others greedy."""
     seen = jax.vmap(program.env.observe, out_axes=-1)(memory)
     logits = program.actor(actor, seen)
-    key = jax.random.fold_in(jax.random.fold_in(key, EVALUATION), t)
+    key = jax.random.fold_in(key, t)
     drawn = sample_actions(logits, uniform(jax.random.bits(key, (2 * episodes,))))
     greedy = jnp.arange(2 * episodes) >= episodes
     return jnp.where(greedy, jnp.argmax(logits, axis=0).astype(jnp.int32), drawn)
@@ -209,7 +208,10 @@ def evaluate(
     jax_keys: Array,
     reward_scale: Float[Array, " lanes"],
 ) -> tuple[Float[np.ndarray, "runs episodes"], Float[np.ndarray, "runs episodes"]]:
-    """Return the returns of stochastic and of greedy episodes of every run, one run at a time."""
+    """Return the returns of stochastic and of greedy episodes of every run, one run at a time.
+
+    Environments are seeded from the runs' `keys`; `jax_keys` are those of `evaluation_keys`.
+    """
     assert isinstance(program.env, Gymnasium)
     vector = program.env.vector(2 * episodes)
     found = []

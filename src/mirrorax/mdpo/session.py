@@ -23,7 +23,7 @@ from mirrorax.envs.host import Gymnasium
 from mirrorax.errors import UserError
 from mirrorax.mdpo import checkpoint, host, train
 from mirrorax.mdpo.config import Settings
-from mirrorax.mdpo.evaluate import evaluate
+from mirrorax.mdpo.evaluate import evaluate, evaluation_keys
 from mirrorax.mdpo.program import (
     Layout,
     Program,
@@ -150,10 +150,10 @@ class Session:
         """Return the returns of stochastic and of greedy episodes, in units of scaled reward."""
         assert self.program is not None
         count, actors = episodes or self.settings.eval_episodes, self._state.learner.actor
-        scale = self._values.reward_scale
+        scale, keys = self._values.reward_scale, evaluation_keys(self._keys, self.total)
         if self._host is not None:
-            return host.evaluate(self.program, count, actors, self.keys, self._keys, scale)
-        stochastic, greedy = evaluate(self.program, count, actors, self._keys, scale)
+            return host.evaluate(self.program, count, actors, self.keys, keys, scale)
+        stochastic, greedy = evaluate(self.program, count, actors, keys, scale)
         own = slice(0, self.runs)
         return np.asarray(stochastic, np.float64)[own], np.asarray(greedy, np.float64)[own]
 
