@@ -45,6 +45,7 @@ def minimize_on_simplex(
     function: Callable[..., jax.Array],
     parameters: tuple[Float64[np.ndarray, "rows ..."], ...],
     shape: tuple[int, int],
+    called: str,
 ) -> Float64[np.ndarray, "rows actions"]:
     """Return, for each row, the p on the simplex that minimises `function(p, *parameters[row])`.
 
@@ -53,6 +54,7 @@ def minimize_on_simplex(
             be hashable: its compiled derivatives are kept.
         parameters: arrays whose first axis counts the rows.
         shape: (rows, actions).
+        called: what it is called in an error: "potential: 'burg'".
 
     Raises:
         UserError: if Newton's method does not converge, as for a function that is not convex.
@@ -74,8 +76,8 @@ def minimize_on_simplex(
             t = t * _SHRINK
     if not done.all():
         raise UserError(
-            "potential, drift: no minimum was found; a function of one's own must be smooth and "
-            f"convex in p (row {int(np.argmin(done))})"
+            f"{called}: no minimum was found; a function of your own must be smooth and convex in "
+            "p: mirrorax.check_potential or check_drift with its name shows where it is not"
         )
     return p
 

@@ -11,7 +11,9 @@ from hypothesis import given
 from points import DRIFTS, POTENTIALS, dirichlet, simplex
 
 import mirrorax
+from mirrorax.errors import UserError
 from mirrorax.regularizers import drift, potential
+from mirrorax.regularizers.functions import FunctionDrift
 
 INTERIOR = simplex(5, smallest=0.05)
 
@@ -226,3 +228,17 @@ def test_close_policies_keep_their_digits_in_float32(name):
     exact = drift(name).value_from_logits(z.astype(float), y.astype(float))
     assert (ours >= 0).all()
     assert np.median(np.abs(ours / exact - 1)) < 1e-3
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (lambda p, q: (p - q) ** 2, "expected one float for two vectors; sum over the actions"),
+        (lambda p: p.sum(), "takes 1 positional argument but 2 were given"),
+    ],
+)
+def test_a_mistake_in_a_users_drift_is_one_line_that_names_it(function, said):
+    with pytest.raises(UserError) as caught:
+        mirrorax.check_drift(FunctionDrift("mistaken", function))
+    assert str(caught.value).startswith("drift: 'mistaken'")
+    assert said in str(caught.value)

@@ -15,6 +15,7 @@ import mirrorax
 from mirrorax.errors import UserError
 from mirrorax.regularizers import NegativeTsallis, potential
 from mirrorax.regularizers import names as names_module
+from mirrorax.regularizers.functions import FunctionPotential
 
 
 def tsallis_oracle(m, p):
@@ -222,6 +223,40 @@ class TestUserPotential:
         assert not outcome
         assert "convexity" in str(outcome)
         assert "p = [" in str(outcome)
+
+    @pytest.mark.parametrize(
+        ("function", "said"),
+        [
+            (lambda p: p**2, "returns float64[4], expected one float for one vector; sum over"),
+            (lambda p: p.argmax(), "expected one float"),
+            (lambda p: None, "returns NoneType, expected a number"),
+            (lambda p, q: (p * q).sum(), "missing 1 required positional argument"),
+            (lambda p: p.smu(), "has no attribute smu"),
+            (lambda p: np.asarray(p).sum(), "gives an array to numpy; use jax.numpy"),
+            (lambda p: p[0] if p[0] > 0.5 else p[1], "use jnp.where"),
+        ],
+    )
+    def test_a_mistake_in_the_function_is_one_line_that_names_it(self, function, said):
+        h = FunctionPotential("mistaken", function)
+        for use in (
+            mirrorax.check_potential,
+            lambda h: h.range(4),
+            lambda h: h.grad(np.ones((2, 4))),
+        ):
+            with pytest.raises(UserError) as caught:
+                use(h)
+            assert str(caught.value).startswith("potential: 'mistaken'")
+            assert "\n" not in str(caught.value)
+        with pytest.raises(UserError) as caught:
+            mirrorax.check_potential(h)
+        assert said in str(caught.value)
+
+    def test_the_guard_around_a_function_leaves_its_program_alone(self):
+        def square(p):
+            return jnp.sum(p**2)
+
+        guarded = jax.make_jaxpr(FunctionPotential("square_program", square)._called)
+        assert str(guarded(jnp.ones(3))) == str(jax.make_jaxpr(square)(jnp.ones(3)))
 
     def test_a_name_means_one_thing(self):
         for _ in range(2):  # a cell that is run again

@@ -19,10 +19,39 @@ import jax.numpy as jnp
 import numpy as np
 
 from mirrorax.convex import minimize_on_simplex
+from mirrorax.errors import UserError, in_one_line
 from mirrorax.regularizers import names
 from mirrorax.regularizers.drifts import Drift
 from mirrorax.regularizers.potentials import Potential
 from mirrorax.simplex import namespace, probability_floor
+
+
+@dataclass(frozen=True)
+class _Called:
+    """A user's function whose mistakes are one line; hashable, and the same to jax."""
+
+    kind: names.Kind
+    name: str
+    function: Callable[..., jax.Array]
+
+    def __call__(self, *vectors: jax.Array) -> jax.Array:
+        where = f"{self.kind}: {self.name!r}"
+        try:
+            found = self.function(*vectors)
+        except Exception as error:  # code of the user's may fail in any way
+            raise UserError(f"{where}: {in_one_line(error)}") from error
+        given = "one vector" if len(vectors) == 1 else "two vectors"
+        try:
+            number = found if isinstance(found, jax.Array) else jnp.asarray(found)
+        except (TypeError, ValueError):
+            raise UserError(
+                f"{where} returns {type(found).__name__}, expected a number for {given}"
+            ) from None
+        if number.shape != () or not jnp.issubdtype(number.dtype, jnp.floating):
+            spelled = f"{number.dtype}[{','.join(map(str, number.shape))}]"
+            advice = "; sum over the actions" if number.shape else ""
+            raise UserError(f"{where} returns {spelled}, expected one float for {given}{advice}")
+        return number
 
 
 @final
@@ -38,8 +67,14 @@ class FunctionPotential(Potential):
     def range(self, num_actions: int) -> tuple[float, float]:
         """Search the smallest value; the largest of a convex function is at a vertex."""
         vertices = np.asarray(self.value(np.eye(num_actions)))
-        inside = np.asarray(self.value(minimize_on_simplex(self.function, (), (1, num_actions))))
+        called = f"potential: {self.name!r}"
+        least = minimize_on_simplex(self._called, (), (1, num_actions), called)
+        inside = np.asarray(self.value(least))
         return float(min(inside[0], vertices.min())), float(vertices.max())
+
+    @property
+    def _called(self) -> _Called:
+        return _Called("potential", self.name, self.function)
 
     def bound(self, num_actions: int) -> float:
         """Return the largest absolute value of h."""
@@ -49,11 +84,11 @@ class FunctionPotential(Potential):
         return self.name
 
     def _value(self, p: Any) -> Any:
-        return in_own_precision(jnp.vectorize(self.function, signature="(n)->()"), lift(p))
+        return in_own_precision(jnp.vectorize(self._called, signature="(n)->()"), lift(p))
 
     def _grad(self, p: Any) -> Any:
         return in_own_precision(
-            jnp.vectorize(jax.grad(self.function), signature="(n)->(n)"), lift(p)
+            jnp.vectorize(jax.grad(self._called), signature="(n)->(n)"), lift(p)
         )
 
     def _value_from_log(self, logp: Any) -> Any:
@@ -75,7 +110,8 @@ class FunctionDrift(Drift):
         return self.name
 
     def _value(self, p: Any, q: Any) -> Any:
-        batched = jnp.vectorize(self.function, signature="(n),(n)->()")
+        called = _Called("drift", self.name, self.function)
+        batched = jnp.vectorize(called, signature="(n),(n)->()")
         return in_own_precision(batched, lift(p), lift(q))
 
     def _value_from_log(self, logp: Any, logq: Any) -> Any:

@@ -317,7 +317,8 @@ def _solve_by_barrier(
             f"potential, drift: '{h}' with '{d}' has no exact mirror step: a user's own function "
             f"needs a smooth partner, and {kinked[0]!r} has kinks"
         )
-    return minimize_on_simplex(_Objective(h, d), (linear, old, alpha, lam), linear.shape)
+    called = f"potential, drift: '{h}' with '{d}'"
+    return minimize_on_simplex(_Objective(h, d), (linear, old, alpha, lam), linear.shape, called)
 
 
 def objective(
