@@ -1,7 +1,9 @@
 """What a person does: `mirrorax.train`, `mirrorax train`, `mirrorax play`."""
 
 import inspect
+import itertools
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -510,6 +512,67 @@ def test_play_evaluates_and_records(folder, tmp_path, capsys):
     assert found["frames"] == 10
     assert main(["play", str(folder)]) == 0
     assert "normalised" in capsys.readouterr().out
+
+
+def table(shown, title):
+    """Return the columns and the rows of a table that a command showed."""
+    lines = iter(shown.splitlines())
+    next(line for line in lines if line.strip() == title)
+    cells = []
+    for line in lines:
+        if line.startswith("└"):
+            break
+        if line[0] in "│┃":
+            cells.append([cell.strip() for cell in re.split("[│┃]", line)[1:-1]])
+    return cells[0], cells[1:]
+
+
+def test_play_shows_what_tells_the_runs_apart_and_their_mean(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "120")
+    axes = {
+        "gamma": (0.9, 0.95),
+        "reward_scale": (1, 2),
+        "actor_lr": (0.001, 0.01),
+        "critic_lr": (0.002, 0.02),
+        "w": (0.25, 0.75),
+    }
+    flags = [
+        text
+        for name, values in axes.items()
+        for text in (f"--{name.replace('_', '-')}", ",".join(map(str, values)))
+    ]
+    out = str(tmp_path / "out")
+    learned = ["--alpha-schedule", "learned", "--seeds", "1", "--lanes", "32"]
+    assert main([*CLI, *learned, *flags, "--quiet", "--out", out]) == 0
+    trained = capsys.readouterr().out
+    assert main(["play", out]) == 0
+    shown = capsys.readouterr().out
+    names, rows = table(shown, "Catch, 10 episodes each")
+    order = ["w", "gamma", "reward_scale", "actor_lr", "critic_lr"]
+    assert names == ["run", *order, "seed", "normalised", "greedy"]
+    expected = itertools.product(*(axes[name] for name in order), [0])
+    assert [tuple(map(float, row[1:7])) for row in rows] == list(expected)
+    # What the two commands call the same is in the same columns.
+    assert table(trained, "MDPO(entropy, kl) on Catch")[0][:6] == [*order, "seed"]
+    assert table(shown, "over seeds")[0][:6] == [*order, "runs"]
+    assert main(["play", out, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [float(row[7]) for row in rows] == np.round(found["normalized"], 3).tolist()
+    assert found["mean"] == pytest.approx(np.mean(found["normalized"]))
+    low, high = found["interval"]
+    assert low <= found["mean"] <= high
+    assert f"normalised return {found['mean']:.3f}  (95% bootstrap" in shown
+    assert f"[{low:.3f}, {high:.3f}]" in shown
+    assert "w (learned), lam 0.1 (constant), 320 steps" in shown
+    assert [cell["mean"] for cell in found["cells"]] == found["normalized"]
+
+
+def test_play_shows_no_column_of_what_all_runs_share(folder, capsys):
+    assert main(["play", str(folder)]) == 0
+    shown = capsys.readouterr().out
+    assert table(shown, "Catch, 10 episodes each")[0] == ["run", "seed", "normalised", "greedy"]
+    assert "alpha 0.05 (constant), lam 0.1 (constant), 320 steps" in shown
+    assert "over seeds" not in shown
 
 
 @pytest.mark.parametrize("wrong", ["settings", "runs", "policies", "fewer", "shape"])

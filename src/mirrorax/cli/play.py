@@ -16,6 +16,7 @@ from mirrorax.errors import UserError
 
 if TYPE_CHECKING:
     from mirrorax.cli.live import Stop
+    from mirrorax.mdpo.config import RunValues, Settings
 
 _EXAMPLES = """examples:
   mirrorax play runs/catch
@@ -96,6 +97,7 @@ def _run(args: argparse.Namespace, stop: Stop) -> int:
     from mirrorax.mdpo.config import RunValues, Settings
     from mirrorax.mdpo.evaluate import evaluate, evaluation_keys
     from mirrorax.mdpo.program import as_keys, make_program
+    from mirrorax.training.result import mean_interval, mean_of_cells
 
     plugin.load(args)
     plugins.expect(meta["settings"].get("plugins", ()), f"folder: {args.folder!r}")
@@ -125,7 +127,14 @@ def _run(args: argparse.Namespace, stop: Stop) -> int:
         mean = np.asarray(found, float).mean(1) / np.asarray(scale, float)
         short = "normalized" if name == "returns" else "greedy_normalized"
         result[short] = ((mean - low) / (high - low)).tolist()
-    result |= {"settings": meta["settings"], "runs": meta["runs"]}
+    scores, best = np.array(result["normalized"]), np.array(result["greedy_normalized"])
+    result |= {
+        "mean": float(scores.mean()),
+        "interval": list(mean_interval(scores)),
+        "cells": mean_of_cells(runs, scores, best),
+        "settings": meta["settings"],
+        "runs": meta["runs"],
+    }
     failed = None
     if args.gif:
         from mirrorax.mdpo.record import record
@@ -136,7 +145,7 @@ def _run(args: argparse.Namespace, stop: Stop) -> int:
         failed = _save(Path(args.gif), frames)
         if not failed:
             result |= {"gif": args.gif, "frames": len(frames)}
-    print(json.dumps(result)) if args.json else _show(result, args.episodes)
+    print(json.dumps(result)) if args.json else _show(result, settings, runs, args.episodes)
     if failed:
         raise failed
     return 0
@@ -174,20 +183,19 @@ def _save(path: Path, frames: list[Any]) -> UserError | None:
     return None
 
 
-def _show(result: dict[str, Any], episodes: int) -> None:
-    from rich.table import Table
+def _show(result: dict[str, Any], settings: Settings, runs: list[RunValues], episodes: int) -> None:
+    import numpy as np
 
+    from mirrorax.cli import summary
     from mirrorax.cli.output import console
 
-    table = Table(title=f"{result['settings']['environment']}, {episodes} episodes each")
-    for name in ("run", "alpha", "lam", "seed", "normalised", "greedy"):
-        table.add_column(name, justify="right")
-    rows = zip(result["runs"], result["normalized"], result["greedy_normalized"], strict=True)
-    for index, (values, score, greedy) in enumerate(rows):
-        alpha = "learned" if values["alpha"] is None else f"{values['alpha']:g}"
-        numbers = (str(index), alpha, f"{values['lam']:g}", str(values["seed"]))
-        table.add_row(*numbers, f"{score:.3f}", f"{greedy:.3f}")
+    scores = {"normalised": result["normalized"], "greedy": result["greedy_normalized"]}
+    columns = {name: [f"{score:.3f}" for score in column] for name, column in scores.items()}
     screen = console()
-    screen.print(table)
+    title = f"{settings.environment}, {episodes} episodes each"
+    summary.show_runs(screen, title, runs, columns, numbered=True)
+    summary.show_cells(screen, runs, result["cells"])
+    screen.print(summary.overall(*map(np.array, scores.values())))
+    screen.print(summary.conditions(settings, runs))
     if "gif" in result:
         screen.print(f"{result['frames']} frames written to {result['gif']}")

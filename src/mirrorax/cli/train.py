@@ -15,8 +15,6 @@ from mirrorax.cli.flags import Typed, naming
 from mirrorax.errors import UserError, unknown
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from mirrorax.cli.live import Stop
     from mirrorax.mdpo.config import Settings
     from mirrorax.training import TrainResult
@@ -303,68 +301,28 @@ def _write(out: Path, result: TrainResult) -> UserError | None:
 
 
 def _show(result: TrainResult, out: str | None) -> None:
-    from rich.table import Table
-
+    from mirrorax.cli import summary
     from mirrorax.cli.output import console
 
     screen = console()
-    settings = result.settings
-    table = Table(title=f"MDPO({settings.potential}, {settings.drift}) on {settings.environment}")
-    varying = [
-        name
-        for name in ("alpha", "lam", "w", "gamma", "reward_scale", "actor_lr", "critic_lr", "seed")
-        if name == "seed" or len({getattr(run, name) for run in result.runs}) > 1
-    ]
-    for name in (*varying, "normalised", "greedy", "return", "diverged"):
-        table.add_column(name, justify="right")
-    scores = zip(result.normalized, result.greedy_normalized, result.returns.mean(1), strict=True)
-    for run, (score, greedy, plain), at in zip(
-        result.runs, scores, result.diverged_at, strict=True
-    ):
-        values = [f"{getattr(run, name):g}" for name in varying]
-        state = f"update {at}" if at >= 0 else "no"
-        table.add_row(*values, f"{score:.3f}", f"{greedy:.3f}", f"{plain:.4g}", state)
-    screen.print(table)
-    cells = result.cells
-    if len(cells) > 1:
-        _show_cells(screen, cells, [name for name in varying if name != "seed"])
-    low, high = result.interval
-    screen.print(
-        f"normalised return {result.mean:.3f}  (95% bootstrap interval over runs "
-        f"[{low:.3f}, {high:.3f}]);  greedy {float(result.greedy_normalized.mean()):.3f}"
-    )
+    settings, runs = result.settings, result.runs
+    columns = {
+        "normalised": [f"{score:.3f}" for score in result.normalized],
+        "greedy": [f"{score:.3f}" for score in result.greedy_normalized],
+        "return": [f"{value:.4g}" for value in result.returns.mean(1)],
+        "diverged": [f"update {at}" if at >= 0 else "no" for at in result.diverged_at],
+    }
+    title = f"MDPO({settings.potential}, {settings.drift}) on {settings.environment}"
+    summary.show_runs(screen, title, runs, columns)
+    summary.show_cells(screen, runs, result.cells)
+    screen.print(summary.overall(result.normalized, result.greedy_normalized))
     if result.bounds_source == "estimated":
         bottom, top = result.return_bounds
         screen.print(
             f"the bounds of returns are estimated: 0 is a random policy ({bottom:.4g}), "
             f"1 the best mean return of these runs ({top:.4g})"
         )
-    screen.print(_conditions(result, varying))
+    screen.print(summary.conditions(settings, runs))
     screen.print(f"{result.wall_seconds:.1f} s, {len(result.runs)} runs on {result.device}")
     if out:
         screen.print(f"written to {out}; see 'mirrorax play {out}'")
-
-
-def _show_cells(screen: Console, cells: list[dict[str, Any]], varying: list[str]) -> None:
-    """Show each point of the grid, over its seeds."""
-    from rich.table import Table
-
-    table = Table(title="over seeds")
-    for name in (*varying, "runs", "normalised", "95% interval", "greedy"):
-        table.add_column(name, justify="right")
-    for cell in cells:
-        low, high = cell["interval"]
-        numbers = [f"{cell['mean']:.3f}", f"[{low:.3f}, {high:.3f}]", f"{cell['greedy_mean']:.3f}"]
-        table.add_row(*(f"{cell[name]:g}" for name in varying), str(cell["runs"]), *numbers)
-    screen.print(table)
-
-
-def _conditions(result: TrainResult, varying: list[str]) -> str:
-    """Say what all runs have in common, for the line below the table."""
-    settings, values = result.settings, result.runs[0]
-    first = "w" if values.alpha is None else "alpha"
-    parts = []
-    for name, schedule in ((first, settings.alpha_schedule), ("lam", settings.lam_schedule)):
-        number = "" if name in varying else f" {getattr(values, name):g}"
-        parts.append(f"{name}{number} ({schedule})")
-    return ", ".join([*parts, f"{settings.steps:,} steps"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,27 @@ def mean_interval(
     picks = rng.integers(0, len(values), (draws, len(values)))
     low, high = np.quantile(values[picks].mean(1), [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)
+
+
+def mean_of_cells(
+    runs: Sequence[RunValues],
+    normalized: Float[np.ndarray, " runs"],
+    greedy: Float[np.ndarray, " runs"],
+) -> list[dict[str, Any]]:
+    """Return mean and interval of each point of the grid, over its seeds."""
+    groups: dict[tuple[Any, ...], list[int]] = {}
+    for index, run in enumerate(runs):
+        groups.setdefault(tuple(getattr(run, name) for name in GRID), []).append(index)
+    return [
+        {
+            **dict(zip(GRID, point, strict=True)),
+            "runs": len(rows),
+            "mean": float(normalized[rows].mean()),
+            "interval": list(mean_interval(normalized[rows])),
+            "greedy_mean": float(greedy[rows].mean()),
+        }
+        for point, rows in groups.items()
+    ]
 
 
 @dataclass
@@ -96,20 +117,7 @@ class TrainResult:
     @property
     def cells(self) -> list[dict[str, Any]]:
         """Mean and interval of each point of the grid, over its seeds."""
-        groups: dict[tuple[Any, ...], list[int]] = {}
-        for index, run in enumerate(self.runs):
-            groups.setdefault(tuple(getattr(run, name) for name in GRID), []).append(index)
-        normalized, greedy = self.normalized, self.greedy_normalized
-        return [
-            {
-                **dict(zip(GRID, point, strict=True)),
-                "runs": len(rows),
-                "mean": float(normalized[rows].mean()),
-                "interval": list(mean_interval(normalized[rows])),
-                "greedy_mean": float(greedy[rows].mean()),
-            }
-            for point, rows in groups.items()
-        ]
+        return mean_of_cells(self.runs, self.normalized, self.greedy_normalized)
 
     def more(self, steps: int, on_segment: Callable[[Progress], None] | None = None) -> TrainResult:
         """Train on for further environment steps; annealed schedules see the new total length.
