@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import difflib
+import sysconfig
+import traceback
 from collections.abc import Iterable
+from pathlib import Path
 
 
 class UserError(ValueError):
     """A mistake in the input. Its text names the field, the value and what is allowed."""
 
 
-def nearest(word: str, allowed: Iterable[str]) -> str | None:
+def nearest(word: str, allowed: Iterable[str], likeness: float = 0.5) -> str | None:
     """Return the allowed spelling closest to `word`, or None where nothing is close."""
     candidates = list(allowed)
     by_lower = {name.lower(): name for name in candidates}
-    close = difflib.get_close_matches(word.lower(), list(by_lower), n=1, cutoff=0.5)
+    close = difflib.get_close_matches(word.lower(), list(by_lower), n=1, cutoff=likeness)
     return by_lower[close[0]] if close else None
 
 
@@ -31,16 +34,29 @@ _ADVICE = {
 
 def in_one_line(error: BaseException) -> str:
     """Say what an exception of a user's code says, in one line, and what to do where we know."""
-    for cls in type(error).__mro__:
-        if cls.__name__ in _ADVICE:
-            return f"{type(error).__name__}: {_ADVICE[cls.__name__]}"
-    text = " ".join(f"{type(error).__name__}: {error}".split())
-    return text if len(text) <= 300 else f"{text[:297]}..."
+    known = [_ADVICE[cls.__name__] for cls in type(error).__mro__ if cls.__name__ in _ADVICE]
+    text = " ".join(f"{type(error).__name__}: {known[0] if known else error}".split())
+    text = text if len(text) <= 300 else f"{text[:297]}..."
+    place = "" if isinstance(error, SyntaxError) else _place(error)  # which says so itself
+    return f"{text} ({place})" if place else text
 
 
-def unknown(field: str, value: object, allowed: Iterable[str]) -> UserError:
+def _place(error: BaseException) -> str:
+    """Return the last line of the user's own code that an exception went through."""
+    paths = sysconfig.get_paths()
+    others = [str(Path(__file__).parent), *(paths[name] for name in ("stdlib", "purelib"))]
+    own = [
+        f"{Path(frame.filename).name}, line {frame.lineno}"
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith(("<", *others)) and "site-packages" not in frame.filename
+    ]
+    return own[-1] if own else ""
+
+
+def unknown(field: str, value: object, allowed: Iterable[str], advice: str = "") -> UserError:
     """Build the error for a name that is not among the allowed ones."""
     names = list(allowed)
     guess = nearest(str(value), names)
     hint = f" (did you mean {guess!r}?)" if guess else ""
+    hint += f"; {advice}" if advice else ""
     return UserError(f"{field}: unknown value {value!r}{hint}; allowed: {', '.join(names)}")

@@ -30,7 +30,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
 
-from mirrorax.errors import UserError
+from mirrorax.errors import UserError, in_one_line, nearest
 
 GROUP = "mirrorax.plugins"
 
@@ -75,6 +75,8 @@ def load(text: str) -> Plugin:
     if not isinstance(text, str):
         raise UserError(f"plugin: {text!r} is not the name of a module")
     module, _, wanted = text.strip().partition("==")
+    if module.endswith(".py") or "/" in module or "\\" in module:
+        raise UserError(_about_path(module))
     if not _MODULE.fullmatch(module):
         raise UserError(f"plugin: {text!r} is not the name of a module, e.g. my_package.my_module")
     plugin = _LOADED.get(module) or _import(module, None)
@@ -83,6 +85,13 @@ def load(text: str) -> Plugin:
             f"plugin: version {wanted} of {module} is wanted, version {plugin.version} is here"
         )
     return plugin
+
+
+def _about_path(text: str) -> str:
+    """Say which module somebody means who gave the path of a file."""
+    path = Path(text.replace("\\", "/"))
+    where = "" if path.parent in (Path(), Path.cwd()) else f" from the folder {path.parent}"
+    return f"plugin: {text!r} is a path, and a module is wanted: --plugin {path.stem}{where}"
 
 
 def load_all(texts: Iterable[str]) -> None:
@@ -122,8 +131,9 @@ def _import(module: str, version: str | None) -> Plugin:
     except UserError as error:
         raise UserError(f"plugin: {module}: {error}") from None
     except (Exception, SystemExit) as error:  # a module of the user's may fail in any way
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        raise UserError(f"plugin: cannot import {module!r}: {reason}") from None
+        if isinstance(error, ModuleNotFoundError) and error.name in _parts(module):
+            raise UserError(_about_missing(module)) from None
+        raise UserError(f"plugin: cannot import {module!r}: {in_one_line(error)}") from None
     finally:
         _LOADING.pop()
     plugin = Plugin(module, version or _version(found))
@@ -133,6 +143,23 @@ def _import(module: str, version: str | None) -> Plugin:
         )
     _LOADED[module] = plugin
     return plugin
+
+
+def _parts(module: str) -> list[str]:
+    """Return the names that importing a module imports: a, a.b, a.b.c."""
+    words = module.split(".")
+    return [".".join(words[: i + 1]) for i in range(len(words))]
+
+
+def _about_missing(module: str) -> str:
+    """Say that there is no such module, and where one is looked for."""
+    here = [path.stem for path in Path.cwd().glob("*.py")]
+    guess = nearest(module, here)
+    hint = f" (did you mean {guess!r}?)" if guess else ""
+    return (
+        f"plugin: there is no module {module!r}{hint}; it is looked for among installed packages "
+        "and in the current folder"
+    )
 
 
 def _version(module: ModuleType) -> str:
@@ -196,6 +223,15 @@ def registered(kind: Kind, name: str) -> Any:
 def names(kind: Kind) -> tuple[str, ...]:
     """Return the names registered now."""
     return tuple(sorted(name for each, name in _NAMES if each == kind))
+
+
+def advice(kind: Kind) -> str:
+    """Say what may be missing where a name of this kind is not known."""
+    if not _LOADED:
+        return f'{kind}s of your own need their module: --plugin MODULE, or plugins = ["MODULE"]'
+    if not names(kind):
+        return f"no {kind} is registered by {', '.join(sorted(_LOADED))}"
+    return ""
 
 
 def register(kind: Kind, name: str, made: Any, taken: Iterable[str]) -> None:

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from mirrorax import plugins
 from mirrorax.envs import suite
 from mirrorax.errors import UserError
 
@@ -55,6 +56,26 @@ def test_a_wrong_name_is_one_clear_line(name):
     with pytest.raises(UserError, match=r"^environment: ") as caught:
         suite.environment(name)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("Zebra", "environments of your own need their module: --plugin MODULE"),
+        ("LunarLander-v3", "if it is one of Gymnasium's, write gymnasium:LunarLander-v3"),
+        ("CartPole-v2", "did you mean 'CartPole-v1'?"),
+        ("MountainCar", "did you mean 'MountainCar-v0'?"),
+    ],
+)
+def test_a_name_that_is_not_known_gets_the_advice_that_fits_it(name, advice, monkeypatch):
+    monkeypatch.setattr(plugins, "_LOADED", {})
+    monkeypatch.setattr(plugins, "_NAMES", {})
+    with pytest.raises(suite.UnknownEnvironment) as caught:
+        suite.environment(name)
+    said = str(caught.value)
+    assert advice in said
+    assert said.index(advice) < said.index("allowed: ")  # before the long list
+    assert ("plugin" in said) == (name == "Zebra")
 
 
 def test_an_own_environment_that_cannot_be_imported_is_a_users_mistake():

@@ -106,14 +106,30 @@ def test_a_name_with_values_in_brackets_makes_the_environment(module):
     assert "Long" in suite.names()
     with pytest.raises(UserError, match="named plain values"):
         suite.environment("Long(9)")
-    with pytest.raises(UserError, match="cannot make 'Long\\(size=9\\)'"):
-        suite.load("Long(size=9)")
+    with pytest.raises(UserError, match="Long has no 'lenght' \\(did you mean 'length'\\?\\)"):
+        suite.load("Long(lenght=9)")
+    with pytest.raises(UserError, match=r"cannot make .*: ValueError: .*things_d\.py, line"):
+        suite.load("Long(length='a')")
+
+
+def test_what_an_environment_lacks_is_named(module):
+    text = """
+    import mirrorax
+
+    class Bare:
+        def step(self): ...
+
+    mirrorax.register_environment("Bare", Bare)
+    """
+    plugins.load(module("things_bare", text))
+    with pytest.raises(UserError, match="'Bare' has no return_bounds: \\(low, high\\)"):
+        suite.load("Bare")
 
 
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("import nowhere_to_be_found\n", "ModuleNotFoundError"),
+        ("import nowhere_to_be_found\n", "ModuleNotFoundError.*things_e.py, line 1"),
         ("raise RuntimeError('two\\nlines')\n", "RuntimeError: two lines"),
         ("raise SystemExit(3)\n", "SystemExit: 3"),
         ("def f(:\n", "SyntaxError"),
@@ -133,10 +149,38 @@ def test_what_is_wrong_with_a_plugin_is_one_line(module, text, reason):
     assert "things_e" not in plugins._LOADED
 
 
-@pytest.mark.parametrize("text", ["", "no module", "a/b", "os;x", "../x", 3])
+@pytest.mark.parametrize("text", ["", "no module", "os;x", 3])
 def test_what_is_no_module_is_not_imported(text):
     with pytest.raises(UserError, match="is not the name of a module"):
         plugins.load(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("things_f.py", "a module is wanted: --plugin things_f"),
+        ("./things_f.py", "a module is wanted: --plugin things_f"),
+        ("../x", "--plugin x from the folder .."),
+        ("a/b.py", "--plugin b from the folder a"),
+        ("thing_f", "there is no module 'thing_f' (did you mean 'things_f'?)"),
+        ("zzz.yyy", "there is no module 'zzz.yyy'; it is looked for among installed packages"),
+    ],
+)
+def test_a_path_or_a_typing_error_is_told_which_module_is_meant(module, text, said):
+    module("things_f", "")
+    with pytest.raises(UserError) as error:
+        plugins.load(text)
+    assert said in str(error.value)
+
+
+def test_who_registers_nothing_of_a_kind_is_told(module, monkeypatch):
+    monkeypatch.setattr(plugins, "_NAMES", {})
+    monkeypatch.setattr(plugins, "_LOADED", {})
+    with pytest.raises(UserError, match="potentials of your own need their module: --plugin"):
+        mirrorax.potential("zzzzz")
+    plugins.load(module("things_g", ""))
+    with pytest.raises(UserError, match="no environment is registered by things_g"):
+        suite.environment("Zebra")
 
 
 def test_one_name_means_one_thing(module):

@@ -201,6 +201,18 @@ def test_mistakes_are_named(arguments, said, alike):
         suggest("Catch", potential="entropi", evidence=alike)
 
 
+def test_a_name_that_nobody_knows_is_remarked_first(alike):
+    made = suggest("CartPol", evidence=alike)
+    assert (
+        made.reasons[0] == "No environment called CartPol is known here (did you mean CartPole?)."
+    )
+    assert "known here" not in suggest("CartPole", evidence=alike).reasons[0]
+    with pytest.raises(UserError, match="continuous actions"):
+        suggest("Pendulum-v1", evidence=alike)
+    with pytest.raises(UserError, match="an id with its version"):
+        suggest("gymnasium:LunarLander", evidence=alike)
+
+
 def test_validation_counts_hits_as_one_would_by_hand(study):
     known = gather(study)
     found = validate(known, 0.8)

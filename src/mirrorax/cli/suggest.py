@@ -94,8 +94,7 @@ def _show(made: Suggestion, plugins: str) -> None:
     print(textwrap.fill(made.sure, 96, initial_indent="  ", subsequent_indent="  "))
     print()
     print(f"try   {made.command}{plugins}")
-    tuned = f'mirrorax tune --env "{made.environment}" --potential "{made.potential}"'
-    print(f'      {tuned} --drift "{made.drift}"{plugins}')
+    print(f"      {made.search}{plugins}")
 
 
 def _show_validation(found: Validation) -> None:

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import inspect
 import math
 import os
 import re
@@ -28,7 +29,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mirrorax import plugins
-from mirrorax.errors import UserError, unknown
+from mirrorax.errors import UserError, in_one_line, nearest, unknown
 
 #: gymnax's name -> ours
 ALIASES = {
@@ -49,6 +50,10 @@ _BOUNDS = {
     "Catch": (-1.0, 1.0),
     "DeepSea": (0.0, 1.0),
 }
+
+
+class UnknownEnvironment(UserError):
+    """No environment has this name."""
 
 
 @dataclass(frozen=True)
@@ -187,17 +192,23 @@ def load(path: str) -> Any:
         try:
             found = getattr(importlib.import_module(module_name), attribute)
         except Exception as error:  # a module of the user's may fail in any way
-            raise UserError(f"environment: cannot import {path!r}: {_line(error)}") from None
+            raise UserError(f"environment: cannot import {path!r}: {in_one_line(error)}") from None
     made = found
     if arguments and (not callable(found) or hasattr(type(found), "step")):
         raise UserError(f"environment: {path!r}: {attribute} takes no values in brackets")
     if isinstance(found, type) or (callable(found) and not hasattr(found, "step")):
+        _check_arguments(path, attribute, found, arguments)
         try:
             made = found(**arguments)
         except Exception as error:
-            raise UserError(f"environment: cannot make {path!r}: {_line(error)}") from None
-    if not (hasattr(made, "step") and hasattr(made, "return_bounds")):
+            raise UserError(f"environment: cannot make {path!r}: {in_one_line(error)}") from None
+    if not hasattr(made, "step"):
         raise UserError(f"environment: {path!r} is a {type(made).__name__}, not an Environment")
+    if not hasattr(made, "return_bounds"):
+        raise UserError(
+            f"environment: {path!r} has no return_bounds: (low, high), the returns that count as 0 "
+            "and 1, or None where nobody knows them"
+        )
     if made.return_bounds is None:
         return made
     try:
@@ -226,14 +237,28 @@ def _arguments(path: str, call: str | None) -> dict[str, Any]:
         ) from None
 
 
+def _check_arguments(path: str, name: str, made: Any, arguments: dict[str, Any]) -> None:
+    """Refuse values in brackets that a class or function does not take."""
+    try:
+        taken = inspect.signature(made).parameters
+    except (TypeError, ValueError):  # something built in
+        return
+    if any(one.kind is one.VAR_KEYWORD for one in taken.values()):
+        return
+    for given in arguments:
+        if given not in taken:
+            guess = nearest(given, taken)
+            hint = f" (did you mean {guess!r}?)" if guess else ""
+            allowed = ", ".join(taken) or "nothing"
+            raise UserError(
+                f"environment: {path!r}: {name} has no {given!r}{hint}; allowed: {allowed}"
+            )
+
+
 def _spelled(name: str, text: str, call: str | None) -> str:
     """Return the one spelling of a name with values in brackets."""
     given = ", ".join(f"{key}={value!r}" for key, value in _arguments(text, call).items())
     return f"{name}({given})" if given else name
-
-
-def _line(error: Exception) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 def gymnasium_id(name: str) -> tuple[str, dict[str, Any]]:
@@ -296,6 +321,21 @@ def names() -> tuple[str, ...]:
     return (*SUITE, *_GYMNAX, *plugins.names("environment"))
 
 
+def _unknown(name: str) -> UnknownEnvironment:
+    """Build the error for a name that nothing explains."""
+    allowed = (*names(), *ALIASES)
+    if nearest(name, allowed, 0.7) is not None:
+        return UnknownEnvironment(str(unknown("environment", name, allowed)))
+    if re.fullmatch(r"[\w/.]+-v\d+", name):
+        return UnknownEnvironment(
+            f"environment: unknown value {name!r}; if it is one of Gymnasium's, write "
+            f"gymnasium:{name}; allowed: {', '.join(allowed)}"
+        )
+    return UnknownEnvironment(
+        str(unknown("environment", name, allowed, plugins.advice("environment")))
+    )
+
+
 def environment(name: str) -> EnvironmentSpec:
     """Look an environment up by any of its spellings; raise `UserError` if there is none."""
     if not isinstance(name, str):
@@ -327,7 +367,7 @@ def environment(name: str) -> EnvironmentSpec:
         own = _OWN_NAME.fullmatch(text)
         if own is not None and plugins.registered("environment", own["name"]) is not None:
             return EnvironmentSpec(name=_spelled(own["name"], text, own["call"]), family="own")
-        raise unknown("environment", name, (*names(), *ALIASES))
+        raise _unknown(name)
     default = _DEFAULT_SIZE[family]
     size = default if match["size"] is None else _size(family, match["size"], name)
     canonical = family if size == default else f"{family}({'x'.join(map(str, size))})"

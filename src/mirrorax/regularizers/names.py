@@ -187,6 +187,8 @@ def _unknown(text: str, word: str, kind: Kind, field: str) -> UserError:
     words = [*_BUILT_IN[kind], *_REGISTERED[kind]]
     guess = _ALSO_CALLED[kind].get(word.lower()) or nearest(word, words)
     hint = f" (did you mean {_completed(text, guess, kind)!r}?)" if guess else ""
+    if not guess and (advice := plugins.advice(kind)):
+        hint += f"; {advice}"
     return UserError(f"{field}: unknown {kind} {text!r}{hint}; allowed: {_choices(kind)}")
 
 

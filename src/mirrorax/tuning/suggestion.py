@@ -12,7 +12,7 @@ import numpy as np
 
 from mirrorax.analysis.published import numbers as published
 from mirrorax.envs import suite
-from mirrorax.errors import UserError
+from mirrorax.errors import UserError, nearest
 from mirrorax.mdpo.config import PRESETS, Settings
 from mirrorax.regularizers.names import parse_drift, parse_potential
 from mirrorax.tuning.evidence import Evidence, Map, family, of_results
@@ -58,6 +58,12 @@ class Suggestion:
         parts.append(f"--alpha {self.alpha:g} --lam {self.lam:g}")
         return " ".join(part for part in (*parts, self.settings) if part)
 
+    @property
+    def search(self) -> str:
+        """The command that searches around it."""
+        pair = f"--potential {_quoted(self.potential)} --drift {_quoted(self.drift)}"
+        return f"mirrorax tune --env {_quoted(self.environment)} {pair}"
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, ready for JSON."""
         return {**asdict(self), "command": self.command}
@@ -82,7 +88,7 @@ def suggest(
     rewards were rescaled) or not known by name. `potential` and `drift` fix the pair. `results` is
     a store or exports to learn from in place of the shipped table.
     """
-    name = _name(env)
+    name, unknown = _name(env)
     if max_return is not None and (
         isinstance(max_return, bool)
         or not isinstance(max_return, int | float | np.number)
@@ -90,7 +96,8 @@ def suggest(
     ):
         raise UserError(f"max_return: {max_return!r} is not a finite number")
     known = of_results(results) if evidence is None else evidence
-    reasons = [_source(known)]
+    reasons = [unknown] if unknown else []
+    reasons.append(_source(known))
     maps, pair = _choose_pair(known, potential, drift, reasons)
     scale, factor, note = _scale(name, max_return)
     if note:
@@ -120,29 +127,35 @@ def _source(evidence: Evidence) -> str:
     pairs = len(evidence.pairs)
     length = evidence.settings.get("steps")
     long = f", {length:,} steps each" if isinstance(length, int) else ""
-    many = "pair" if pairs == 1 else "pairs"
-    return f"The results: {evidence.runs:,} runs of {pairs} {many} in {names} environments{long}."
+    places = _counted(names, "environment")
+    return f"The results: {evidence.runs:,} runs of {_counted(pairs, 'pair')} in {places}{long}."
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _digits(value: float) -> float:
     return float(f"{value:.2g}")
 
 
-def _name(env: str) -> str:
-    """Return the usual spelling; a name that mirrorax does not know is taken as it is."""
+def _name(env: str) -> tuple[str, str]:
+    """Return the usual spelling; a name that mirrorax does not know as it is, and a remark."""
     if not isinstance(env, str) or not env.strip():
         raise UserError(f"env: expected a name, got {env!r}")
     try:
-        return suite.environment(env).name
-    except UserError:
-        return env.strip()
+        return suite.environment(env).name, ""
+    except suite.UnknownEnvironment:
+        guess = nearest(env, (*suite.names(), *suite.ALIASES), 0.7)
+        hint = f" (did you mean {guess}?)" if guess else ""
+        return env.strip(), f"No environment called {env.strip()} is known here{hint}."
 
 
 def _bounds(name: str, load: bool) -> tuple[float, float] | None:
     """Return the returns that count as 0 and 1; a user's own environment is asked if `load`."""
     try:
         spec = suite.environment(name)
-    except UserError:
+    except suite.UnknownEnvironment:
         return None
     if spec.family != "own":
         return spec.bounds
@@ -192,7 +205,7 @@ def _choose_pair(
         pair = (h or "entropy", d or "kl")
         reasons.append(
             f"There are no results for ({pair[0]}, {pair[1]}): temperatures are those that were "
-            f"good on average over {len(evidence.pairs)} other pairs."
+            f"good on average over {_counted(len(evidence.pairs), 'other pair')}."
         )
         return _pooled(pooled), pair
     # The pair that forgives most: the chance that a cell drawn at random is good.
