@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from PIL import Image, ImageSequence
 
 import mirrorax
 from mirrorax.cli import main
@@ -510,6 +511,9 @@ def test_play_evaluates_and_records(folder, tmp_path, capsys):
     assert np.shape(found["returns"]) == np.shape(found["greedy_returns"]) == (2, 5)
     assert gif.read_bytes().startswith(b"GIF8")
     assert found["frames"] == 10
+    with Image.open(gif) as pictures:
+        durations = [frame.info["duration"] for frame in ImageSequence.Iterator(pictures)]
+    assert durations == [250] * 9 + [1500]
     assert main(["play", str(folder)]) == 0
     assert "normalised" in capsys.readouterr().out
 

@@ -25,6 +25,10 @@ _EXAMPLES = """examples:
 """
 
 
+#: how long the last picture of a GIF is shown
+_LAST_MILLISECONDS = 1500
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
     parser.epilog = _EXAMPLES
@@ -137,12 +141,13 @@ def _run(args: argparse.Namespace, stop: Stop) -> int:
     }
     failed = None
     if args.gif:
+        from mirrorax.envs.render import frame_milliseconds
         from mirrorax.mdpo.record import record
 
         stop.check()
         policy = jnp.asarray(policies[args.run])
         frames = record(program, policy, keys[args.run], args.greedy)
-        failed = _save(Path(args.gif), frames)
+        failed = _save(Path(args.gif), frames, frame_milliseconds(program.env))
         if not failed:
             result |= {"gif": args.gif, "frames": len(frames)}
     print(json.dumps(result)) if args.json else _show(result, settings, runs, args.episodes)
@@ -162,7 +167,7 @@ def _bounds(given: Any, folder: str) -> tuple[float, float]:
     return low, high
 
 
-def _save(path: Path, frames: list[Any]) -> UserError | None:
+def _save(path: Path, frames: list[Any], milliseconds: int) -> UserError | None:
     """Write the GIF; a failure is returned, because the returns are to be shown all the same."""
     from mirrorax.cli.results import put
 
@@ -172,7 +177,8 @@ def _save(path: Path, frames: list[Any]) -> UserError | None:
         format="GIF",
         save_all=True,
         append_images=frames[1:],
-        duration=60,
+        # How it ended is looked at longer than the way there.
+        duration=[*[milliseconds] * (len(frames) - 1), _LAST_MILLISECONDS],
         loop=0,
         optimize=True,
     )

@@ -15,9 +15,19 @@ from mirrorax.errors import UserError
 
 _SIZE = 240
 _INK, _PAPER, _ACCENT = (40, 40, 40), (250, 250, 250), (200, 80, 40)
+_GOLD, _FLOOR = (240, 205, 90), (195, 205, 215)
+
+Colour = tuple[int, int, int]
 
 
-def _board(rows: int, columns: int, marks: dict[tuple[int, int], tuple[int, int, int]]) -> Any:
+def _board(
+    rows: int,
+    columns: int,
+    cells: dict[tuple[int, int], Colour],
+    piece: tuple[int, int],
+    colour: Colour,
+) -> Any:
+    """Draw a board with coloured cells, and a round piece that leaves its cell's colour visible."""
     cell = max(4, _SIZE // max(rows, columns))
     image = Image.new("RGB", (columns * cell + 1, rows * cell + 1), _PAPER)
     pen = ImageDraw.Draw(image)
@@ -25,8 +35,23 @@ def _board(rows: int, columns: int, marks: dict[tuple[int, int], tuple[int, int,
         for column in range(columns):
             corner = (column * cell, row * cell)
             box = (*corner, corner[0] + cell, corner[1] + cell)
-            pen.rectangle(box, fill=marks.get((row, column)), outline=(215, 215, 215))
+            pen.rectangle(box, fill=cells.get((row, column)), outline=(215, 215, 215))
+    top, left = piece[0] * cell, piece[1] * cell
+    inset = cell / 5
+    pen.ellipse((left + inset, top + inset, left + cell - inset, top + cell - inset), fill=colour)
     return image
+
+
+def _deep_sea(size: int, row: int, column: int, reward: float) -> Any:
+    """Draw the sea, and below it the floor on which a dive ends.
+
+    The treasure lies in the last cell of the sea: whoever goes right from there has it, and stands
+    on gold. One who arrives below it from elsewhere has not.
+    """
+    cells = {(size, each): _FLOOR for each in range(size)}
+    found = row == size and reward > 0
+    cells[(row, column) if found else (size - 1, size - 1)] = _GOLD
+    return _board(size + 1, size, cells, (row, column), _INK)
 
 
 def _cart_pole(memory: np.ndarray) -> Any:
@@ -63,16 +88,24 @@ def check_drawable(env: Environment) -> None:
         raise UserError(f"gif: {env.name} cannot be drawn")
 
 
-def draw(env: Environment, memory: np.ndarray) -> Any:
-    """Draw one remembered state as an image; a `UserError` where there is no drawing."""
+def frame_milliseconds(env: Environment) -> int:
+    """Return how long a picture is shown: a board's few moves are slower than physics."""
+    return 250 if isinstance(env, Catch | DeepSea) else 60
+
+
+def draw(env: Environment, memory: np.ndarray, reward: float = 0.0) -> Any:
+    """Draw one remembered state as an image; a `UserError` where there is no drawing.
+
+    `reward` is that of the step which led there, the last state of an episode included.
+    """
     check_drawable(env)
     match env:
         case Catch(rows=rows, columns=columns):
             ball_x, ball_y, paddle = map(int, memory)
-            return _board(rows, columns, {(rows - 1, paddle): _INK, (ball_y, ball_x): _ACCENT})
+            return _board(rows, columns, {(rows - 1, paddle): _INK}, (ball_y, ball_x), _ACCENT)
         case DeepSea(size=size):
             row, column = map(int, memory)
-            return _board(size, size, {(size - 1, size - 1): (240, 205, 90), (row, column): _INK})
+            return _deep_sea(size, row, column, reward)
         case CartPole():
             return _cart_pole(memory)
         case Acrobot():

@@ -16,7 +16,7 @@ from mirrorax.mdpo.program import Program
 
 
 def record(program: Program, policy: Any, key: UInt32[np.ndarray, "2"], greedy: bool) -> list[Any]:
-    """Play one episode and return its frames."""
+    """Play one episode and return its frames, the first state's and the last one's included."""
     env = program.env
     rng = np.random.default_rng([int(word) for word in key])
 
@@ -36,7 +36,7 @@ def record(program: Program, policy: Any, key: UInt32[np.ndarray, "2"], greedy: 
     for _ in range(env.max_steps):
         after = act(state, words(1 + env.step_words))
         state = after.state
-        frames.append(draw(env, np.asarray(env.remember(state))))
+        frames.append(draw(env, np.asarray(env.remember(state)), float(after.reward)))
         if bool(after.terminated) or bool(after.truncated):
             break
     return frames
