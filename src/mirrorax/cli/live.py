@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 
@@ -35,6 +36,7 @@ class Stop:
         #: what to do before the process ends at once
         self.cleanup: list[Callable[[], None]] = []
         self._asked = False
+        self._holding = False
         self._ending = threading.Lock()
         self._before: Any = None
         self._thread: threading.Thread | None = None
@@ -61,9 +63,23 @@ class Stop:
             signal.signal(signal.SIGINT, self._before)
 
     def _hear(self, *_: object) -> None:
-        if self._asked:
+        if self._asked and not self._holding:
             self._end()
         self._asked = True
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Let the process not be ended in here, but after it: for what must be done whole.
+
+        The thread waits for the lock. A handler on this thread would wait for itself, and so leaves
+        the end to the thread.
+        """
+        self._holding = True
+        try:
+            with self._ending:
+                yield
+        finally:
+            self._holding = False
 
     def _watch(self, heard: int) -> None:
         """Read the numbers of the signals, until the other end of the pipe is closed."""

@@ -1,13 +1,16 @@
 """The folder `mirrorax train --out` writes and `mirrorax play` reads.
 
 `results.json` (what --json prints), `config.toml` (to train the same again), `policies.npz` (the
-policies and the learning curves as plain arrays), `learning_curve.png`.
+policies and the learning curves as plain arrays), `learning_curve.png`. All are of one result: they
+are made aside, and then moved into place together.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import shutil
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,9 +21,14 @@ from mirrorax.cli.output import save_figure
 from mirrorax.errors import UserError
 
 if TYPE_CHECKING:
+    from mirrorax.cli.live import Stop
+    from mirrorax.mdpo.config import RunValues, Settings
     from mirrorax.training import TrainResult
 
 _CURVE = "curve."
+
+#: What a folder holds, in the order in which it is moved into place: with the last one it is whole.
+_NAMES = ("policies.npz", "config.toml", "learning_curve.png", "results.json")
 
 
 def _toml(value: Any) -> str:
@@ -68,8 +76,96 @@ def put(path: Path, data: bytes) -> None:
         raise
 
 
-def write(out: Path, result: TrainResult) -> None:
-    """Write the folder; each file appears whole."""
+def check_free(out: Path, settings: Settings, runs: list[RunValues]) -> None:
+    """Refuse a folder that holds anything but the result of these same runs."""
+    there = [name for name in _NAMES if (out / name).exists()]
+    if not there:
+        return
+    if "results.json" not in there:
+        found = f"{there[0]}, but no finished result"
+    elif (other := _difference(out / "results.json", settings, runs)) is not None:
+        found = f"another result ({other})"
+    else:
+        return
+    raise UserError(
+        f"out: {str(out)!r} holds {found}; name another folder, or give --overwrite to replace it"
+    )
+
+
+def _difference(path: Path, settings: Settings, runs: list[RunValues]) -> str | None:
+    """Say in what a stored result is not that of these runs; None if it is."""
+    from mirrorax.mdpo.config import RunValues, Settings
+
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        fields, values = stored["settings"], stored["runs"]
+        theirs, other = Settings(**fields), [RunValues(**each) for each in values]
+        continued = list(stored.get("continued_from", []))
+    except OSError as error:
+        return f"it cannot be read: {error.strerror}"
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return "it is none of train's"  # or one of names that are not known here
+    if continued:
+        return f"it was trained on from update {continued[-1]}"
+    for name in Settings.model_fields:
+        before, now = getattr(theirs, name), getattr(settings, name)
+        if before != now:
+            return f"{name} is {_toml(before)} there, {_toml(now)} here"
+    for name in RunValues.model_fields:
+        columns = ([getattr(run, name) for run in each] for each in (other, runs))
+        before, now = (list(dict.fromkeys(column)) for column in columns)
+        if before != now:
+            return f"{name} is {_shown(before)} there, {_shown(now)} here"
+    return None if other == runs else "of other runs"
+
+
+def _shown(values: list[Any]) -> str:
+    """Write the values of an axis of a grid; many are cut short."""
+    most = 4
+    text = ", ".join("none" if value is None else _toml(value) for value in values[:most])
+    return f"{text}, ..." if len(values) > most else text
+
+
+def write(out: Path, result: TrainResult, stop: Stop | None = None) -> None:
+    """Write the folder; what it held of another result is gone when this one is there."""
+    stage = Path(tempfile.mkdtemp(dir=out, prefix=".mirrorax."))
+
+    def clear() -> None:
+        shutil.rmtree(stage, ignore_errors=True)
+
+    if stop is not None:
+        stop.cleanup.insert(0, clear)
+    try:
+        _write_files(stage, result)
+        with contextlib.nullcontext() if stop is None else stop.held():
+            _swap(stage, out)
+    finally:
+        clear()
+
+
+def _swap(stage: Path, out: Path) -> None:
+    """Move the old files away, then the new ones in: files of two results never lie together."""
+    aside = stage / "before"
+    aside.mkdir()
+    moved: list[tuple[Path, Path]] = []
+
+    def move(name: str, here: Path, there: Path) -> None:
+        if (here / name).exists():
+            os.replace(here / name, there / name)
+            moved.append((here / name, there / name))
+
+    try:
+        for name in reversed(_NAMES):
+            move(name, out, aside)
+        for name in _NAMES:
+            move(name, stage, out)
+    except BaseException:
+        for before, now in reversed(moved):
+            os.replace(now, before)
+        raise
+
+
+def _write_files(out: Path, result: TrainResult) -> None:
     from mirrorax.mdpo import checkpoint
 
     put(out / "results.json", (result.to_json() + "\n").encode())

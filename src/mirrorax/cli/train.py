@@ -6,7 +6,7 @@ import argparse
 import contextlib
 import tempfile
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from mirrorax.errors import UserError, unknown
 
 if TYPE_CHECKING:
     from mirrorax.cli.live import Stop
-    from mirrorax.mdpo.config import Settings
+    from mirrorax.mdpo.config import RunValues, Settings
     from mirrorax.training import TrainResult
 
 _EXAMPLES = """examples:
@@ -54,6 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--preset", help=f"one of {', '.join(PRESETS)} (default)")
     add("--config", metavar="FILE.toml", help="read fields from a file; --preset, then flags win")
     add("--out", metavar="DIR", help="write results, curves, configuration and policies there")
+    add("--overwrite", action="store_true", help="replace another result in the folder of --out")
     add("--tensorboard", metavar="DIR", help="write learning curves for TensorBoard there")
     add("--json", action="store_true", help="print one JSON object and nothing else")
     add("--quiet", action="store_true", help="no progress bar")
@@ -184,15 +185,16 @@ def _run(args: argparse.Namespace, request: dict[str, Any]) -> int:
         **{k: v for k, v in request.items() if k not in (*_OTHER, *_TRACED)},
     )
     grid = {name: request.get(name) for name in GRID}
-    plan_runs(settings, grid, request.get("seeds", 5))
+    runs = plan_runs(settings, grid, request.get("seeds", 5))
     check_lanes(request.get("lanes"))
     check_layout(request.get("layout"))
+    check_free = _check_free(args, settings, runs)
     import_from_here()  # an environment or a schedule of the user's own may lie there
     stop = Stop()
     try:
         with stop, _folder(args.out, stop) as out:
             result = _train(args, request, settings, stop)
-            failed = _write(out, result) if out is not None else None
+            failed = _write(out, result, stop, check_free) if out is not None else None
     except KeyboardInterrupt:
         leave()
     if args.json:
@@ -287,12 +289,31 @@ def _folder(text: str | None, stop: Stop) -> Iterator[Path | None]:
         tidy()
 
 
-def _write(out: Path, result: TrainResult) -> UserError | None:
+def _check_free(
+    args: argparse.Namespace, settings: Settings, runs: list[RunValues]
+) -> Callable[[], None]:
+    """Refuse a folder of another result; return that check, for when this one is to go there."""
+    from mirrorax.cli.results import check_free
+
+    def check() -> None:
+        if args.out is not None and not args.overwrite:
+            check_free(Path(args.out), settings, runs)
+
+    if args.overwrite and args.out is None:
+        raise UserError("overwrite: there is nothing to replace without --out DIR")
+    check()
+    return check
+
+
+def _write(
+    out: Path, result: TrainResult, stop: Stop, check_free: Callable[[], None]
+) -> UserError | None:
     """Write the folder; a failure is returned, because the result is to be shown all the same."""
     from mirrorax.cli.results import write
 
     try:
-        write(out, result)
+        check_free()  # somebody else may have written there while this was training
+        write(out, result, stop)
     except UserError as error:
         return error
     except OSError as error:
