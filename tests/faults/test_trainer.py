@@ -92,6 +92,7 @@ def test_what_a_run_leaves_behind(study, uninterrupted, tmp_path):
         assert all(abs(value) == 1.0 for value in returns)  # Catch: caught or missed
     for name in ("jax_version", "gymnax_version", "numpy_version", "device", "host"):
         assert None not in table[name].to_pylist()
+    assert set(table["gymnasium_version"].to_pylist()) == {None}  # which had no part in it
     assert set(table["lanes"].to_pylist()) == {4}
     assert "nothing is left to do" in finished("plan", study, "--store", uninterrupted)
     # What more seeds would take is told from the runs that are there.

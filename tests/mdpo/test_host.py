@@ -51,6 +51,26 @@ class Counter(gymnasium.Env):
         return self._seen(action), float(self.step_), terminated, truncated, {}
 
 
+class Patience(gymnasium.Env):
+    """Lasts as many steps as its seed says, 1 to 20, or until action 1; counts all steps taken."""
+
+    observation_space = spaces.Box(-100.0, 100.0, (2,), np.float32)
+    action_space = spaces.Discrete(2)
+    taken = 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.left = self.first = int(self.np_random.integers(1, 21))
+        return np.array([self.left, 0.0], np.float32), {}
+
+    def step(self, action):
+        type(self).taken += 1
+        self.left -= 1
+        reward = 0.1 * self.left + self.np_random.random()
+        seen = np.array([self.left, self.np_random.normal()], np.float32)
+        return seen, reward, bool(action == 1), self.left == 0, {}
+
+
 class Levers(gymnasium.Env):
     """One step: the lever shown must be pulled. Observations are labels that start at 3."""
 
@@ -99,6 +119,7 @@ def registered():
     made = {
         "MxCounter-v0": (Counter, None),
         "MxLevers-v0": (Levers, 5),
+        "MxPatience-v0": (Patience, None),
         "MxNested-v0": (Nested, 5),
         "MxPicture-v0": (Picture, 7),
     }
@@ -226,6 +247,36 @@ def test_the_same_policy_earns_the_same_in_gymnasiums_cartpole_and_in_ours():
     assert hosted.tolist() == [[500.0] * 8]
 
 
+def test_episodes_that_have_ended_are_not_stepped_on_and_returns_are_those_of_the_vector_api():
+    """The oracle steps all environments to the end of the last episode, through `SyncVectorEnv`."""
+    program = make_program(make_settings(environment="gymnasium:MxPatience-v0", hidden=(3,)))
+    keys = np.array([[5, 6], [7, 8]], np.uint32)
+    jax_keys, scale = as_keys(keys), jnp.ones(2)
+    actors = jnp.asarray(
+        np.random.default_rng(0).normal(size=(2, program.actor.num_parameters)), jnp.float32
+    )
+    Patience.taken = 0
+    returns, greedy = host.evaluate(program, 6, actors, keys, jax_keys, scale)
+    taken, lengths = Patience.taken, 0
+    for run in range(2):
+        vector = program.env.vector(12)
+        memory = vector.reset(host._seeds(keys[run], host._EVALUATION, 12).tolist())
+        total, running = np.zeros(12), np.ones(12, bool)
+        t = 0
+        while running.any():
+            chosen = host._evaluation_actions(
+                program, 6, actors[run], jax_keys[run], jnp.asarray(memory), jnp.int32(t)
+            )
+            lengths += running.sum()
+            found = vector.step(np.asarray(chosen))
+            total += np.where(running, found.reward, 0.0)
+            running &= ~(found.terminated | found.truncated)
+            memory, t = found.memory, t + 1
+        np.testing.assert_array_equal(np.concatenate([returns[run], greedy[run]]), total)
+    assert taken == lengths
+    assert len(set(returns.ravel())) > 6
+
+
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
@@ -278,6 +329,7 @@ def test_it_is_swept_like_any_other(tmp_path):
     assert rows["gymnasium:MxLevers-v0", 0.1]["bounds_source"] == "estimated"
     assert rows["gymnasium:MxLevers-v0", 0.1]["return_max"] is None
     assert len(rows["gymnasium:CartPole-v1", 0.01]["returns"]) == 10
+    assert {row["gymnasium_version"] for row in rows.values()} == {gymnasium.__version__}
 
 
 def test_other_temperatures_make_other_policies_without_compiling_anew():

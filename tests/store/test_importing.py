@@ -104,8 +104,10 @@ def test_what_is_no_export_is_named(tmp_path, exported, capsys):
     wrong = tmp_path / "wrong.parquet"
     pq.write_table(pa.table({"x": [1]}), wrong)
     damaged = tmp_path / "damaged.parquet"
+    column = pq.read_metadata(exported).row_group(0).column(0)
+    start = min(column.data_page_offset, column.dictionary_page_offset or column.data_page_offset)
     data = bytearray(exported.read_bytes())
-    data[len(data) // 2] ^= 4
+    data[start + column.total_compressed_size - 1] ^= 4  # the last byte of its last page
     damaged.write_bytes(data)
     for source, reason in (
         (wrong, "no column 'run_id'"),

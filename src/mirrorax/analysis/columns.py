@@ -69,6 +69,7 @@ PROVENANCE = (
     "dirty",
     "jax_version",
     "gymnax_version",
+    "gymnasium_version",
     "numpy_version",
     "device",
     "lanes",

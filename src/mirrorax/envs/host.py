@@ -191,6 +191,19 @@ class Vector:
                 after[place] = self._env.flat(info["final_obs"][place], 1)[0]
         return HostStep(after, memory, reward.astype(np.float32), terminated, truncated)
 
+    def step_one(
+        self, place: int, action: int | np.integer[Any]
+    ) -> tuple[Num[np.ndarray, " memory"], float, bool]:
+        """Take a step in one of them; return where it led, the reward, and whether it was the last.
+
+        Nothing is reset: an episode that has ended is left alone until `reset`.
+        """
+        first: int = self._env._first_action  # type: ignore[attr-defined]
+        seen, reward, terminated, truncated, _ = self._vector.envs[place].step(action + first)
+        kind = self._vector.single_observation_space.dtype
+        memory = self._env.flat(np.asarray(seen, kind), 1)[0]
+        return memory, float(np.float32(reward)), bool(terminated or truncated)
+
     def close(self) -> None:
         """Let go of the environments."""
         self._vector.close()

@@ -187,14 +187,19 @@ def _evaluation_actions(
 
 
 def _play(env: Gymnasium, vector: Vector, seeds: Int[np.ndarray, " count"], choose: Any) -> Any:
-    """Return the returns of one episode in each environment."""
+    """Return the returns of one episode in each environment.
+
+    Where an episode has ended the environment is not stepped any more: a step in Python is what
+    costs the time.
+    """
     memory = vector.reset(seeds.tolist())
     total, running = np.zeros(len(seeds)), np.ones(len(seeds), bool)
     for t in range(env.max_steps):
-        step = vector.step(choose(memory, t))
-        total += np.where(running, step.reward, 0.0)
-        running &= ~(step.terminated | step.truncated)
-        memory = step.memory
+        actions = choose(memory, t)
+        for place in np.flatnonzero(running).tolist():
+            memory[place], reward, ended = vector.step_one(place, actions[place])
+            total[place] += reward
+            running[place] = not ended
         if not running.any():
             break
     return total

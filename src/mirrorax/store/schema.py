@@ -45,6 +45,7 @@ PROVENANCE = (
     pa.field("dirty", pa.bool_()),
     pa.field("jax_version", pa.string()),
     pa.field("gymnax_version", pa.string()),
+    pa.field("gymnasium_version", pa.string()),  # null where Gymnasium did not step the run
     pa.field("numpy_version", pa.string()),
     pa.field("device", pa.string()),
     pa.field("lanes", pa.int64()),

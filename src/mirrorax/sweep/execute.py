@@ -11,7 +11,7 @@ import numpy as np
 
 from mirrorax import plugins
 from mirrorax.mdpo.config import Settings
-from mirrorax.sweep.provenance import here
+from mirrorax.sweep import provenance
 from mirrorax.sweep.task import CHUNK_FUNCTION, ChunkFunction, OutOfMemory, Result, Task
 
 _MEMORY_WORDS = ("RESOURCE_EXHAUSTED", "Out of memory", "out of memory", "bad_alloc")
@@ -72,7 +72,7 @@ def execute(
         "lanes": int(found.lanes),
         "device": str(found.device),
         "curves": {name: np.asarray(values, dtype=np.float64) for name, values in curves.items()},
-        "provenance": here(),
+        "provenance": provenance.of(message["settings"]["environment"]),
         "random_return": getattr(found, "random_return", None),
         "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     }

@@ -120,7 +120,15 @@ class Plan:
         )
 
 
-_PROVENANCE = ("lanes", "device", "jax_version", "gymnax_version", "mirrorax_version", "commit")
+_PROVENANCE = (
+    "lanes",
+    "device",
+    "jax_version",
+    "gymnax_version",
+    "gymnasium_version",
+    "mirrorax_version",
+    "commit",
+)
 
 
 def known(root: Path | None, without: Collection[str] = ()) -> pa.Table:

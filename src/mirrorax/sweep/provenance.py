@@ -35,6 +35,12 @@ def _git(*arguments: str) -> str | None:
     return done.stdout.strip()
 
 
+def of(environment: str) -> dict[str, Any]:
+    """Return the provenance of runs in an environment: Gymnasium counts where it steps it."""
+    hosted = environment.startswith("gymnasium:")
+    return {**here(), "gymnasium_version": _version("gymnasium") if hosted else None}
+
+
 @cache
 def here() -> dict[str, Any]:
     """Return the provenance of what this process computes."""
