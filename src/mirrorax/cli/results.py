@@ -180,24 +180,9 @@ def _write_files(out: Path, result: TrainResult) -> None:
     }
     checkpoint.save(out / "policies.npz", arrays, meta)
     if "return" in result.curves:
+        from mirrorax.cli.curves import draw_curves
+
         save_figure(str(out / "learning_curve.png"), lambda ax: draw_curves(ax, result))
-
-
-def draw_curves(ax: Any, result: TrainResult) -> Any:
-    """Draw the normalised return of every run against environment steps, and their mean."""
-    low, high = result.return_bounds
-    scale = np.array([run.reward_scale for run in result.runs])[:, None]
-    steps = result.curves["update"][0] * result.settings.steps_per_update
-    score = (result.curves["return"] / scale - low) / (high - low)
-    ax.plot(steps, score.T, color="0.75", linewidth=0.8)
-    ax.plot(steps, score.mean(0), color="C0", linewidth=2, label=f"mean of {len(score)} runs")
-    ax.set_xlabel("environment steps")
-    ax.set_ylabel("normalised return")
-    ax.set_title(
-        f"MDPO({result.settings.potential}, {result.settings.drift}), {result.settings.environment}"
-    )
-    ax.legend(frameon=False, loc="best")
-    return ax
 
 
 def read(folder: str) -> tuple[np.ndarray, dict[str, Any]]:

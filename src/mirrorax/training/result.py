@@ -31,15 +31,20 @@ def mean_interval(
     return float(low), float(high)
 
 
+def rows_of_cells(runs: Sequence[RunValues]) -> dict[tuple[Any, ...], list[int]]:
+    """Return the places of the runs of each point of the grid, by its values."""
+    groups: dict[tuple[Any, ...], list[int]] = {}
+    for index, run in enumerate(runs):
+        groups.setdefault(tuple(getattr(run, name) for name in GRID), []).append(index)
+    return groups
+
+
 def mean_of_cells(
     runs: Sequence[RunValues],
     normalized: Float[np.ndarray, " runs"],
     greedy: Float[np.ndarray, " runs"],
 ) -> list[dict[str, Any]]:
     """Return mean and interval of each point of the grid, over its seeds."""
-    groups: dict[tuple[Any, ...], list[int]] = {}
-    for index, run in enumerate(runs):
-        groups.setdefault(tuple(getattr(run, name) for name in GRID), []).append(index)
     return [
         {
             **dict(zip(GRID, point, strict=True)),
@@ -48,7 +53,7 @@ def mean_of_cells(
             "interval": list(mean_interval(normalized[rows])),
             "greedy_mean": float(greedy[rows].mean()),
         }
-        for point, rows in groups.items()
+        for point, rows in rows_of_cells(runs).items()
     ]
 
 
