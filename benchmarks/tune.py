@@ -28,7 +28,8 @@ import numpy as np
 from mirrorax.analysis import landscapes
 from mirrorax.tuning import evidence as evidences
 from mirrorax.tuning.evidence import Evidence, Map, gather, read_runs
-from mirrorax.tuning.search import Search, best_cells, open_journal
+from mirrorax.tuning.journal import open_journal
+from mirrorax.tuning.search import Search, best_cells
 from mirrorax.tuning.space import Axis, log_axis, plan_budget
 from mirrorax.tuning.suggestion import suggest
 

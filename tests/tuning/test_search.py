@@ -12,7 +12,8 @@ import pytest
 from mirrorax.errors import UserError
 from mirrorax.tuning import search as searching
 from mirrorax.tuning import space
-from mirrorax.tuning.search import CANDIDATE_SEEDS, CHECK_SEEDS, Search, best_cells, open_journal
+from mirrorax.tuning.journal import import_optuna, open_journal
+from mirrorax.tuning.search import CANDIDATE_SEEDS, CHECK_SEEDS, Search, best_cells
 from mirrorax.tuning.space import batch_cost, log_axis, plan_budget, rung_updates, w_axis
 
 BEST = {"alpha": 0.03, "lam": 2.0}
@@ -281,4 +282,4 @@ def test_without_optuna_it_says_what_to_install(monkeypatch):
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(UserError, match=r"pip install 'mirrorax\[tune\]'"):
-        searching.import_optuna()
+        import_optuna()

@@ -13,11 +13,13 @@ import pytest
 
 import mirrorax
 from mirrorax.cli import main
+from mirrorax.cli import tune as tune_cli
 from mirrorax.errors import UserError
 from mirrorax.mdpo.config import make_settings
-from mirrorax.tuning.search import CHECK_SEEDS
+from mirrorax.tuning.search import CHECK_SEEDS, Checked, Found
 from mirrorax.tuning.space import plan_budget
-from mirrorax.tuning.tune import prepare
+from mirrorax.tuning.suggestion import suggest
+from mirrorax.tuning.tune import TuneResult, prepare
 
 TINY = {
     "steps": 16 * 40,
@@ -201,3 +203,42 @@ def test_help_and_mistakes_import_no_jax():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ
     )
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize(
+    ("units", "around", "said"),
+    [
+        (
+            "normalised return",
+            [[0.75], [0.72]],
+            "forgiving place: no neighbour is more than 0.1 below",
+        ),
+        ("normalised return", [[0.75], [0.5]], "sensitive: a neighbour is 0.300 below"),
+        (
+            "normalised return",
+            [[1.0], [0.5]],
+            "not settled: a neighbour is 0.200 above (by 1 seed: it",
+        ),
+        (
+            "normalised return",
+            [[1.0] * 5, [0.5] * 5],
+            "a neighbour is 0.200 above; a larger --budget",
+        ),
+        ("return", [[0.75], [0.5]], "sensitive: a neighbour is 0.300 below"),
+        ("return", [[0.8], [0.79]], "forgiving place: no neighbour is more than 0.04 below"),
+    ],
+)
+def test_what_the_neighbours_tell_is_put_into_words(units, around, said):
+    checked = [Checked({"alpha": 1.0, "lam": 1.0}, tuple(scores)) for scores in around]
+    found = TuneResult(
+        settings=make_settings(environment="Catch"),
+        fixed={},
+        cell={"alpha": 0.1, "lam": 1.0},
+        scores=(0.78, 0.82, 0.78, 0.82),
+        neighbours=tuple(checked),
+        found=Found(),
+        budget=32,
+        units=units,
+        suggestion=suggest("Catch"),
+    )
+    assert said in tune_cli._around(found)

@@ -159,6 +159,26 @@ class _Progress:
             print(text, file=sys.stderr, flush=True)
 
 
+def _around(result: TuneResult) -> str:
+    """Say in words what the neighbours tell of the place that was found."""
+    low, high = result.interval
+    # A tenth of what there is to win; where that is not known, what seeds alone can make.
+    much = 0.1 if result.units == "normalised return" else high - low
+    shown = f"{much:.3g}"
+    fewest = min(len(one.scores) for one in result.neighbours)
+    if result.largest_rise > much and result.mean + result.largest_rise > high:
+        few = (
+            f" (by {fewest} seed{'s' if fewest > 1 else ''}: it may be luck)" if fewest < 5 else ""
+        )
+        return (
+            f"not settled: a neighbour is {result.largest_rise:.3f} above{few}; "
+            "a larger --budget, or more --steps, would tell"
+        )
+    if result.largest_drop <= much:
+        return f"a forgiving place: no neighbour is more than {shown} below"
+    return f"sensitive: a neighbour is {result.largest_drop:.3f} below"
+
+
 def _show(result: TuneResult) -> None:
     settings = result.settings
     names = list(result.cell)
@@ -176,11 +196,9 @@ def _show(result: TuneResult) -> None:
     for one in result.neighbours:
         place = "  ".join(f"{name} {one.cell[name]:<{width}g}" for name in names)
         change = one.mean - result.mean
-        print(f"  {place}  {one.mean:.3f}  ({change:+.3f}, {len(one.scores)} seeds)")
-    if result.largest_drop <= 0.1:
-        print("  a forgiving place: no neighbour is more than 0.1 below")
-    else:
-        print(f"  sensitive: a neighbour is {result.largest_drop:.3f} below")
+        seeds = "1 seed" if len(one.scores) == 1 else f"{len(one.scores)} seeds"
+        print(f"  {place}  {one.mean:.3f}  ({change:+.3f}, {seeds})")
+    print(f"  {_around(result)}")
     print()
     tried = sum(len(batch.cells) for batch in result.found.batches)
     print(f"{result.spent:.1f} of {result.budget} runs used, {tried} cells tried")

@@ -7,8 +7,8 @@ Then the best cells, smoothed over their neighbourhood, get further seeds; the w
 fresh ones, and its score is of these alone, with its neighbours beside it. The best of many noisy
 scores flatters itself: nothing the search has seen is reported as the result.
 
-What was asked and told is in Optuna's journal, a file of JSON lines: a search that is interrupted
-goes on from its last whole batch and ends exactly as it would have.
+What was asked and told is in Optuna's journal (see `mirrorax.tuning.journal`): a search that is
+interrupted goes on from its last whole batch and ends exactly as it would have.
 """
 
 from __future__ import annotations
@@ -16,15 +16,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from jaxtyping import Float
 
 from mirrorax.errors import UserError
+from mirrorax.tuning.journal import import_optuna
 from mirrorax.tuning.space import (
     Axis,
     Budget,
@@ -38,11 +37,8 @@ from mirrorax.tuning.space import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import optuna
 
-JOURNAL = "search.jsonl"
 _NAME = "mirrorax"
 #: Seeds of the three parts: no run of one is a run of another.
 SEARCH_SEEDS, CANDIDATE_SEEDS, CHECK_SEEDS = 0, 1_000_000, 2_000_000
@@ -51,7 +47,7 @@ _SEED_STRIDE = 10_000_000
 _BANDWIDTH, _PRIOR = 0.25, 1.0
 #: Candidates are at least this far apart, in decades.
 _APART = 0.15
-#: The share of a first batch that is drawn from where to start; the rest is Optuna's.
+#: The fewest cells of a batch: of fewer, halving leaves nothing to compare.
 _FEWEST = 4
 
 
@@ -119,63 +115,6 @@ class Found:
             if at == max(batch.reached)
         ]
         return max(full, default=math.nan)
-
-
-def import_optuna() -> Any:
-    """Import Optuna, or say how to get it."""
-    try:
-        import optuna
-    except ImportError:
-        raise UserError(
-            "tune: Optuna is not installed; pip install 'mirrorax[tune]' (or, without it, take "
-            "the range of 'mirrorax suggest' and a sweep over it)"
-        ) from None
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    return optuna
-
-
-@contextmanager
-def open_journal(folder: Path | None) -> Iterator[Any]:
-    """Hold the journal of a search, in memory where there is no folder, against a second holder."""
-    optuna = import_optuna()
-    if folder is None:
-        yield optuna.storages.InMemoryStorage()
-        return
-    import fcntl
-
-    from optuna.storages.journal import JournalFileBackend
-
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / "lock").open("w")
-    except OSError as error:
-        raise UserError(f"store: cannot use {str(folder)!r}: {error.strerror}") from None
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise UserError(f"store: another search is running in {str(folder)!r}") from None
-        path = folder / JOURNAL
-        _check_journal(path)
-        yield optuna.storages.JournalStorage(JournalFileBackend(str(path)))
-
-
-def _check_journal(path: Path) -> None:
-    """Refuse a file that is no journal; cut off a last line that was not written to its end."""
-    if not path.exists():
-        return
-    try:
-        data = path.read_bytes()
-        whole = data[: data.rfind(b"\n") + 1]
-        for line in whole.splitlines():
-            if not isinstance(json.loads(line), dict):
-                raise ValueError
-        if whole != data:
-            path.write_bytes(whole)
-    except OSError as error:
-        raise UserError(f"store: cannot read {str(path)!r}: {error.strerror}") from None
-    except ValueError:
-        raise UserError(f"store: {str(path)!r} is damaged or not the journal of a search") from None
 
 
 class Search:

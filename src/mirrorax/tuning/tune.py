@@ -16,7 +16,8 @@ from mirrorax.envs import suite
 from mirrorax.errors import UserError
 from mirrorax.mdpo.config import RunValues, Settings, make_settings
 from mirrorax.training import check_lanes, check_layout, mean_interval
-from mirrorax.tuning.search import Checked, Found, Search, import_optuna, open_journal
+from mirrorax.tuning.journal import import_optuna, open_journal
+from mirrorax.tuning.search import Checked, Found, Search
 from mirrorax.tuning.space import Axis, Cell, log_axis, plan_budget, w_axis
 from mirrorax.tuning.suggestion import Suggestion, suggest
 
@@ -69,6 +70,11 @@ class TuneResult:
         return self.mean - min(one.mean for one in self.neighbours)
 
     @property
+    def largest_rise(self) -> float:
+        """How much the best neighbour is above the best cell."""
+        return max(one.mean for one in self.neighbours) - self.mean
+
+    @property
     def command(self) -> str:
         """The command that trains with what was found."""
         settings = self.settings
@@ -100,6 +106,7 @@ class TuneResult:
                 {**one.cell, "mean": one.mean, "runs": len(one.scores)} for one in self.neighbours
             ],
             "largest_drop": self.largest_drop,
+            "largest_rise": self.largest_rise,
             "budget": self.budget,
             "spent": self.spent,
             "tried": sum(len(batch.cells) for batch in self.found.batches),
