@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import struct
+import subprocess
 import sys
 
 import numpy as np
@@ -249,3 +250,32 @@ def test_the_flag_writes_and_a_missing_extra_is_one_line(tmp_path, capsys, monke
     assert main(arguments) == 2
     said = "--tensorboard: the writer is not installed; pip install 'mirrorax[tensorboard]'"
     assert capsys.readouterr().err == f"mirrorax: error: {said}\n"
+
+
+def test_control_c_leaves_the_points_written_so_far(tmp_path):
+    """Pressed after the second of four evaluations; the files are whole."""
+    code = f"""
+import os, signal, sys
+from mirrorax.callbacks import TensorBoard
+from mirrorax.cli import main
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # not so in the background
+write, seen = TensorBoard.on_segment, []
+
+def pressed(self, progress):
+    write(self, progress)
+    if progress.metrics and progress.metrics["update"][0] >= 6:
+        os.kill(os.getpid(), signal.SIGINT)
+
+TensorBoard.on_segment = pressed
+sys.exit(main({["train", *FLAGS, "--seeds", "1", "--eval-every", "3", "--quiet"]!r}
+              + ["--tensorboard", {str(tmp_path)!r}]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "mirrorax: interrupted\n")
+    (file,) = (tmp_path / "seed=0").iterdir()
+    points = read_events(file)
+    steps = [step for tag, step, _ in points if tag == "return"]
+    # It is heard at the end of the next segment, whose evaluation, if there is one, is not written.
+    assert steps == [48, 96]
+    assert not any(tag.startswith("final/") for tag, _, _ in points)

@@ -322,6 +322,13 @@ def test_train_writes_a_folder_that_gives_the_same_run_again(folder, capsys):
     stored = json.loads((folder / "results.json").read_text())
     config = tomllib.loads((folder / "config.toml").read_text())
     assert config["env"] == "Catch"
+    with np.load(folder / "policies.npz", allow_pickle=False) as arrays:
+        assert {"policies", "curve.return", "curve.greedy_return", "curve.update"} < set(arrays)
+        assert arrays["curve.return"].shape == arrays["curve.update"].shape == (2, 20)
+        np.testing.assert_array_equal(arrays["curve.update"][1], np.arange(1, 21))
+        # The last point is the evaluation after training.
+        ends = np.mean(stored["returns"], axis=1)
+        np.testing.assert_array_equal(arrays["curve.return"][:, -1], ends)
     assert (config["lanes"], config["layout"]) == (stored["lanes"], stored["layout"]) == (4, "map")
     assert main(["train", "--config", str(folder / "config.toml"), "--json"]) == 0
     captured = capsys.readouterr()

@@ -263,3 +263,41 @@ def test_settings_that_change_an_update_do_change_it(problem):
         changed = step(program, learner, rows, values, 3)
         pairs = zip(jax.tree.leaves(plain), jax.tree.leaves(changed), strict=True)
         assert max(np.abs(np.asarray(a - b)).max() for a, b in pairs) > 1e-6, field
+
+
+@pytest.mark.parametrize(("scale", "diverged"), [(1e18, -1), (1.2e19, 4)])
+def test_a_gradient_whose_squared_norm_overflows_counts_as_not_finite(problem, scale, diverged):
+    """Its loss and its every entry are finite still, and so are those of the state it leaves."""
+    settings, _, draw = problem
+    program = make_program(settings)
+    env = program.env
+    # The ball is about to be caught: the critics' target is the scaled reward itself.
+    state = env.reset(jnp.zeros(1, jnp.uint32))
+    state = state._replace(ball_x=jnp.int32(0), ball_y=jnp.int32(2), paddle_x=jnp.int32(0))
+    after = env.step(state, jnp.int32(1), jnp.zeros(0, jnp.uint32))
+    row = replay.pack(
+        env,
+        env.remember(state),
+        env.remember(after.state),
+        jnp.int32(1),
+        after.reward,
+        after.terminated,
+    )
+    values = values_of(alpha=0.1, lam=0.1, reward_scale=scale)
+    learner = learner_for(program, draw, values)
+    x = replay.unpack(env, row[None]).observation
+
+    def loss(critic):
+        return (program.critic(critic, x)[1, 0] - scale) ** 2
+
+    found, gradient = jax.value_and_grad(loss)(learner.critics[0])
+    assert np.isfinite(found)
+    assert np.isfinite(gradient).all()
+    assert np.isfinite(jnp.vdot(gradient, gradient)) == (diverged < 0)
+    new = one_update(program, learner, jnp.tile(row, (settings.batch_size, 1)), values, k=4)
+    assert int(new.diverged_at) == diverged
+    same = [
+        np.array_equal(a, b)
+        for a, b in zip(jax.tree.leaves(learner), jax.tree.leaves(new), strict=True)
+    ]
+    assert all(same[:-1]) == (diverged >= 0)
