@@ -3,16 +3,19 @@
 rejax needs gymnax 0.0.9, hence an environment of its own:
 
     python -m venv peer && peer/bin/pip install rejax "gymnax==0.0.9"
-    peer/bin/python benchmarks/train_peer.py
+    peer/bin/python benchmarks/train_peer.py                                   # rejax alone
+    python benchmarks/train_speed.py --only CartPole --peer peer/bin/python    # ours beside it
 
 The same networks (2 x 64, tanh, twin critics), batch (512), buffer (10^5), 256 environment steps
 and one update of each network per iteration, 3,906 iterations; 256 environments of one step each,
 which is what suits rejax best. MDPO does two actor steps where SAC does one. Lanes are added by
-`vmap`, as rejax recommends. Run `benchmarks/train_speed.py --only CartPole` for ours.
+`vmap`, as rejax recommends.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 import os
 import time
 
@@ -25,7 +28,10 @@ from rejax import SAC
 ITERATIONS = 1_000_000 // 256
 
 
-def core_seconds(lanes: int) -> float:
+LANES = (1, 2, 4, 8, 32)
+
+
+def core_seconds(lanes: int, seconds: float) -> float:
     agent = SAC.create(
         env="CartPole-v1",
         num_envs=256,
@@ -53,11 +59,10 @@ def core_seconds(lanes: int) -> float:
         return jax.lax.fori_loop(0, count, lambda _, s: step(s), state)
 
     run = jax.jit(some, donate_argnums=0)
-    for _ in range(
-        3
-    ):  # the first results differ from the first state in weak types: compiled twice
+    # The first results differ from the first state in weak types: compiled twice.
+    for _ in range(3):
         state = jax.block_until_ready(run(state, 4))
-    best, end = float("inf"), time.process_time() + 5
+    best, end = float("inf"), time.process_time() + seconds
     while time.process_time() < end:
         start = time.process_time()
         state = jax.block_until_ready(run(state, 4))
@@ -65,10 +70,21 @@ def core_seconds(lanes: int) -> float:
     return best / lanes * ITERATIONS
 
 
-if __name__ == "__main__":
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=5.0, help="of each measurement")
+    parser.add_argument("--json", action="store_true", help="print one object: lanes, core-seconds")
+    args = parser.parse_args()
     # Pinned to one core, as ours is.
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    for lanes in (1, 2, 4, 8, 32):
-        print(
-            f"rejax SAC, {lanes:2} lanes: {core_seconds(lanes):.2f} core-seconds a run", flush=True
-        )
+    found = {}
+    for lanes in LANES:
+        found[lanes] = core_seconds(lanes, args.seconds)
+        if not args.json:
+            print(f"rejax SAC, {lanes:2} lanes: {found[lanes]:.2f} core-seconds a run", flush=True)
+    if args.json:
+        print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,14 +1,20 @@
 """How fast the trainer is, as ratios measured in one run on one machine.
 
-    python benchmarks/train_speed.py                 # everything below, about four minutes
+    python benchmarks/train_speed.py                 # everything below, about eight minutes
     python benchmarks/train_speed.py --only CartPole --seconds 2
+    python benchmarks/train_speed.py --presets --skip compile memory workers --peer peer/bin/python
 
-1. Core-seconds of a run of 10^6 steps against the SGEMM floor: the floating-point operations of the
-   algorithm's matrix products over the single-core rate of such products, measured here.
+1. Core-seconds of a run against the SGEMM floor: the floating-point operations of the algorithm's
+   matrix products over the single-core rate of such products, measured here. Those of an update, in
+   the best of many short slices, times the number of updates of a run.
 2. The same program with every lane batched (plain `vmap`), beside it.
-3. The presets, and 256 steps in each environment but 10^6 in all (`each`: 244 updates); where the
-   time goes; the paper's whole study in core-hours.
-4. Compile time, load time from the persistent cache, memory of a lane, two workers against one.
+3. The presets `default` (10^6 steps) and `paper` (16 x 10^6 steps), and `each`: 256 steps in each
+   environment but 10^6 in all, 244 updates. Where the time goes; the paper's whole study in
+   core-hours.
+4. Compile time and load time from the persistent cache, of each environment; memory of a lane; two
+   workers against one.
+5. With `--peer`, rejax beside it (see `train_peer.py`), in turns on the same core: the ratio of
+   runs per core-hour.
 """
 
 from __future__ import annotations
@@ -21,6 +27,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from pathlib import Path
 
 os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 
@@ -30,7 +37,7 @@ import numpy as np
 
 from mirrorax.mdpo import replay
 from mirrorax.mdpo.config import make_settings
-from mirrorax.mdpo.evaluate import evaluate
+from mirrorax.mdpo.evaluate import evaluate, evaluation_keys
 from mirrorax.mdpo.program import default_lanes
 from mirrorax.mdpo.session import Session
 
@@ -114,6 +121,8 @@ def measure(name: str, preset: str, seconds: float, rate: float, with_vmap: bool
     row = {
         "environment": name,
         "preset": preset,
+        "steps": settings.steps,
+        "updates": settings.updates,
         "core_seconds": spent * runs,
         "floor": floor * runs,
         "ratio": spent / floor,
@@ -137,6 +146,9 @@ def show(rows: list[dict]) -> None:
         numbers = (r["core_seconds"], r["floor"], r["ratio"], r["rollout"], r["update"])
         print(line.format(r["environment"], r["preset"], *numbers, r["update_floor"], vmap))
     print("  (update: in all, then the floor of its products alone)")
+    for preset in dict.fromkeys(r["preset"] for r in rows):
+        steps, updates = next((r["steps"], r["updates"]) for r in rows if r["preset"] == preset)
+        print(f"  ({preset}: a run is {steps:,} environment steps, {updates:,} updates)")
 
 
 def study(rows: list[dict]) -> None:
@@ -161,7 +173,10 @@ def study(rows: list[dict]) -> None:
 
 
 def compile_time(name: str) -> None:
-    """Time the first segment and evaluation of a fresh process, without and with a cache."""
+    """Time a session, its first segment and its evaluation in a fresh process.
+
+    Everything but imports and updates, first without and then with a cache.
+    """
     with tempfile.TemporaryDirectory() as folder:
         for label in ("compiled", "from the cache"):
             env = {**os.environ, "MIRRORAX_COMPILE_CACHE": folder, "XLA_FLAGS": ""}
@@ -176,12 +191,12 @@ def child_compile(name: str, cores: str) -> None:
     from mirrorax.mdpo.compilation import enable_cache
 
     enable_cache()
-    session = make_session(name, "default", default_lanes(), "map")
     start = time.perf_counter()
+    session = make_session(name, "default", default_lanes(), "map")
     session.advance(0)
-    evaluate.lower(
-        session.program, 10, session._state.learner.actor, session._keys, session._values.gamma
-    ).compile()
+    keys = evaluation_keys(session._keys, session.total)
+    actors, scale = session._state.learner.actor, session._values.reward_scale
+    evaluate.lower(session.program, 10, actors, keys, scale).compile()
     print(f"{time.perf_counter() - start:.2f}")
 
 
@@ -227,12 +242,34 @@ def child_worker(name: str, start_at: float, seconds: float, core: int) -> None:
     print(done / (time.perf_counter() - start), done / (time.process_time() - used))
 
 
+def peer(python: str, seconds: float) -> dict:
+    """Compare runs per core-hour on CartPole with rejax's, each at its best, in turns."""
+    script = str(Path(__file__).with_name("train_peer.py"))
+    ours, theirs = float("inf"), {}
+    session = make_session("CartPole", "default", default_lanes(), "map")
+    for _ in range(2):
+        ours = min(ours, core_seconds(session, seconds) * session.settings.updates)
+        command = [python, script, "--json", "--seconds", str(seconds)]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+        for lanes, found in json.loads(done.stdout).items():
+            theirs[lanes] = min(found, theirs.get(lanes, found))
+    ours = min(ours, core_seconds(session, seconds) * session.settings.updates)
+    for lanes, found in theirs.items():
+        print(f"CartPole: rejax SAC, {lanes:>2} lanes: {found:.2f} core-seconds a run")
+    lanes = min(theirs, key=lambda name: theirs[name])
+    ratio = theirs[lanes] / ours
+    print(f"CartPole: ours, {session.lanes} lanes: {ours:.2f} core-seconds a run")
+    print(f"CartPole: {ratio:.2f} times the runs per core-hour of rejax at its best, {lanes} lanes")
+    return {"ours": ours, "rejax": theirs, "ratio": ratio}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", nargs="*", default=SUITE)
     parser.add_argument("--presets", nargs="*", default=PRESETS)
     parser.add_argument("--seconds", type=float, default=5.0, help="of each measurement")
     parser.add_argument("--skip", nargs="*", default=(), help="vmap compile memory workers")
+    parser.add_argument("--peer", metavar="PYTHON", help="of rejax's environment: run it beside")
     parser.add_argument("--json", metavar="FILE")
     parser.add_argument("--child-compile", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--child-worker", nargs=4, help=argparse.SUPPRESS)
@@ -257,17 +294,20 @@ def main() -> None:
             rows[-1]["sgemm_after"] = again
             print(".", end="", flush=True)
     print()
-    show(rows)
-    study(rows)
+    if rows:
+        show(rows)
+        study(rows)
+    beside = peer(args.peer, args.seconds) if args.peer else None
     if "compile" not in args.skip:
-        compile_time(args.only[0])
+        for name in args.only:
+            compile_time(name)
     if "memory" not in args.skip:
         memory()
     if "workers" not in args.skip:
         workers(args.only[0], 10.0)
     if args.json:
         with open(args.json, "w") as file:
-            json.dump({"sgemm": rate, "rows": rows}, file, indent=1)
+            json.dump({"sgemm": rate, "rows": rows, "peer": beside}, file, indent=1)
     return None
 
 
