@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mirrorax.regularizers.drifts import drift
     from mirrorax.regularizers.functions import register_drift, register_potential
     from mirrorax.regularizers.potentials import potential
+    from mirrorax.rehearsal import check_environment
     from mirrorax.store import load
     from mirrorax.training import train
     from mirrorax.tuning.suggestion import suggest
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 #: public name -> the module it lives in
 _HOME = {
     "check_drift": "mirrorax.regularizers.checks",
+    "check_environment": "mirrorax.rehearsal",
     "check_potential": "mirrorax.regularizers.checks",
     "drift": "mirrorax.regularizers.drifts",
     "load": "mirrorax.store",
@@ -43,6 +45,7 @@ _HOME = {
 __all__ = [
     "__version__",
     "check_drift",
+    "check_environment",
     "check_potential",
     "drift",
     "load",

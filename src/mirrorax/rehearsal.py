@@ -1,0 +1,163 @@
+"""A rehearsal of an environment of one's own: does it do what the trainer relies on?
+
+`mirrorax.mdpo.contract` looks at shapes before anything is compiled. What shapes do not tell is
+looked at here, with a policy that chooses every action alike: rewards and observations that are not
+finite, episodes that do not end, bounds of returns that cannot be right.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from mirrorax.envs.adapter import Environment, integer, make
+from mirrorax.envs.host import Gymnasium
+from mirrorax.errors import UserError
+from mirrorax.mdpo.contract import check_environment as check_contract
+
+
+@dataclass(frozen=True)
+class EnvironmentCheck:
+    """The outcome of a rehearsal: true if nothing is wrong; printed, it says what was seen."""
+
+    subject: str
+    problems: tuple[str, ...]
+    episodes: int
+    #: of a policy that chooses every action alike
+    mean_return: float
+    mean_length: float
+
+    def __bool__(self) -> bool:
+        return not self.problems
+
+    def __str__(self) -> str:
+        if self.problems:
+            return f"{self.subject}: " + "; ".join(self.problems)
+        return (
+            f"{self.subject}: nothing is wrong in {self.episodes} episodes of random actions, of "
+            f"{self.mean_length:.3g} steps and a return of {self.mean_return:.3g} on average"
+        )
+
+
+class _Seen(NamedTuple):
+    """What was seen of each episode."""
+
+    total: Float[Array, " episodes"]
+    length: Int[Array, " episodes"]
+    running: Bool[Array, " episodes"]
+    bad_reward: Bool[Array, " episodes"]
+    bad_observation: Bool[Array, " episodes"]
+    largest: Float[Array, "episodes memory"]
+
+
+def check_environment(
+    environment: Environment | str, *, episodes: int = 100, seed: int = 0
+) -> EnvironmentCheck:
+    """Play an environment with random actions and say what is wrong with it, if anything is.
+
+    Methods that do not fit together raise the `UserError` that training would raise. What only
+    playing shows is in the result: rewards or observations that are not finite, episodes that go
+    on after `max_steps`, a random policy that `return_bounds` give a score above 1 or below -1,
+    memories beyond `memory_bounds`.
+    """
+    if isinstance(episodes, bool) or not isinstance(episodes, int) or not 1 <= episodes <= 10_000:
+        raise UserError(f"episodes: {episodes!r} is not allowed: a whole number from 1 to 10,000")
+    env = make(environment) if isinstance(environment, str) else environment
+    if not isinstance(env, Environment):
+        raise UserError(f"environment: {env!r} is neither a name nor an Environment")
+    if isinstance(env, Gymnasium):
+        raise UserError(
+            f"environment: {env.name!r} is stepped by Gymnasium, which has a check of its own: "
+            "gymnasium.utils.env_checker.check_env"
+        )
+    check_contract(env)
+    seen = jax.tree.map(np.asarray, _play(env, episodes, seed))
+    return EnvironmentCheck(
+        subject=env.name,
+        problems=tuple(_problems(env, seen, episodes)),
+        episodes=episodes,
+        mean_return=float(seen.total.mean()),
+        mean_length=float(seen.length.mean()),
+    )
+
+
+@partial(jax.jit, static_argnames=("env", "episodes"))
+def _play(env: Environment, episodes: int, seed: int) -> _Seen:
+    key = jax.random.key(seed)
+
+    def words(t: Any, number: int) -> Array:
+        return jax.random.bits(jax.random.fold_in(key, t), (episodes, number))
+
+    def look(state: Any, running: Array, seen: _Seen) -> _Seen:
+        memory = jax.vmap(env.remember)(state)
+        unseen = ~jnp.isfinite(jax.vmap(env.observe)(memory)).all(axis=-1)
+        largest = jnp.maximum(seen.largest, memory.astype(jnp.float32))
+        return seen._replace(
+            bad_observation=seen.bad_observation | (running & unseen),
+            largest=jnp.where(running[:, None], largest, seen.largest),
+        )
+
+    def going(carry: tuple[Any, _Seen, Array]) -> Array:
+        _, seen, t = carry
+        return jnp.any(seen.running) & (t <= env.max_steps)
+
+    def body(carry: tuple[Any, _Seen, Array]) -> tuple[Any, _Seen, Array]:
+        state, seen, t = carry
+        drawn = words(t, 1 + env.step_words)
+        after = jax.vmap(env.step)(state, integer(drawn[:, 0], env.num_actions), drawn[:, 1:])
+        now = seen.running
+        seen = seen._replace(
+            total=seen.total + jnp.where(now, after.reward, 0.0),
+            length=seen.length + now,
+            running=now & ~(after.terminated | after.truncated),
+            bad_reward=seen.bad_reward | (now & ~jnp.isfinite(after.reward)),
+        )
+        return after.state, look(after.state, now, seen), t + 1
+
+    start = jax.vmap(env.reset)(words(0, env.reset_words))
+    none = jnp.zeros(episodes, bool)
+    least = jnp.full((episodes, env.memory_size), -jnp.inf)
+    seen = _Seen(jnp.zeros(episodes), jnp.zeros(episodes, jnp.int32), ~none, none, none, least)
+    seen = look(start, ~none, seen)
+    return jax.lax.while_loop(going, body, (start, seen, jnp.int32(1)))[1]
+
+
+def _problems(env: Environment, seen: _Seen, episodes: int) -> list[str]:
+    found = []
+
+    def of(which: Any) -> str:
+        return f"in {int(which.sum())} of {episodes} episodes"
+
+    if seen.bad_reward.any():
+        found.append(f"step returns a reward that is not finite {of(seen.bad_reward)}")
+    if seen.bad_observation.any():
+        found.append(f"observe returns what is not finite {of(seen.bad_observation)}")
+    if seen.running.any():
+        found.append(
+            f"step says neither terminated nor truncated within max_steps = {env.max_steps} "
+            f"{of(seen.running)}: say truncated then, for training does not count steps"
+        )
+    mean = float(seen.total.mean())
+    if env.return_bounds is not None and np.isfinite(mean):
+        low, high = env.return_bounds
+        # A random policy may well earn a little less than what counts as 0.
+        if not -1 <= (mean - low) / (high - low) <= 1:
+            found.append(
+                f"random actions have a mean return of {mean:.4g}, which return_bounds = "
+                f"({low:g}, {high:g}) make a score of {(mean - low) / (high - low):.3g}"
+            )
+    if env.memory_bounds is not None:
+        beyond = seen.largest >= np.asarray(env.memory_bounds)
+        if beyond.any():
+            entry = int(np.argmax(beyond.any(axis=0)))
+            found.append(
+                f"entry {entry} of a memory reaches {seen.largest[:, entry].max():g}, beyond "
+                f"memory_bounds = {env.memory_bounds!r}"
+            )
+    return found
