@@ -53,11 +53,13 @@ def test_plan_run_status_verify_export(study, tmp_path, capsys):
     assert re.search(r"chunks +4 of up to 8 lanes, 4 configurations\n", out)
     assert re.search(r"memory +about \d+\.\d GiB in each of 3 workers\n", out)
     assert re.search(r"time left +about .* on 3 workers \(from the shipped table\)\n", out)
+    assert "guess" not in out
     assert not store.exists(), "plan writes nothing"
 
     code, out, err = call(capsys, "run", study, "--store", store, "--workers", 2)
     assert (code, out) == (0, "32 of 32 runs done, 0 failed\n")
     assert "32 of 32 runs" in err
+    assert err.endswith(f"look at it: mirrorax report --store {store} --out store.html\n")
 
     code, out, _ = call(capsys, "plan", study, "--store", store)
     assert re.search(r"done +32\n", out)

@@ -16,6 +16,8 @@ from mirrorax.spec.study import parse
 from mirrorax.store.store import Store
 from mirrorax.sweep import plan as planning
 from mirrorax.sweep import rates, rows
+from mirrorax.sweep.engine import Activity
+from mirrorax.sweep.progress import Progress
 from mirrorax.sweep.task import Result
 
 
@@ -108,6 +110,40 @@ def test_time_comes_from_the_store_where_it_has_seen_the_environment():
     factor = 100.0 / rates.modelled_seconds(seen)
     assert plan.rates.seconds(other) == pytest.approx(factor * rates.modelled_seconds(other))
     assert planning.make(runs, nothing(), lanes=8).rates.source == "the shipped table"
+
+
+def test_a_time_that_nobody_has_measured_is_called_a_guess():
+    runs = expand(study('["CartPole", "MountainCar-v0", "gymnasium:CartPole-v1"]'))
+    unseen = planning.make(runs, nothing(), lanes=8)
+    assert unseen.guessed() == ["MountainCar-v0", "gymnasium:CartPole-v1"]
+    car = np.flatnonzero(
+        [runs.configurations[c].environment == "MountainCar-v0" for c in runs.configuration]
+    )
+    assert (
+        planning.make(runs, done(runs, car[:1], wall=9.0), lanes=8).guessed()
+        == unseen.guessed()[1:]
+    )
+    measured = dict.fromkeys(runs.configurations, 1.0)
+    assert planning.make(runs, nothing(), lanes=8, measured=measured).guessed() == []
+
+
+def test_the_time_left_waits_for_the_longest_chunk_and_compiles_nothing_twice():
+    runs = expand(study('["CartPole"]', seeds=1))
+    plan = planning.make(runs, nothing(), lanes=4)
+    progress = Progress(plan, workers=2)
+    assert len(plan.chunks) == 2
+    whole = sum(chunk.seconds for chunk in plan.chunks)
+    assert progress.seconds_left() == pytest.approx((whole + 2 * rates.COMPILE_SECONDS) / 2)
+    for chunk in plan.chunks[:1]:
+        progress._left -= chunk.seconds
+        progress._uncompiled.discard(chunk.configuration)
+    # A quarter of the last chunk took 20 s: 60 s are left, and the idle worker cannot help.
+    last = plan.chunks[1]
+    progress.activities = [
+        Activity("worker 0", "", 0, 0.0, 0.0),
+        Activity("worker 1", "x", 4, 0.25, 20.0, last.seconds, configuration=last.configuration),
+    ]
+    assert progress.seconds_left() == pytest.approx(60.0)
 
 
 def test_the_shipped_table_agrees_with_what_it_was_measured_from():

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mirrorax.cli import plugin
@@ -152,8 +154,6 @@ def reported(action: Callable[[], int]) -> int:
 
 
 def _plan(args: argparse.Namespace) -> int:
-    from pathlib import Path
-
     from mirrorax.spec.study import read
     from mirrorax.store import names, shards, studies
     from mirrorax.sweep import plan as planning
@@ -200,6 +200,11 @@ def _plan(args: argparse.Namespace) -> int:
     width = max(len(name) for name, _ in rows)
     for name, value in rows:
         print(f"{name:<{width}}  {value}")
+    if guessed := plan.guessed():
+        print(
+            f"the time is a guess for {', '.join(guessed)}, which nobody has measured; "
+            "--measure tries it here"
+        )
     if not chunks:
         hint = "; --retry-failed runs the failed runs again" if failed else ""
         print(f"nothing is left to do{hint}")
@@ -257,8 +262,6 @@ def _run(args: argparse.Namespace) -> int:
 
 def run_study(study: Study, args: argparse.Namespace) -> int:
     """Run what a study has left to do, with the flags of `add_engine`."""
-    from pathlib import Path
-
     from mirrorax.sweep import display, task
     from mirrorax.sweep.driver import sweep
     from mirrorax.sweep.engine import Engine
@@ -303,7 +306,15 @@ def run_study(study: Study, args: argparse.Namespace) -> int:
         print("failed runs are left alone; --retry-failed runs them again")
     if summary.stopped_by is not None:
         print("stopped; the same command goes on from here")
+    elif summary.done and not args.quiet:
+        print(f"look at it: {_look(args.store)}", file=sys.stderr)
     return summary.exit_code
+
+
+def _look(store: str) -> str:
+    """Return the command that shows what is in a store."""
+    page = f"{Path(store).resolve().name}.html"
+    return f"mirrorax report --store {shlex.quote(store)} --out {shlex.quote(page)}"
 
 
 def _status(args: argparse.Namespace) -> int:

@@ -39,6 +39,7 @@ class Activity:
     seconds: float  # since the chunk was started
     expected: float = 0.0  # how long it should take in all
     note: str = ""
+    configuration: int = -1  # of the chunk
 
 
 class Engine(ABC):

@@ -79,6 +79,12 @@ class Plan:
         shared = max(work / (workers * speedup), longest / speedup)
         return shared + -(-compiled // workers) * cost.COMPILE_SECONDS
 
+    def guessed(self) -> list[str]:
+        """Return the environments of what is left whose time is no more than a guess."""
+        used = {chunk.configuration for chunk in self.chunks}
+        settings = [self.runs.configurations[number] for number in sorted(used)]
+        return list(dict.fromkeys(s.environment for s in settings if self.rates.guessed(s)))
+
     def worker_bytes(self) -> int:
         """Return the memory that the largest configuration left to do needs in each worker."""
         which = {chunk.configuration for chunk in self.chunks}

@@ -127,13 +127,19 @@ class Progress:
     def seconds_left(self) -> float:
         """Return the expected time to the end, corrected by how the predictions have fared."""
         factor = self.actual / self.predicted if self.predicted > 0 else 1.0
-        left = self._left * factor + len(self._uncompiled) * COMPILE_SECONDS
+        # What has got anywhere has been compiled.
+        running = {activity.configuration for activity in self.activities if activity.fraction > 0}
+        left = self._left * factor + len(self._uncompiled - running) * COMPILE_SECONDS
+        longest = 0.0
         for activity in self.activities:
             expected = activity.expected * factor
             if activity.fraction > _TELLING:
                 expected = activity.seconds / activity.fraction
-            left += max(expected - activity.seconds, 0.0) - activity.expected * factor
-        return max(left, 0.0) / max(self.workers, 1)
+            own = max(expected - activity.seconds, 0.0)
+            left += own - activity.expected * factor
+            longest = max(longest, own)
+        # One chunk is one worker's: the others cannot help it to its end.
+        return max(left / max(self.workers, 1), longest, 0.0)
 
     def best(self) -> str:
         """Return the best cell so far, in words; empty if there is none."""

@@ -139,6 +139,12 @@ class Rates:
         factor = self.by_environment.get(settings.environment, self.overall)
         return modelled_seconds(settings) * factor
 
+    def guessed(self, settings: Settings) -> bool:
+        """Whether nobody has measured this environment: not here, and not for the table."""
+        if settings in self.measured or settings.environment in self.by_environment:
+            return False
+        return suite.environment(settings.environment).family not in TABLE
+
 
 def observed(table: pa.Table) -> Rates:
     """Scale the shipped table by the finished runs of a store (a table with `COLUMNS`)."""

@@ -135,6 +135,7 @@ class LocalEngine(Engine):
                 seconds=now - worker.since if worker.task else 0.0,
                 expected=worker.task.seconds if worker.task else 0.0,
                 note="" if worker.ready else "starting",
+                configuration=worker.task.configuration if worker.task else -1,
             )
             for worker in sorted(self._processes, key=lambda worker: worker.index)
         ]
