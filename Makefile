@@ -23,9 +23,11 @@ setup: $(STAMP)
 # Installed again only when what it depends on has changed.
 $(STAMP): pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing into $(VENV): a minute or two, without a word"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
 		--constraint constraints.txt --editable ".[dev]"
 	@touch $@
+	@echo "ready: source $(BIN)/activate, then mirrorax doctor"
 
 # A small sweep from end to end (3 to 5 minutes on 2 cores; again, it finds its results and is
 # quick), its table and page, and the exact solver beside it.

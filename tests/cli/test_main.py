@@ -44,3 +44,22 @@ def test_an_error_of_the_operating_system_names_the_file(capsys, monkeypatch):
     monkeypatch.setitem(cli.COMMANDS, "fail", ("failing_command", "fails"))
     assert cli.main(["fail"]) == 1
     assert capsys.readouterr().err == "mirrorax: error: some/file: Permission denied\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("train --env Catch --alhpa 0.1", "--alhpa 0.1; did you mean --alpha?"),
+        ("tune --env Catch --buget=64", "--buget=64; did you mean --budget?"),
+        ("sweep run study.toml --store x --worker 2", "--worker 2; did you mean --workers?"),
+        ("train --env Catch foo", "unrecognized arguments: foo (see"),
+        ("train --env Catch --zzz", "unrecognized arguments: --zzz (see"),
+        ("sweep", "ACTION: one of plan, run, status, verify, import, export (see"),
+        ("paper", "ACTION: one of list, run, report (see"),
+    ],
+)
+def test_a_mistyped_flag_or_a_missing_action_is_told_what_there_is(words, said, capsys):
+    assert cli.main(words.split()) == 2
+    err = capsys.readouterr().err
+    assert said in err
+    assert err.count("\n") == 1

@@ -319,7 +319,7 @@ def test_watch_goes_on_after_a_round_that_failed(store, small, tmp_path, monkeyp
         (["--every", "inf", "--watch"], "every: inf is not a positive number"),
         (["--title", "a\udcff"], "bytes that are not UTF-8"),
         (["--figures", "file/figures"], "figures: cannot make file/figures"),
-        (["--out", "no/where.html"], "out: no is not a folder"),
+        (["--out", "no/where.html"], "out: there is no folder no; make it first"),
     ],
 )
 def test_a_mistake_is_one_line(store, tmp_path, capsys, monkeypatch, flags, line):

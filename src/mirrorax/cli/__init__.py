@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from mirrorax._version import __version__
-from mirrorax.errors import UserError, unknown
+from mirrorax.errors import UserError, nearest, unknown
 
 #: command -> (module, one line for `mirrorax --help`)
 COMMANDS = {
@@ -43,7 +43,29 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise the complaint as a `UserError`, so that there is one way to report one."""
-        raise UserError(f"{message} (see '{self.prog} --help')")
+        raise UserError(f"{message}{self._advice(message)} (see '{self.prog} --help')")
+
+    def _advice(self, message: str) -> str:
+        """Say which flag or action may have been meant."""
+        if (wrong := message.removeprefix("unrecognized arguments: ")) != message:
+            flag = next((w for w in wrong.split() if w.startswith("-")), "").partition("=")[0]
+            guess = nearest(flag, self._flags(), 0.7) if flag else None
+            return f"; did you mean {guess}?" if guess else ""
+        wanted = message.removeprefix("the following arguments are required: ")
+        for action in self._actions:
+            if action.metavar == wanted and action.choices:
+                return f": one of {', '.join(map(str, action.choices))}"
+        return ""
+
+    def _flags(self) -> list[str]:
+        """Return the flags of this parser and of its actions."""
+        found = [flag for action in self._actions for flag in action.option_strings]
+        for action in self._actions:
+            for inner in (
+                (action.choices or {}).values() if isinstance(action.choices, dict) else ()
+            ):
+                found += inner._flags() if isinstance(inner, Parser) else []
+        return found
 
 
 def _overview() -> str:

@@ -24,7 +24,7 @@ def save(
             raise unknown("format", form, FORMATS)
     base = Path(path)
     if not base.parent.is_dir():
-        raise UserError(f"path: {base.parent} is not a folder")
+        raise UserError(f"path: there is no folder {base.parent}; make it first")
     out = []
     for form in formats:
         target = base.with_name(f"{base.name}.{form}")

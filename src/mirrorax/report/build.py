@@ -53,7 +53,7 @@ def write(page: str, path: str | os.PathLike[str]) -> Path:
     """Write the page in one step: whoever has it open never sees half of it."""
     target = Path(path)
     if not target.parent.is_dir():
-        raise UserError(f"out: {target.parent} is not a folder")
+        raise UserError(f"out: there is no folder {target.parent}; make it first")
     if target.is_dir():
         raise UserError(f"out: {target} is a folder, not a file")
     try:
