@@ -22,6 +22,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import math
 import os
 import subprocess
 import sys
@@ -52,7 +53,7 @@ RUNS_PER_CONFIGURATION = 4205
 
 
 def products(program) -> tuple[float, float]:
-    """Return the FLOPs of the matrix products of one environment step and of one update."""
+    """Return the FLOPs of the matrix products of an update: of its rollout, and of its learning."""
     sizes = program.actor.sizes
     pairs = list(itertools.pairwise(sizes))
     forward = sum(2 * m * n for m, n in pairs)
@@ -64,7 +65,10 @@ def products(program) -> tuple[float, float]:
     per_sample += critics * forward  # Q for the actor, used again by the critics' gradient
     per_sample += forward + critics * forward  # the target: policy and target critics
     per_sample += critics * (s.critic_epochs * backward + (s.critic_epochs - 1) * forward)
-    return float(forward), float(per_sample * s.batch_size)
+    asked = s.steps_per_update
+    if program.tabulated:  # the policy is asked at every memory, a rollout's step at a time
+        asked = -(-math.prod(program.env.memory_bounds) // s.num_envs) * s.num_envs
+    return float(forward * asked), float(per_sample * s.batch_size)
 
 
 def sgemm_rate(seconds: float = 1.0) -> float:
@@ -114,9 +118,9 @@ def measure(name: str, preset: str, seconds: float, rate: float, with_vmap: bool
     # Without a lane to update only rollout, replay and random numbers are left.
     session.runs = 0
     rollout = core_seconds(session, seconds / 3)
-    step, update = products(session.program)
+    acting, learning = products(session.program)
     settings = session.settings
-    floor = (step * settings.steps_per_update + update) / rate
+    floor = (acting + learning) / rate
     runs = settings.updates
     row = {
         "environment": name,
@@ -128,7 +132,7 @@ def measure(name: str, preset: str, seconds: float, rate: float, with_vmap: bool
         "ratio": spent / floor,
         "rollout": rollout * runs,
         "update": (spent - rollout) * runs,
-        "update_floor": update / rate * runs,
+        "update_floor": learning / rate * runs,
     }
     if with_vmap:
         del session
