@@ -27,6 +27,8 @@ from mirrorax.errors import UserError
 #: the barrier's gap n t at the end, relative to the size of the objective
 _GAP = 1e-11
 _SHRINK = 0.1
+#: an objective this much smaller at its minimum than at the start is worth going on for
+_MUCH_SMALLER = 0.01
 _NEWTON_STEPS = 60
 
 
@@ -72,6 +74,8 @@ def minimize_on_simplex(
             p, done = _newton(value, all_three, fixed, p, t, scale)
             if np.all(t * actions <= _GAP * scale):
                 done = done & _curves_up(np.asarray(all_three(p, *fixed)[2]), p)
+                if done.all():
+                    p = _refined(value, all_three, fixed, p, t, scale)
                 break
             t = t * _SHRINK
     if not done.all():
@@ -79,6 +83,25 @@ def minimize_on_simplex(
             f"{called}: no minimum was found; a function of your own must be smooth and convex in "
             "p: mirrorax.check_potential or check_drift with its name shows where it is not"
         )
+    return p
+
+
+def _refined(
+    value: Any, all_three: Any, fixed: tuple[jax.Array, ...], p: Any, t: Any, scale: Any
+) -> Any:
+    """Go on where the objective is far smaller at its minimum than in the middle of the simplex.
+
+    (p - q)^2 / q with a small q is huge in the middle, and an error that is small beside that is
+    not small beside the minimum. A row that does not get further keeps what it has.
+    """
+    f, gradient, _ = map(np.asarray, all_three(p, *fixed))
+    smaller = np.minimum(1 + np.abs(f) + np.ptp(gradient * p, axis=-1), scale)
+    going = smaller < _MUCH_SMALLER * scale
+    while (going := going & (t * p.shape[1] > _GAP * smaller)).any():
+        t = np.where(going, t * _SHRINK, t)
+        closer, done = _newton(value, all_three, fixed, p, t, smaller)
+        going = going & done
+        p = np.where(going[:, None], closer, p)
     return p
 
 

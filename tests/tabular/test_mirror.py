@@ -370,6 +370,27 @@ class TestUserFunctions:
             )
             assert goal(p[i]) <= best.fun + 1e-8 * (1 + abs(best.fun))
 
+    @pytest.mark.parametrize("smallest", [1e-2, 1e-6, 1e-10])
+    def test_a_drift_that_is_huge_in_the_middle_of_the_simplex_against_its_closed_form(
+        self, smallest
+    ):
+        """With (p - q)^2 / q alone the step is p = q (1 + (Q - nu) / 2 lam)_+, nu by bisection."""
+        mirrorax.register_drift("chi_squared", lambda p, q: jnp.sum((p - q) ** 2 / q))
+        q_values = np.array([2.0, 1.0, 0.0, 1.5])
+        q = np.array([smallest, 0.5, 0.4, smallest])
+        q = q / q.sum()
+        low, high = -100.0, 100.0
+        for _ in range(200):
+            nu = (low + high) / 2
+            expected = q * np.maximum(1 + (q_values - nu) / (2 * 0.3), 0)
+            low, high = (nu, high) if expected.sum() > 1 else (low, nu)
+        p = mirror_step(q_values, q, "zero", "chi_squared", 0.0, 0.3)
+        gap = objective(p, q_values, q, "zero", "chi_squared", 0.0, 0.3) - objective(
+            expected, q_values, q, "zero", "chi_squared", 0.0, 0.3
+        )
+        assert abs(gap) <= 1e-9
+        np.testing.assert_allclose(p, expected, rtol=1e-3, atol=1e-10)
+
     def test_kinks_and_concavity_are_refused(self):
         mirrorax.register_potential("own_square", lambda p: jnp.sum(p**2))
         mirrorax.register_potential("own_bump", lambda p: -jnp.sum(p**2))
