@@ -11,13 +11,16 @@ import pytest
 import mirrorax
 from mirrorax import plugins
 from mirrorax.analysis import columns
-from mirrorax.envs import suite
+from mirrorax.envs import adapter, suite
 from mirrorax.errors import UserError
 from mirrorax.mdpo.config import RunValues, Settings
 from mirrorax.spec.expand import expand
 from mirrorax.spec.identity import run_id, specification
 from mirrorax.spec.study import parse
+from mirrorax.store import load
 from mirrorax.sweep import execute
+from mirrorax.sweep.driver import sweep
+from mirrorax.sweep.engines.local import LocalEngine
 
 GOOD = """
 import mirrorax
@@ -272,3 +275,60 @@ def test_the_examples_are_short():
     for path in EXAMPLES.glob("my_*.py"):
         code = [line for line in path.read_text().splitlines() if line.strip()]
         assert len(code) <= 40, path.name
+
+
+OWN_GYMNASIUM = """
+import gymnasium
+import numpy as np
+
+__version__ = "2.5"
+
+class Line(gymnasium.Env):
+    observation_space = gymnasium.spaces.Box(0.0, 1.0, (1,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self, length=3):
+        self.length = length
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.place = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        self.place = max(self.place + 2 * int(action) - 1, 0)
+        end = self.place >= self.length
+        return np.full(1, self.place / self.length, np.float32), float(end), end, False, {}
+
+gymnasium.register("MxLine-v0", entry_point=Line, max_episode_steps=8)
+gymnasium.register("MxLine-v1", entry_point="line_gym:Line", max_episode_steps=9)
+"""
+
+
+def test_ones_own_environment_of_gymnasium_is_swept_by_workers_that_import_its_plugin(
+    module, tmp_path, monkeypatch
+):
+    import gymnasium
+
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    name = module("line_gym", OWN_GYMNASIUM)
+    with pytest.raises(UserError, match=r"MxLine.*needs its module: --plugin MODULE"):
+        adapter.make("gymnasium:MxLine-v0")
+    study = parse(
+        'plugins = ["line_gym"]\nenvironments = ["gymnasium:MxLine-v0(length=2)"]\nsteps = 24\n'
+        "num_envs = 2\nenv_steps_per_update = 12\nbatch_size = 8\nbuffer_size = 100\n" + STUDY
+    )
+    try:
+        for id_ in ("gymnasium:MxLine-v0", "gymnasium:MxLine-v1(length=9)"):
+            assert Settings(environment=id_).plugins == ("line_gym==2.5",)
+        assert Settings(environment="gymnasium:CartPole-v1").plugins == ()
+        summary = sweep(
+            study, tmp_path / "store", lambda logs: LocalEngine(logs=logs, workers=1), lanes=1
+        )
+    finally:
+        for id_ in ("MxLine-v0", "MxLine-v1"):
+            gymnasium.registry.pop(id_, None)
+    assert (summary.done, summary.failed) == (1, 0)
+    (row,) = load(tmp_path / "store").to_pylist()
+    assert row["plugins"] == [f"{name}==2.5"]
+    assert set(row["greedy_returns"]) <= {0.0, 1.0}

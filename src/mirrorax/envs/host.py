@@ -108,6 +108,8 @@ class Gymnasium(Environment):
                         raise TypeError("its observations have no fixed size")
         except Exception as error:  # whatever an environment raises when it is made
             reason = " ".join(f"{type(error).__name__}: {error}".split())
+            if type(error).__name__ in ("NameNotFound", "NamespaceNotFound"):
+                reason += " (what is not Gymnasium's own needs its module: --plugin MODULE)"
             raise UserError(f"environment: Gymnasium cannot make {self.name!r}: {reason}") from None
         return env
 

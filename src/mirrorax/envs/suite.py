@@ -283,11 +283,22 @@ def register_environment(name: str, environment: Any) -> None:
 
 def plugin_of(name: str) -> plugins.Plugin | None:
     """Return the plugin that an environment comes from, if it comes from one."""
+    if name.startswith("gymnasium:"):
+        return _gymnasium_plugin(name)
     path = _IMPORT_PATH.fullmatch(name)
     if path is not None and is_path(name):
         return plugins.of_module(path["path"].partition(":")[0])
     own = _OWN_NAME.fullmatch(name)
     return plugins.owner("environment", own["name"]) if own is not None else None
+
+
+def _gymnasium_plugin(name: str) -> plugins.Plugin | None:
+    """Return the plugin that defines an environment which it registered with Gymnasium."""
+    gymnasium = sys.modules.get("gymnasium")  # imported by now, if a plugin has registered any
+    found = None if gymnasium is None else gymnasium.registry.get(gymnasium_id(name)[0])
+    entry = getattr(found, "entry_point", None)
+    module = entry.partition(":")[0] if isinstance(entry, str) else getattr(entry, "__module__", "")
+    return plugins.of_module(module or "")
 
 
 def is_path(name: str) -> bool:
