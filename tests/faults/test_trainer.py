@@ -104,7 +104,7 @@ def test_what_a_run_leaves_behind(study, uninterrupted, tmp_path):
 
 def test_measure_times_the_real_trainer(study, tmp_path):
     out = finished("plan", study, "--store", tmp_path / "store", "--lanes", 4, "--measure")
-    assert "(from measured just now)" in out
+    assert "(from what was measured just now)" in out
     assert not (tmp_path / "store").exists()
 
 

@@ -266,7 +266,7 @@ def test_measure_works_in_a_child_and_writes_nothing(study, tmp_path, capsys, mo
     monkeypatch.setenv("STANDIN_SECONDS", "0.4")
     code, out, _ = call(capsys, "plan", study, "--store", tmp_path / "store", "--measure")
     assert code == 0
-    assert "(from measured just now)" in out
+    assert "(from what was measured just now)" in out
     assert not (tmp_path / "store").exists()
 
 

@@ -238,7 +238,8 @@ def _elsewhere(plan: Plan, workers: int, args: argparse.Namespace) -> list[tuple
         rows.append(("Ray, GPUs", f"about {duration(seconds)} on {where}"))
     if rows and len(plan.chunks) < (args.nodes or 1) * (args.node_workers or workers):
         count = len(plan.chunks)
-        rows.append(("note", f"there are only {count} chunks: more workers than that would idle"))
+        there = "there is only 1 chunk" if count == 1 else f"there are only {count} chunks"
+        rows.append(("note", f"{there}: more workers than that would idle"))
     return rows
 
 

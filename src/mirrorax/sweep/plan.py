@@ -192,7 +192,9 @@ def make(
     todo = ~done if retry_failed else ~done & ~failed
     rates = cost.observed(table)
     if measured:
-        rates = cost.Rates("measured just now", rates.overall, rates.by_environment, measured)
+        rates = cost.Rates(
+            "what was measured just now", rates.overall, rates.by_environment, measured
+        )
     mixed = {}
     for name in _PROVENANCE:
         values = [v for v in pc.unique(table[name]).to_pylist() if v is not None]
