@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
@@ -10,6 +11,7 @@ import sys
 
 import numpy as np
 import pytest
+import scipy.stats
 
 import mirrorax
 from mirrorax.cli import main
@@ -56,7 +58,9 @@ def test_its_score_is_what_train_gives_on_the_fresh_seeds(result):
     trained = mirrorax.train("Catch(4x3)", "entropy", "kl", seeds=seeds, **result.cell, **TINY)
     np.testing.assert_array_equal(result.scores, trained.normalized)
     assert result.mean == trained.mean
-    assert result.interval == trained.interval
+    student = scipy.stats.t.interval(0.95, 4, result.mean, scipy.stats.sem(result.scores))
+    assert len(result.scores) == 5
+    assert result.interval == pytest.approx(student)
     one = result.neighbours[0]
     other = mirrorax.train("Catch(4x3)", "entropy", "kl", seeds=seeds[:1], **one.cell, **TINY)
     np.testing.assert_array_equal(one.scores, other.normalized)
@@ -225,20 +229,37 @@ def test_help_and_mistakes_import_no_jax():
             "a neighbour is 0.200 above; a larger --budget",
         ),
         ("return", [[0.75], [0.5]], "sensitive: a neighbour is 0.300 below"),
-        ("return", [[0.8], [0.79]], "forgiving place: no neighbour is more than 0.04 below"),
+        ("return", [[0.8], [0.79]], "forgiving place: no neighbour is more than 0.0367 below"),
     ],
 )
 def test_what_the_neighbours_tell_is_put_into_words(units, around, said):
     checked = [Checked({"alpha": 1.0, "lam": 1.0}, tuple(scores)) for scores in around]
-    found = TuneResult(
-        settings=make_settings(environment="Catch"),
-        fixed={},
-        cell={"alpha": 0.1, "lam": 1.0},
-        scores=(0.78, 0.82, 0.78, 0.82),
-        neighbours=tuple(checked),
-        found=Found(),
-        budget=32,
-        units=units,
-        suggestion=suggest("Catch"),
-    )
+    found = outcome(scores=(0.79, 0.81, 0.79, 0.81), neighbours=tuple(checked), units=units)
     assert said in tune_cli._around(found)
+
+
+def outcome(**fields):
+    given = {
+        "settings": make_settings(environment="Catch"),
+        "fixed": {},
+        "cell": {"alpha": 0.1, "lam": 1.0},
+        "scores": (0.5,) * 5,
+        "neighbours": (),
+        "found": Found(),
+        "budget": 32,
+        "units": "normalised return",
+        "suggestion": suggest("Catch"),
+    }
+    return TuneResult(**{**given, **fields})
+
+
+def test_the_interval_of_five_seeds_holds_the_mean_as_often_as_it_says():
+    drawn = np.random.default_rng(1).normal(0.6, 0.1, (4000, 5))
+    given = outcome()
+    held = 0
+    for scores in drawn:
+        low, high = dataclasses.replace(given, scores=tuple(scores)).interval
+        held += low <= 0.6 <= high
+    # Four standard errors of 4000 draws.
+    assert abs(held / 4000 - 0.95) < 4 * (0.95 * 0.05 / 4000) ** 0.5
+    assert given.interval == (0.5, 0.5)

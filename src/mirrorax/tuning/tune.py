@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,12 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import stdtrit
 
 from mirrorax._version import ALGORITHM_VERSION
 from mirrorax.envs import suite
 from mirrorax.errors import UserError
 from mirrorax.mdpo.config import RunValues, Settings, make_settings
-from mirrorax.training import check_lanes, check_layout, mean_interval
+from mirrorax.training import check_lanes, check_layout
 from mirrorax.tuning.journal import import_optuna, open_journal
 from mirrorax.tuning.search import Checked, Found, Search
 from mirrorax.tuning.space import Axis, Cell, log_axis, plan_budget, w_axis
@@ -51,8 +53,14 @@ class TuneResult:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """A 95% bootstrap interval of that mean."""
-        return mean_interval(np.asarray(self.scores))
+        """Student's 95% interval of that mean; without width where all seeds agree.
+
+        A percentile bootstrap of the five seeds of a small budget would hold the mean 84 times of
+        100 (normal scores), this one 95.
+        """
+        count = len(self.scores)
+        half = stdtrit(count - 1, 0.975) * np.std(self.scores, ddof=1) / math.sqrt(count)
+        return float(self.mean - half), float(self.mean + half)
 
     @property
     def spent(self) -> float:
