@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import shlex
+from pathlib import Path
 
 import pytest
 
@@ -44,3 +46,31 @@ def test_the_overview_lists_every_command(capsys):
     shown = capsys.readouterr().out
     for name, (_, line) in cli.COMMANDS.items():
         assert re.search(rf"^  {name} +{re.escape(line)}$", shown, re.MULTILINE)
+
+
+ROOT = Path(__file__).parent.parent.parent
+COMMAND = re.compile(r"^(?:\$ | {4,6})(mirrorax [a-z].*)$", re.MULTILINE)
+
+
+def commands():
+    """Every command on a line of its own in the README, the docs and the examples."""
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "examples").glob("*.py")]
+    for page in sorted(pages):
+        text = re.sub(r"\\\n\s*", "", page.read_text())  # a backslash continues a line
+        for line in COMMAND.findall(text):
+            if "..." not in line and "|" not in line:
+                yield pytest.param(line, id=f"{page.name}: {line}")
+
+
+@pytest.mark.parametrize("line", list(commands()))
+def test_every_command_in_the_documentation_is_understood(line, monkeypatch):
+    words = shlex.split(line, comments=True)[1:]
+    command = importlib.import_module(cli.COMMANDS[words[0]][0])
+    asked = []
+    monkeypatch.setattr(command, "run", lambda args: asked.append(args) or 0)
+    assert cli.main(words) == 0
+    assert len(asked) == 1
+
+
+def test_there_are_commands_to_look_at():
+    assert len(list(commands())) > 50

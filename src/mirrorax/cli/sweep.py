@@ -211,7 +211,9 @@ def _plan(args: argparse.Namespace) -> int:
     for name in sorted(damaged):
         print(f"damaged, 'sweep run' sets it aside and runs its runs again: shards/{name}")
     if plan.beyond:
-        print(f"{plan.beyond:,} runs in the store are not in this study; they are kept")
+        own = any(settings.plugins for settings in runs.configurations)
+        hint = " (with another version of a plugin they are other runs)" if own else ""
+        print(f"{plan.beyond:,} runs in the store are not in this study; they are kept{hint}")
     for name, values in plan.mixed.items():
         print(f"this store mixes results with different {name}: {', '.join(values)}")
     return 0

@@ -110,6 +110,9 @@ class Reader:
         encoded = [_encoded(table.replace_schema_metadata(None)) for table in tables]
         same = all(table.schema.equals(encoded[0].schema) for table in encoded)
         table = pa.concat_tables(encoded, promote_options="none" if same else "default")
+        for name in self.columns or ():
+            if name not in table.column_names:  # every shard is older than the column
+                table = table.append_column(name, schema.absent(name, len(table)))
         return _chosen(table.unify_dictionaries(), ordered=ordered)
 
 

@@ -84,6 +84,15 @@ def runs() -> pa.Schema:
     return pa.schema([RUN_ID, *settings, *values, version, *RESULTS, *PROVENANCE])
 
 
+def absent(name: str, count: int) -> pa.Array:
+    """Return what a column holds for runs that were written before there was such a column."""
+    kind = runs().field(name).type
+    if name not in LATER:
+        return pa.nulls(count, kind)
+    value = LATER[name]
+    return pa.array([list(value) if isinstance(value, tuple) else value] * count, kind)
+
+
 def in_order(table: pa.Table) -> pa.Table:
     """Return the table with the known columns first, in the schema's order, absent ones null.
 
@@ -91,19 +100,18 @@ def in_order(table: pa.Table) -> pa.Table:
     before there was such a setting.
     """
     schema = runs()
-    absent = any(table[name].null_count for name in LATER if name in table.column_names)
-    if table.schema.names == schema.names and not absent:
+    gaps = any(table[name].null_count for name in LATER if name in table.column_names)
+    if table.schema.names == schema.names and not gaps:
         return table
     columns = {}
     for field in schema:
         if field.name in table.column_names:
             columns[field.name] = table[field.name].cast(field.type)
         else:
-            columns[field.name] = pa.nulls(len(table), field.type)
-    for name, value in LATER.items():
+            columns[field.name] = absent(field.name, len(table))
+    for name in LATER:
         if columns[name].null_count:
-            plain = list(value) if isinstance(value, tuple) else value
-            fill = pa.array([plain] * len(table), columns[name].type)
+            fill = absent(name, len(table))
             columns[name] = pc.if_else(pc.is_null(columns[name]), fill, columns[name])
     extra = {name: table[name] for name in table.column_names if name not in columns}
     return pa.table({**columns, **extra})
