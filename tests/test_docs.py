@@ -12,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from mirrorax.spec.expand import expand
+from mirrorax.spec.study import parse
+
 ROOT = Path(__file__).parent.parent
 #: the tutorial's code and commands belong together: tests/test_tutorial.py runs both
 PAGES = [p for p in sorted((ROOT / "docs").glob("*.md")) if p.name != "tutorial.md"]
@@ -33,6 +36,12 @@ def test_examples_run(page, tmp_path, monkeypatch):
         exec(compile(block, str(page), "exec"), vars(module))
     if page.name == "README.md":
         assert blocks
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_studies_are_understood(page):
+    for block in re.findall(r"^```toml\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL):
+        assert len(expand(parse(block))) > 0
 
 
 def test_the_readmes_example_is_short():
