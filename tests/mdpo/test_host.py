@@ -71,6 +71,29 @@ class Patience(gymnasium.Env):
         return seen, reward, bool(action == 1), self.left == 0, {}
 
 
+class Faulty(gymnasium.Env):
+    """Goes wrong in one method or another."""
+
+    observation_space = spaces.Box(0.0, 1.0, (2,), np.float32)
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, how):
+        self.how, self.steps = how, 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        if self.how == "reset":
+            raise KeyError("lost")
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action):
+        self.steps += 1
+        if self.how == "step" and self.steps == 3:
+            return 1 / (self.steps - 3)
+        shape = 3 if self.how == "shape" else 2
+        return np.zeros(shape, np.float32), 0.0, self.steps % 5 == 0, False, {}
+
+
 class Levers(gymnasium.Env):
     """One step: the lever shown must be pulled. Observations are labels that start at 3."""
 
@@ -120,6 +143,7 @@ def registered():
         "MxCounter-v0": (Counter, None),
         "MxLevers-v0": (Levers, 5),
         "MxPatience-v0": (Patience, None),
+        "MxFaulty-v0": (Faulty, None),
         "MxNested-v0": (Nested, 5),
         "MxPicture-v0": (Picture, 7),
     }
@@ -291,6 +315,23 @@ def test_episodes_that_have_ended_are_not_stepped_on_and_returns_are_those_of_th
 def test_what_cannot_be_made_is_one_line(name, reason):
     with pytest.raises(UserError, match=reason) as error:
         adapter.make(name)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("reset", "reset: KeyError: 'lost' (test_host.py, line "),
+        ("step", "step: ZeroDivisionError: division by zero (test_host.py, line "),
+        ("shape", "step: "),
+    ],
+)
+def test_what_an_environment_raises_is_one_line_that_names_it(how, said):
+    name = f"gymnasium:MxFaulty-v0(how={how!r})"
+    settings = make_settings(environment=name, steps=24, **SMALL)
+    with pytest.raises(UserError) as error:
+        Session(settings, np.array([[1, 2]], np.uint32), {}, lanes=1).advance(1)
+    assert str(error.value).startswith(f"environment: {name!r}: {said}")
     assert "\n" not in str(error.value)
 
 

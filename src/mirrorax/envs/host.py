@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -23,7 +24,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Num
 
 from mirrorax.envs.adapter import Environment, Noise, State, Step
-from mirrorax.errors import UserError
+from mirrorax.errors import UserError, in_one_line
 
 #: An episode without a limit of its own is cut here when a policy is evaluated.
 LONGEST_EPISODE = 10_000
@@ -177,13 +178,15 @@ class Vector:
 
     def reset(self, seeds: Sequence[int]) -> Num[np.ndarray, "count memory"]:
         """Start all episodes, each with its own seed, which also seeds those that follow."""
-        seen, _ = self._vector.reset(seed=[int(seed) for seed in seeds])
-        return self._env.flat(seen, self._count)
+        with self._blamed("reset"):
+            seen, _ = self._vector.reset(seed=[int(seed) for seed in seeds])
+            return self._env.flat(seen, self._count)
 
     def step(self, actions: Int[np.ndarray, " count"]) -> HostStep:
         """Take one step in each."""
         first: int = self._env._first_action  # type: ignore[attr-defined]
-        seen, reward, terminated, truncated, info = self._vector.step(actions + first)
+        with self._blamed("step"):
+            seen, reward, terminated, truncated, info = self._vector.step(actions + first)
         memory = self._env.flat(seen, self._count)
         after = memory
         done = terminated | truncated
@@ -201,10 +204,20 @@ class Vector:
         Nothing is reset: an episode that has ended is left alone until `reset`.
         """
         first: int = self._env._first_action  # type: ignore[attr-defined]
-        seen, reward, terminated, truncated, _ = self._vector.envs[place].step(action + first)
-        kind = self._vector.single_observation_space.dtype
-        memory = self._env.flat(np.asarray(seen, kind), 1)[0]
-        return memory, float(np.float32(reward)), bool(terminated or truncated)
+        with self._blamed("step"):
+            seen, reward, terminated, truncated, _ = self._vector.envs[place].step(action + first)
+            kind = self._vector.single_observation_space.dtype
+            memory = self._env.flat(np.asarray(seen, kind), 1)[0]
+            return memory, float(np.float32(reward)), bool(terminated or truncated)
+
+    @contextmanager
+    def _blamed(self, method: str) -> Iterator[None]:
+        """Say in one line what an environment raises: it may be a user's own."""
+        try:
+            yield
+        except Exception as error:
+            reason = in_one_line(error)
+            raise UserError(f"environment: {self._env.name!r}: {method}: {reason}") from error
 
     def close(self) -> None:
         """Let go of the environments."""
