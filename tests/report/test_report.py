@@ -192,7 +192,7 @@ def test_a_page_is_written_whole_or_not_at_all(tmp_path):
     write("new", path)
     assert path.read_text() == "new"
     assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
-    with pytest.raises(UserError, match="not a folder"):
+    with pytest.raises(UserError, match="there is no folder"):
         write("x", tmp_path / "no" / "report.html")
     with pytest.raises(UserError, match="is a folder"):
         write("x", tmp_path)
