@@ -260,5 +260,5 @@ def test_files_in_three_formats_and_no_trace_in_global_state(small, tmp_path):
     assert dict(mpl.rcParams) == before
     with pytest.raises(UserError, match="png, svg, pdf"):
         save(figure, tmp_path / "map", ["bmp"])
-    with pytest.raises(UserError, match="not a folder"):
+    with pytest.raises(UserError, match="there is no folder"):
         save(figure, tmp_path / "nowhere" / "map")
