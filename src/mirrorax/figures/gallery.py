@@ -98,7 +98,9 @@ def _maps(
     out = list(save(figure, home / f"landscape_{number}", formats))
     maps = [heat_map(whole, environment=e.label) for e in whole.environments]
     rows = -(-len(maps) // 4)
-    figure, _ = new(PAGE, PAGE * (0.05 + 0.28 * rows))
+    # Few panels need no whole page: a cell should not be three times as wide as it is high.
+    width = PAGE * min(1.0, 0.2 + 0.22 * len(maps))
+    figure, _ = new(width, PAGE * (0.05 + 0.28 * rows))
     figure.clear()
     draw_panel(maps, figure)
     figure.suptitle(mean.label)
