@@ -122,3 +122,25 @@ def test_slowness_is_a_remark_and_the_cache_says_where_it_is(tmp_path, monkeypat
 
 def test_it_measures_as_the_workers_of_a_sweep_run():
     assert doctor._ONE_THREAD == CPU_XLA_FLAGS
+
+
+def test_the_names_of_a_plugin_are_checked(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "doctored.py").write_text(
+        "import mirrorax\n"
+        "mirrorax.register_potential('doc_square', lambda p: (p * p).sum())\n"
+        "mirrorax.register_potential('doc_bump', lambda p: -(p * p).sum())\n"
+        "mirrorax.register_drift('doc_vector', lambda p, q: p - q)\n"
+        "mirrorax.register_environment('DocNothing', object())\n"
+    )
+    (tmp_path / "doctored_empty.py").write_text("")
+    assert main(["doctor", "--no-self-test", "--plugin", "doctored", "--json"]) == 1
+    told = {one["subject"]: one for one in json.loads(capsys.readouterr().out)["findings"]}
+    assert told["potential doc_square"]["status"] == "ok"
+    assert told["potential doc_bump"]["text"].startswith("fails convexity")
+    assert told["drift doc_vector"]["text"].endswith("sum over the actions")
+    assert "not an Environment" in told["environment DocNothing"]["text"]
+    assert {one["status"] for name, one in told.items() if "doc_square" not in name} >= {"wrong"}
+    assert main(["doctor", "--no-self-test", "--plugin", "no_such_doctored"]) == 2
+    assert "there is no module" in capsys.readouterr().err

@@ -8,13 +8,18 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
+
+from mirrorax.cli import plugin
+from mirrorax.errors import UserError
 
 _EXAMPLES = """examples:
   mirrorax doctor                 everything, in about ten seconds
   mirrorax doctor --no-self-test  only what can be seen without computing
   mirrorax doctor --json
+  mirrorax doctor --no-self-test --plugin mine   the names that mine.py registers, too
 
 The self-test compares a mirror step with its closed form, trains on a small board and lets the
 exact solver judge the policy, and measures the speed of one core beside the shipped table.
@@ -49,6 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
     parser.add_argument("--no-self-test", action="store_true", help="compute nothing")
     parser.add_argument("--json", action="store_true", help="print one JSON object, nothing else")
+    plugin.add_flag(parser)
 
 
 def _installed(package: str) -> str | None:
@@ -101,6 +107,32 @@ def packages() -> tuple[list[Finding], dict[str, str | None], dict[str, bool]]:
         named = ", ".join(f"{n} {versions[n]}" for n in ("jax", "gymnax", "numpy") if n in versions)
         told = Finding("packages", "ok", f"all {len(versions)} that are needed, among them {named}")
     return [told], versions, extras
+
+
+def own_names() -> list[Finding]:
+    """Check every environment, potential and drift that a declared plugin has registered."""
+    from mirrorax import check_drift, check_environment, check_potential, plugins
+
+    checks: dict[plugins.Kind, Callable[[str], Any]] = {
+        "environment": check_environment,
+        "potential": check_potential,
+        "drift": check_drift,
+    }
+    told = []
+    for kind, check in checks.items():
+        for name in plugins.names(kind):
+            if plugins.owner(kind, name) is None:
+                continue
+            try:
+                found = check(name)
+                good, text = bool(found), str(found).removeprefix(f"{name}: ")
+            except UserError as error:
+                good, text = False, str(error).removeprefix(f"{kind}: ")
+            told.append(Finding(f"{kind} {name}", "ok" if good else "wrong", text))
+    if not told:
+        text = "it registers no environment, potential or drift"
+        told.append(Finding("plugin", "remark", text))
+    return told
 
 
 def machine() -> tuple[list[Finding], dict[str, Any]]:
@@ -234,6 +266,9 @@ def run(args: argparse.Namespace) -> int:
         told.append(Finding(f"extra {extra}", "ok", text))
     lines, facts = machine()
     told += lines
+    if args.plugin:
+        plugin.load(args)
+        told += own_names()
     tested: dict[str, dict[str, Any]] = {}
     if not args.no_self_test:
         if not args.json and sys.stderr.isatty():
