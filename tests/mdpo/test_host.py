@@ -18,6 +18,7 @@ from mirrorax.mdpo.program import as_keys, make_program
 from mirrorax.mdpo.session import Session
 from mirrorax.spec.study import parse
 from mirrorax.store import load
+from mirrorax.sweep import provenance
 from mirrorax.sweep.driver import sweep
 from mirrorax.sweep.engines.inline import InlineEngine
 
@@ -371,6 +372,22 @@ def test_it_is_swept_like_any_other(tmp_path):
     assert rows["gymnasium:MxLevers-v0", 0.1]["return_max"] is None
     assert len(rows["gymnasium:CartPole-v1", 0.01]["returns"]) == 10
     assert {row["gymnasium_version"] for row in rows.values()} == {gymnasium.__version__}
+
+
+def test_under_a_name_of_ones_own_it_has_ones_own_bounds_and_the_same_runs():
+    mirrorax.register_environment(
+        "MxOwnLevers", lambda: Gymnasium("MxLevers-v0", return_bounds=(0.25, 1.0))
+    )
+    assert suite.environment("MxOwnLevers").return_bounds() == (0.25, 1.0)
+    assert provenance.of("MxOwnLevers")["gymnasium_version"] == gymnasium.__version__
+    assert provenance.of("gymnasium:MxLevers-v0")["gymnasium_version"] == gymnasium.__version__
+    assert provenance.of("Catch")["gymnasium_version"] is None
+    keys = np.array([[1, 2]], np.uint32)
+    own, theirs = (
+        run_chunk(make_settings(environment=name, steps=24, **SMALL), {}, keys, lanes=1)
+        for name in ("MxOwnLevers", "gymnasium:MxLevers-v0")
+    )
+    np.testing.assert_array_equal(own.returns, theirs.returns)
 
 
 def test_other_temperatures_make_other_policies_without_compiling_anew():

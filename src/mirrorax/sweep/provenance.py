@@ -1,4 +1,4 @@
-"""Where a result comes from: versions, commit, device, machine. Imports none of what it names."""
+"""Where a result comes from: versions, commit, device, machine. `here` imports none of them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 import mirrorax
 from mirrorax._version import __version__
+from mirrorax.envs import suite
 from mirrorax.store.lock import host_hash
 
 
@@ -37,8 +38,17 @@ def _git(*arguments: str) -> str | None:
 
 def of(environment: str) -> dict[str, Any]:
     """Return the provenance of runs in an environment: Gymnasium counts where it steps it."""
-    hosted = environment.startswith("gymnasium:")
-    return {**here(), "gymnasium_version": _version("gymnasium") if hosted else None}
+    return {**here(), "gymnasium_version": _version("gymnasium") if _hosted(environment) else None}
+
+
+def _hosted(environment: str) -> bool:
+    """Whether Gymnasium steps an environment, under its own name or under a user's."""
+    family = suite.environment(environment).family
+    if family != "own":
+        return family == "gymnasium"
+    from mirrorax.envs.host import Gymnasium  # a worker, which has trained in it, has jax
+
+    return isinstance(suite.load(environment), Gymnasium)
 
 
 @cache
