@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import mirrorax
 from mirrorax.cli import main
 from mirrorax.errors import UserError
 from mirrorax.mdpo.config import Settings
@@ -125,6 +126,33 @@ def test_a_time_that_nobody_has_measured_is_called_a_guess():
     )
     measured = dict.fromkeys(runs.configurations, 1.0)
     assert planning.make(runs, nothing(), lanes=8, measured=measured).guessed() == []
+
+
+def test_the_memory_of_an_environment_of_ones_own_is_what_it_says():
+    class Small:
+        return_bounds, memory_size, memory_dtype, observation_size = (0.0, 1.0), 3, "uint8", 7
+
+        def step(self): ...
+
+    class Picture(Small):
+        memory_size, memory_dtype, observation_size = 50, "float32", 50
+        observation_shape = (5, 5, 2)
+
+    class Broken(Small):
+        observation_size = None
+
+    for cls in (Small, Picture, Broken):
+        mirrorax.register_environment(f"Plan{cls.__name__}", cls)
+    small, picture, broken, usual = (
+        Settings(environment=name) for name in ("PlanSmall", "PlanPicture", "PlanBroken", "Catch")
+    )
+    assert rates.observation_size(small) == 7
+    more = Settings(environment="PlanSmall", buffer_size=small.buffer_size + 1000)
+    assert rates.lane_bytes(more) - rates.lane_bytes(small) == 1000 * (3 + 3 + 1 + 4)
+    assert rates.lane_bytes(small) < rates.lane_bytes(usual)
+    assert rates._convolution(picture) == (9, 16, 18)
+    assert rates._convolution(small) is None
+    assert rates.observation_size(broken) == 64  # told when it is trained
 
 
 def test_the_time_left_waits_for_the_longest_chunk_and_compiles_nothing_twice():

@@ -15,6 +15,7 @@ import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 import pyarrow as pa
@@ -69,8 +70,41 @@ COLUMNS = (
 )
 
 
+@dataclass(frozen=True)
+class _Own:
+    """What a user's own environment says of its sizes."""
+
+    observation: int
+    shape: tuple[int, ...]
+    transition: int  # bytes in the replay buffer
+
+
+def _own(settings: Settings) -> _Own | None:
+    """Ask a user's own environment, whose module is imported; None if it is not one."""
+    if suite.environment(settings.environment).family != "own":
+        return None
+    return _asked(settings.environment, settings.plugins)
+
+
+@lru_cache(maxsize=256)
+def _asked(name: str, plugins: tuple[str, ...]) -> _Own | None:
+    del plugins  # another version is another environment
+    try:
+        made = suite.load(name)
+        memory, small = int(made.memory_size), made.memory_dtype == "uint8"
+        return _Own(
+            observation=int(made.observation_size),
+            shape=tuple(getattr(made, "observation_shape", None) or ()),
+            transition=2 * memory + 5 if small else 4 * (2 * memory + 2),
+        )
+    except Exception:  # a mistake in it is told when it is trained
+        return None
+
+
 def observation_size(settings: Settings) -> int:
     """Return the number of floats in one observation."""
+    if (own := _own(settings)) is not None:
+        return own.observation
     spec = suite.environment(settings.environment)
     if spec.shape:
         return math.prod(spec.shape)
@@ -82,7 +116,8 @@ def observation_size(settings: Settings) -> int:
 
 def _convolution(settings: Settings) -> tuple[int, int, int] | None:
     """Return (places, filters, entries of a window) where a network begins with a convolution."""
-    shape = suite.environment(settings.environment).shape
+    own = _own(settings)
+    shape = suite.environment(settings.environment).shape if own is None else own.shape
     if settings.network == "mlp" or len(shape) != 3 or min(shape[:2]) < 3:
         return None
     return (shape[0] - 2) * (shape[1] - 2), 16, 9 * shape[2]
@@ -182,6 +217,8 @@ def lane_bytes(settings: Settings) -> int:
     transition = _SUITE_TRANSITION
     if spec.family not in TABLE:
         transition = 2 * inputs + 5 if spec.binary else 4 * (2 * inputs + 2)
+    if (own := _own(settings)) is not None:
+        transition = own.transition
     widths = _perceptron(settings)
     weights = sum(a * b + b for a, b in itertools.pairwise(widths))
     networks = 4 * weights * (3 + 3 * 2 + 2 + 1)  # actor, critics with Adam's moments; targets
