@@ -344,6 +344,8 @@ def _show(result: TrainResult, out: str | None) -> None:
             f"1 the best mean return of these runs ({top:.4g})"
         )
     screen.print(summary.conditions(settings, runs))
-    screen.print(f"{result.wall_seconds:.1f} s, {len(result.runs)} runs on {result.device}")
+    count = len(result.runs)
+    runs = "1 run" if count == 1 else f"{count} runs"
+    screen.print(f"{result.wall_seconds:.1f} s, {runs} on {result.device}")
     if out:
         screen.print(f"written to {out}; see 'mirrorax play {out}'")

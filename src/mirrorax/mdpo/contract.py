@@ -19,7 +19,7 @@ import numpy as np
 
 from mirrorax.envs.adapter import Environment, Step
 from mirrorax.envs.host import Gymnasium
-from mirrorax.errors import UserError
+from mirrorax.errors import UserError, in_one_line
 from mirrorax.mdpo.schedules import Clock, Schedule, Values
 
 #: attribute -> the least it may be
@@ -148,7 +148,7 @@ def _attribute(env: Environment, where: str, name: str) -> Any:
     except AttributeError:
         raise UserError(f"{where} has no {name}") from None
     except Exception as error:  # a property of the user's may fail in any way
-        raise UserError(f"{where}: {name}: {_line(error)}") from None
+        raise UserError(f"{where}: {name}: {in_one_line(error)}") from None
 
 
 def _shapes(
@@ -163,7 +163,7 @@ def _shapes(
     try:
         found = jax.eval_shape(function, *arguments)
     except Exception as error:  # code of the user's may fail in any way
-        raise UserError(f"{where}: {method}{note}: {_line(error)}") from None
+        raise UserError(f"{where}: {method}{note}: {in_one_line(error)}") from None
     if words and words[1]:
         _check_words(where, method, function, arguments[:-1], *words)
     return found
@@ -188,7 +188,8 @@ def _check_words(
             jax.eval_shape(lambda *given: function(*given, noise), *arguments)
     except IndexError as error:
         raise UserError(
-            f"{where}: {method} reads beyond its {name} = {count} random words: {_line(error)}"
+            f"{where}: {method} reads beyond its {name} = {count} random words: "
+            f"{in_one_line(error)}"
         ) from None
     except Exception:
         return  # it wants a jax array, and has had one
@@ -215,7 +216,3 @@ def _spelled(tree: Any) -> str:
         text = f"{leaf.dtype}[{','.join(map(str, leaf.shape))}]"
         texts.append(f"{name} {text}" if name else text)
     return ", ".join(texts) if texts else "nothing"
-
-
-def _line(error: Exception) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())[:300]
