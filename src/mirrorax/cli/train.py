@@ -345,7 +345,7 @@ def _show(result: TrainResult, out: str | None) -> None:
         )
     screen.print(summary.conditions(settings, runs))
     count = len(result.runs)
-    runs = "1 run" if count == 1 else f"{count} runs"
-    screen.print(f"{result.wall_seconds:.1f} s, {runs} on {result.device}")
+    how_many = "1 run" if count == 1 else f"{count} runs"
+    screen.print(f"{result.wall_seconds:.1f} s, {how_many} on {result.device}")
     if out:
         screen.print(f"written to {out}; see 'mirrorax play {out}'")
