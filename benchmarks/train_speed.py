@@ -22,7 +22,6 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import math
 import os
 import subprocess
 import sys
@@ -65,9 +64,7 @@ def products(program) -> tuple[float, float]:
     per_sample += critics * forward  # Q for the actor, used again by the critics' gradient
     per_sample += forward + critics * forward  # the target: policy and target critics
     per_sample += critics * (s.critic_epochs * backward + (s.critic_epochs - 1) * forward)
-    asked = s.steps_per_update
-    if program.tabulated:  # the policy is asked at every memory, a rollout's step at a time
-        asked = -(-math.prod(program.env.memory_bounds) // s.num_envs) * s.num_envs
+    asked = (program.table_rounds or s.rollout_length) * s.num_envs
     return float(forward * asked), float(per_sample * s.batch_size)
 
 

@@ -38,14 +38,16 @@ def _rightwards(actions):
 
 
 def test_a_table_is_made_only_where_it_is_less_work(small):
-    def tabulated(**fields):
-        return make_program(small(**fields)).tabulated
+    def rounds(**fields):
+        return make_program(small(**fields)).table_rounds
 
     # 4 x 3 x 3 memories; 4 or 16 steps in each of 4 environments
-    assert not tabulated(steps_counted="total")
-    assert tabulated(steps_counted="per_env")
-    assert not tabulated(steps_counted="per_env", environment="Catch(10x5)")
-    assert not tabulated(steps_counted="per_env", environment="CartPole")
+    assert rounds(steps_counted="total") is None
+    assert rounds(steps_counted="per_env") == 9
+    assert rounds(steps_counted="per_env", env_steps_per_update=9) is None
+    assert rounds(steps_counted="per_env", env_steps_per_update=10) == 9
+    assert rounds(steps_counted="per_env", environment="Catch(10x5)") is None
+    assert rounds(steps_counted="per_env", environment="CartPole") is None
 
 
 @pytest.mark.parametrize("name", BOARDS)
@@ -54,7 +56,7 @@ def test_the_table_holds_the_networks_logits(small, some_keys, name):
         environment=name, steps_counted="per_env", env_steps_per_update=64, buffer_size=999
     )
     program = make_program(settings)
-    assert program.tabulated
+    assert program.table_rounds
     actors = jnp.asarray(Session(settings, some_keys(3), {}, lanes=3, program=program).policies)
     table = jax.jit(lambda a: train.rollout_policies(program, a))(actors)
     memories = jnp.asarray(list(np.ndindex(*program.env.memory_bounds)), jnp.uint8)
@@ -85,7 +87,7 @@ def test_a_run_with_the_table_is_the_run_without(
         buffer_size=999,
         hidden=hidden,
     )
-    assert make_program(settings).tabulated
+    assert make_program(settings).table_rounds
     columns = {"alpha": np.geomspace(0.001, 1, 5), "lam": np.linspace(0, 2, 5)}
 
     def run():
@@ -95,5 +97,5 @@ def test_a_run_with_the_table_is_the_run_without(
         return session.policies
 
     with_table = run()
-    monkeypatch.setattr(Program, "tabulated", False)
+    monkeypatch.setattr(Program, "table_rounds", None)
     np.testing.assert_array_equal(with_table, run())

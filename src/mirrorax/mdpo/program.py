@@ -67,12 +67,15 @@ class Program:
         return 1 + self.env.step_words + self.env.reset_words
 
     @property
-    def tabulated(self) -> bool:
-        """Whether a table of the policy at every memory is less work than asking the network."""
-        bounds, settings = self.env.memory_bounds, self.settings
-        return bounds is not None and (
-            math.prod(bounds) < settings.rollout_length * settings.num_envs
-        )
+    def table_rounds(self) -> int | None:
+        """In how many rounds, as wide as a rollout's step, the actor is asked at every memory.
+
+        None where a table of the answers would be no less work than asking at every step.
+        """
+        if self.env.memory_bounds is None:
+            return None
+        rounds = -(-math.prod(self.env.memory_bounds) // self.settings.num_envs)
+        return rounds if rounds < self.settings.rollout_length else None
 
     @property
     def with_curves(self) -> bool:

@@ -7,7 +7,6 @@ batched on a GPU. The batches are gathered first, so that the map never sees the
 
 from __future__ import annotations
 
-import math
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -116,12 +115,12 @@ def _own_arrays(tree: Any) -> Any:
 def rollout_policies(program: Program, actors: Float[Array, "lanes p"]) -> Policy:
     """Return what the rollouts of all lanes ask for their actions while the actors stand still."""
     layers = jax.vmap(program.actor.layers)(actors)
-    if not program.tabulated:
+    rounds, bounds = program.table_rounds, program.env.memory_bounds
+    if rounds is None or bounds is None:
         return layers
-    bounds, wide = program.env.memory_bounds or (), program.settings.num_envs
+    wide = program.settings.num_envs
     # As many memories at a time as a step of a rollout has, and for each lane its own, so that the
     # same products give the same bits: the barrier hides that all lanes ask for the same.
-    rounds = -(-math.prod(bounds) // wide)
     first = jax.lax.optimization_barrier(jnp.zeros(actors.shape[0], jnp.int32))  # type: ignore[no-untyped-call]
 
     def ask(layers: tuple[Layer, ...], first: Int[Array, ""]) -> Float[Array, "envs actions"]:
