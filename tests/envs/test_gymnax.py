@@ -127,3 +127,5 @@ def test_bounds_that_nobody_knows_are_said_to_be_unknown():
         spec.return_bounds()
     assert suite.estimated_bounds(2.0, 7.0) == (2.0, 7.0)
     assert suite.estimated_bounds(2.0, 1.0) == (2.0, 3.0)
+    assert "1 the best mean return of a run here (7)" in suite.estimated_in_words(2.0, 7.0)
+    assert "no run here was better than random" in suite.estimated_in_words(2.0, 3.0)

@@ -32,6 +32,7 @@ from mirrorax.analysis.region import Region, region
 from mirrorax.analysis.robustness import ROUNDING, check_threshold
 from mirrorax.analysis.scores import Statistic, cell_scores
 from mirrorax.analysis.tuning import Tuning, tuned_against_fixed
+from mirrorax.envs import suite
 from mirrorax.errors import UserError, unknown
 
 
@@ -213,11 +214,9 @@ def _notes(
     notes = []
     for environment in rows[0].landscape.environments:
         if environment.bounds_source == "estimated" and environment.label in names:
-            notes.append(
-                f"{environment.label}: the bounds of its returns are estimated: 0 is a random "
-                f"policy's return ({environment.return_min:.4g}), 1 the best mean return of a run "
-                f"here ({environment.return_max:.4g})"
-            )
+            low, high = environment.return_min, environment.return_max
+            meaning = suite.estimated_in_words(low, high)
+            notes.append(f"{environment.label}: the bounds of its returns are estimated: {meaning}")
     left_out = sorted({e.label for item in items for e in item.environments} - set(names))
     if left_out:
         notes.append(f"not averaged over: {', '.join(left_out)}")

@@ -324,6 +324,7 @@ def _write(
 def _show(result: TrainResult, out: str | None) -> None:
     from mirrorax.cli import summary
     from mirrorax.cli.output import console
+    from mirrorax.envs import suite
 
     screen = console()
     settings, runs = result.settings, result.runs
@@ -338,11 +339,8 @@ def _show(result: TrainResult, out: str | None) -> None:
     summary.show_cells(screen, runs, result.cells)
     screen.print(summary.overall(result.normalized, result.greedy_normalized))
     if result.bounds_source == "estimated":
-        bottom, top = result.return_bounds
-        screen.print(
-            f"the bounds of returns are estimated: 0 is a random policy ({bottom:.4g}), "
-            f"1 the best mean return of these runs ({top:.4g})"
-        )
+        meaning = suite.estimated_in_words(*result.return_bounds)
+        screen.print(f"the bounds of returns are estimated: {meaning}")
     screen.print(summary.conditions(settings, runs))
     count = len(result.runs)
     how_many = "1 run" if count == 1 else f"{count} runs"

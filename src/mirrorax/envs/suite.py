@@ -178,6 +178,14 @@ def estimated_bounds(low: float, best: float) -> tuple[float, float]:
     return low, best if best > low else low + 1.0
 
 
+def estimated_in_words(low: float, high: float) -> str:
+    """Say what estimated bounds mean."""
+    above = f"1 the best mean return of a run here ({high:.4g})"
+    if high == low + 1.0:
+        above = f"1 is a return of one more ({high:.4g}), for no run here was better than random"
+    return f"0 is a random policy's return ({low:.4g}), {above}"
+
+
 def load(path: str) -> Any:
     """Make a user's own environment, from `package.module:attribute` or a registered name."""
     match = _IMPORT_PATH.fullmatch(path)
