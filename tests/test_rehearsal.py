@@ -20,8 +20,11 @@ class Walk(Environment):
     name = "Walk"
     num_actions, max_steps = 2, 3
     reset_words = step_words = 1
-    memory_size, memory_dtype = 2, "uint8"
-    observation_size = 2
+    memory_size = observation_size = 2
+
+    @property
+    def memory_dtype(self):
+        return "float32" if self.fault in ("negative", "half") else "uint8"
 
     @property
     def return_bounds(self):
@@ -44,7 +47,9 @@ class Walk(Environment):
         return Step({"place": place, "time": time}, reward, jnp.bool_(False), over)
 
     def remember(self, state):
-        return jnp.stack([state["place"], state["time"]]).astype(jnp.uint8)
+        place = {"negative": state["place"] - 1, "half": state["place"] / 2}.get(self.fault)
+        place = state["place"] if place is None else place
+        return jnp.stack([place, state["time"]]).astype(self.memory_dtype)
 
     def observe(self, memory):
         seen = memory.astype(jnp.float32)
@@ -70,6 +75,8 @@ def test_nothing_is_wrong_and_what_was_seen_is_told():
         ("endless", "neither terminated nor truncated within max_steps = 3 in 100 of 100 episodes"),
         ("bounds", "a mean return of 3, which return_bounds = (0, 2) make a score of 1.5"),
         ("memory", "entry 1 of a memory reaches 3, beyond memory_bounds = (5, 3)"),
+        ("negative", "entry 0 of a memory is not always a whole number from 0, as memory_bounds"),
+        ("half", "entry 0 of a memory is not always a whole number from 0, as memory_bounds"),
     ],
 )
 def test_each_fault_is_found_and_is_the_only_one(fault, said):
@@ -94,3 +101,9 @@ def test_what_cannot_be_played_is_one_line():
             mirrorax.check_environment(wrong)
     with pytest.raises(UserError, match="episodes: 0 is not allowed"):
         mirrorax.check_environment("Catch", episodes=0)
+
+
+@pytest.mark.parametrize("seed", [-1, 2**32, "a", 1.0, True])
+def test_a_seed_is_a_whole_number(seed):
+    with pytest.raises(UserError, match=r"^seed: .* is not allowed: a whole number from 0"):
+        mirrorax.check_environment(Walk(), seed=seed)

@@ -81,7 +81,8 @@ def minimize_on_simplex(
     if not done.all():
         raise UserError(
             f"{called}: no minimum was found; a function of your own must be smooth and convex in "
-            "p: mirrorax.check_potential or check_drift with its name shows where it is not"
+            "p (mirrorax.check_potential or check_drift with its name shows where it is not), and "
+            "Q beside its temperatures not so large that the minimum is at the very boundary"
         )
     return p
 

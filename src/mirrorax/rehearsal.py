@@ -54,6 +54,8 @@ class _Seen(NamedTuple):
     bad_reward: Bool[Array, " episodes"]
     bad_observation: Bool[Array, " episodes"]
     largest: Float[Array, "episodes memory"]
+    #: an entry of a memory that is below 0 or not whole
+    odd_memory: Bool[Array, "episodes memory"]
 
 
 def check_environment(
@@ -68,6 +70,8 @@ def check_environment(
     """
     if isinstance(episodes, bool) or not isinstance(episodes, int) or not 1 <= episodes <= 10_000:
         raise UserError(f"episodes: {episodes!r} is not allowed: a whole number from 1 to 10,000")
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**32:
+        raise UserError(f"seed: {seed!r} is not allowed: a whole number from 0 to 2^32 - 1")
     env = make(environment) if isinstance(environment, str) else environment
     if not isinstance(env, Environment):
         raise UserError(f"environment: {env!r} is neither a name nor an Environment")
@@ -97,10 +101,13 @@ def _play(env: Environment, episodes: int, seed: int) -> _Seen:
     def look(state: Any, running: Array, seen: _Seen) -> _Seen:
         memory = jax.vmap(env.remember)(state)
         unseen = ~jnp.isfinite(jax.vmap(env.observe)(memory)).all(axis=-1)
-        largest = jnp.maximum(seen.largest, memory.astype(jnp.float32))
+        entries = memory.astype(jnp.float32)
+        odd = ~((entries >= 0) & (entries == jnp.floor(entries)))
+        largest = jnp.maximum(seen.largest, entries)
         return seen._replace(
             bad_observation=seen.bad_observation | (running & unseen),
             largest=jnp.where(running[:, None], largest, seen.largest),
+            odd_memory=seen.odd_memory | (running[:, None] & odd),
         )
 
     def going(carry: tuple[Any, _Seen, Array]) -> Array:
@@ -123,7 +130,8 @@ def _play(env: Environment, episodes: int, seed: int) -> _Seen:
     start = jax.vmap(env.reset)(words(0, env.reset_words))
     none = jnp.zeros(episodes, bool)
     least = jnp.full((episodes, env.memory_size), -jnp.inf)
-    seen = _Seen(jnp.zeros(episodes), jnp.zeros(episodes, jnp.int32), ~none, none, none, least)
+    odd = jnp.zeros((episodes, env.memory_size), bool)
+    seen = _Seen(jnp.zeros(episodes), jnp.zeros(episodes, jnp.int32), ~none, none, none, least, odd)
     seen = look(start, ~none, seen)
     return jax.lax.while_loop(going, body, (start, seen, jnp.int32(1)))[1]
 
@@ -159,5 +167,11 @@ def _problems(env: Environment, seen: _Seen, episodes: int) -> list[str]:
             found.append(
                 f"entry {entry} of a memory reaches {seen.largest[:, entry].max():g}, beyond "
                 f"memory_bounds = {env.memory_bounds!r}"
+            )
+        if seen.odd_memory.any():
+            entry = int(np.argmax(seen.odd_memory.any(axis=0)))
+            found.append(
+                f"entry {entry} of a memory is not always a whole number from 0, as memory_bounds "
+                f"= {env.memory_bounds!r} say"
             )
     return found

@@ -144,3 +144,23 @@ def test_the_names_of_a_plugin_are_checked(tmp_path, monkeypatch, capsys):
     assert {one["status"] for name, one in told.items() if "doc_square" not in name} >= {"wrong"}
     assert main(["doctor", "--no-self-test", "--plugin", "no_such_doctored"]) == 2
     assert "there is no module" in capsys.readouterr().err
+
+
+def test_environments_that_cannot_be_played_here_are_not_called_wrong(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "doctored_envs.py").write_text(
+        "import mirrorax\n"
+        "from mirrorax.envs.boards import Catch\n"
+        "from mirrorax.envs.host import Gymnasium\n"
+        "mirrorax.register_environment('DocLake', lambda: Gymnasium('FrozenLake-v1'))\n"
+        "mirrorax.register_environment('DocSized', lambda rows: Catch(rows, 5))\n"
+    )
+    assert main(["doctor", "--no-self-test", "--plugin", "doctored_envs", "--json"]) == 0
+    told = {one["subject"]: one for one in json.loads(capsys.readouterr().out)["findings"]}
+    assert told["environment DocLake"]["status"] == "remark"
+    assert "check_env" in told["environment DocLake"]["text"]
+    assert told["environment DocSized"]["status"] == "remark"
+    assert "DocSized(...)" in told["environment DocSized"]["text"]

@@ -129,7 +129,7 @@ def test_overwrite_replaces_a_result_and_leaves_other_files_alone(pair, tmp_path
     for name in ("config.toml", "policies.npz"):
         assert again[name] == found[name]
     capsys.readouterr()
-    assert refused([*COMMAND, "--overwrite"], capsys).startswith("overwrite: ")
+    assert refused([*COMMAND, "--overwrite"], capsys).startswith("--overwrite: ")
 
 
 def test_what_another_process_wrote_meanwhile_is_not_overwritten(
@@ -271,3 +271,22 @@ def test_what_is_held_is_done_before_the_end(monkeypatch):
     finally:
         signal.signal(signal.SIGINT, before)
     assert order[:2] == ["done", "ended"]
+
+
+def test_a_result_of_names_that_are_not_known_here_is_told_apart(
+    pair, tmp_path, monkeypatch, capsys
+):
+    results.write(tmp_path, pair[0])
+    path = tmp_path / "results.json"
+    stored = json.loads(path.read_text())
+    stored["settings"]["plugins"] = ["mine==sha256-a"]
+    path.write_text(json.dumps(stored))
+    no_training(monkeypatch)
+    line = refused([*COMMAND, "--out", str(tmp_path)], capsys)
+    assert '(plugins is ["mine==sha256-a"] there, [] here)' in line
+
+
+def test_a_folder_that_cannot_be_looked_into_is_one_line(tmp_path, capsys):
+    line = refused([*COMMAND, "--out", str(tmp_path / ("a" * 300))], capsys)
+    assert line.startswith("--out: cannot look into ")
+    assert line.endswith("File name too long")

@@ -110,3 +110,14 @@ def test_two_values_of_a_grid_are_two_to_the_program(name):
     # The nearest float32 is another number.
     after = struct.unpack("f", struct.pack("I", 1 + struct.unpack("I", struct.pack("f", 0.1))[0]))
     assert len(plan_runs(settings, {name: [0.2, 0.1, after[0]]}, 2)) == 6
+
+
+@pytest.mark.parametrize("alpha", [["0.01", 0.01], ["0.01", "0.010"]])
+def test_one_number_written_twice_is_one_run(alpha):
+    with pytest.raises(UserError, match=r"^alpha: .* has repetitions"):
+        plan_runs(make_settings(environment="Catch"), {"alpha": alpha}, 1)
+
+
+def test_bytes_are_not_a_grid():
+    with pytest.raises(UserError, match=r"^alpha: b'0\.1' is not allowed"):
+        plan_runs(make_settings(environment="Catch"), {"alpha": b"0.1"}, 1)

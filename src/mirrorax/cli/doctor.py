@@ -123,6 +123,9 @@ def own_names() -> list[Finding]:
         for name in plugins.names(kind):
             if plugins.owner(kind, name) is None:
                 continue
+            if kind == "environment" and (why := _not_played(name)):
+                told.append(Finding(f"{kind} {name}", "remark", why))
+                continue
             try:
                 found = check(name)
                 good, text = bool(found), str(found).removeprefix(f"{name}: ")
@@ -133,6 +136,31 @@ def own_names() -> list[Finding]:
         text = "it registers no environment, potential or drift"
         told.append(Finding("plugin", "remark", text))
     return told
+
+
+def _not_played(name: str) -> str:
+    """Say why a registered environment cannot be played here, if so, though nothing is wrong."""
+    import inspect
+
+    from mirrorax import plugins
+
+    found = plugins.registered("environment", name)
+    if (callable(found) and not hasattr(found, "step")) or isinstance(found, type):
+        try:
+            inspect.signature(found).bind()
+        except TypeError:
+            return f"not played, for it needs values in brackets: {name}(...)"
+        except ValueError:
+            return ""  # a callable that does not tell
+    try:
+        from mirrorax.envs.adapter import make
+        from mirrorax.envs.host import Gymnasium
+
+        if isinstance(make(name), Gymnasium):
+            return "not played: Gymnasium's own check is gymnasium.utils.env_checker.check_env"
+    except UserError:
+        pass  # the check says it
+    return ""
 
 
 def machine() -> tuple[list[Finding], dict[str, Any]]:

@@ -21,6 +21,8 @@ from mirrorax.cli.output import save_figure
 from mirrorax.errors import UserError
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+
     from mirrorax.cli.live import Stop
     from mirrorax.mdpo.config import RunValues, Settings
     from mirrorax.training import TrainResult
@@ -78,7 +80,10 @@ def put(path: Path, data: bytes) -> None:
 
 def check_free(out: Path, settings: Settings, runs: list[RunValues]) -> None:
     """Refuse a folder that holds anything but the result of these same runs."""
-    there = [name for name in _NAMES if (out / name).exists()]
+    try:
+        there = [name for name in _NAMES if (out / name).exists()]
+    except OSError as error:
+        raise UserError(f"out: cannot look into {str(out)!r}: {error.strerror}") from None
     if not there:
         return
     if "results.json" not in there:
@@ -95,28 +100,39 @@ def check_free(out: Path, settings: Settings, runs: list[RunValues]) -> None:
 def _difference(path: Path, settings: Settings, runs: list[RunValues]) -> str | None:
     """Say in what a stored result is not that of these runs; None if it is."""
     from mirrorax.mdpo.config import RunValues, Settings
+    from mirrorax.spec.identity import LATER
 
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))
-        fields, values = stored["settings"], stored["runs"]
-        theirs, other = Settings(**fields), [RunValues(**each) for each in values]
+        # As they stand, for a plugin or a name of theirs may not be known here.
+        theirs = {name: stored["settings"].get(name, LATER.get(name)) for name in _fields(Settings)}
+        other = [{name: run[name] for name in _fields(RunValues)} for run in stored["runs"]]
         continued = list(stored.get("continued_from", []))
     except OSError as error:
         return f"it cannot be read: {error.strerror}"
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return "it is none of train's"  # or one of names that are not known here
+        return "it is none of train's"
     if continued:
         return f"it was trained on from update {continued[-1]}"
-    for name in Settings.model_fields:
-        before, now = getattr(theirs, name), getattr(settings, name)
-        if before != now:
-            return f"{name} is {_toml(before)} there, {_toml(now)} here"
-    for name in RunValues.model_fields:
-        columns = ([getattr(run, name) for run in each] for each in (other, runs))
-        before, now = (list(dict.fromkeys(column)) for column in columns)
-        if before != now:
-            return f"{name} is {_shown(before)} there, {_shown(now)} here"
-    return None if other == runs else "of other runs"
+    ours = settings.model_dump(mode="json")
+    for name, before in theirs.items():
+        before = list(before) if isinstance(before, tuple) else before
+        if before != ours[name]:
+            return f"{name} is {_shown([before])} there, {_shown([ours[name]])} here"
+    mine = [run.model_dump(mode="json") for run in runs]
+    for name in _fields(RunValues):
+        before, now = ([run[name] for run in each] for each in (other, mine))
+        if _distinct(before) != _distinct(now):
+            return f"{name} is {_shown(_distinct(before))} there, {_shown(_distinct(now))} here"
+    return None if other == mine else "of other runs"
+
+
+def _fields(model: type[BaseModel]) -> list[str]:
+    return list(model.model_fields)
+
+
+def _distinct(values: list[Any]) -> list[Any]:
+    return [value for index, value in enumerate(values) if value not in values[:index]]
 
 
 def _shown(values: list[Any]) -> str:

@@ -300,7 +300,7 @@ def _check_free(
             check_free(Path(args.out), settings, runs)
 
     if args.overwrite and args.out is None:
-        raise UserError("overwrite: there is nothing to replace without --out DIR")
+        raise UserError("--overwrite: there is nothing to replace without --out DIR")
     check()
     return check
 

@@ -123,13 +123,15 @@ def _check_attributes(env: Environment, where: str) -> None:
             f"{where}: observation_shape is {shape!r}, expected as many entries as "
             f"observation_size = {env.observation_size}"
         )
-    sides = env.memory_bounds
+    sides = _attribute(env, where, "memory_bounds")
     if sides is not None and not (
-        len(sides) == env.memory_size and all(isinstance(n, int) and n >= 1 for n in sides)
+        isinstance(sides, tuple)
+        and len(sides) == env.memory_size
+        and all(type(side) is int and side >= 1 for side in sides)
     ):
         raise UserError(
-            f"{where}: memory_bounds are {sides!r}, expected {env.memory_size} whole numbers, "
-            "at least 1: one for each entry of a memory"
+            f"{where}: memory_bounds are {sides!r}, expected a tuple of {env.memory_size} "
+            "whole numbers, at least 1: one for each entry of a memory"
         )
     bounds = _attribute(env, where, "return_bounds")
     if bounds is None:

@@ -43,8 +43,9 @@ def _several(name: str, given: Any) -> list[Any]:
         given = given.tolist()  # numpy's and jax's numbers and arrays
     if given is None or isinstance(given, int | float | str):
         found = [given]
-    elif isinstance(given, Mapping):
-        raise UserError(f"{name}: a table is not allowed: one number, or a list of numbers")
+    elif isinstance(given, Mapping | bytes):
+        what = "a table" if isinstance(given, Mapping) else repr(given)
+        raise UserError(f"{name}: {what} is not allowed: one number, or a list of numbers")
     else:
         try:
             found = [item.tolist() if hasattr(item, "tolist") else item for item in given]
@@ -119,7 +120,12 @@ def plan_runs(
     runs = [check_values(settings, values) for values in every]
     for name in axes:
         if name in GRID:
-            _refuse_coinciding(name, [getattr(run, name) for run in runs])
+            found = [getattr(run, name) for run in runs]
+            if len(set(found)) < len(axes[name]):  # texts of one number
+                raise UserError(
+                    f"{name}: {axes[name]} has repetitions, which would be the same run twice"
+                )
+            _refuse_coinciding(name, found)
     return runs
 
 
