@@ -1,8 +1,10 @@
 """Small programs, compiled once for all the tests that can share them."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from mirrorax.mdpo import replay
 from mirrorax.mdpo.config import make_settings
 
 #: few and small: every width and length is odd enough to find a mistake in wrapping and padding
@@ -36,3 +38,25 @@ def small():
 def some_keys():
     """Make distinct keys."""
     return lambda count: np.random.default_rng(7).integers(0, 2**32, (count, 2), dtype=np.uint32)
+
+
+@pytest.fixture(scope="session")
+def transitions():
+    """Make replay rows of a small Catch: random states, random actions."""
+
+    def make(env, count, rng):
+        rows = []
+        for _ in range(count):
+            ball_x, ball_y, paddle, action = (int(rng.integers(n)) for n in (3, 3, 3, 3))
+            state = env.reset(jnp.zeros(1, jnp.uint32))
+            state = state._replace(
+                ball_x=jnp.int32(ball_x), ball_y=jnp.int32(ball_y), paddle_x=jnp.int32(paddle)
+            )
+            after = env.step(state, jnp.int32(action), jnp.zeros(0, jnp.uint32))
+            remembered = env.remember(state), env.remember(after.state)
+            rows.append(
+                replay.pack(env, *remembered, jnp.int32(action), after.reward, after.terminated)
+            )
+        return jnp.stack(rows)
+
+    return make

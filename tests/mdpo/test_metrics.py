@@ -17,7 +17,7 @@ ALPHA, LAM, GAMMA, SCALE = 0.3, 0.7, 0.9, 2.0
 
 
 @pytest.fixture(scope="module")
-def scene(small):
+def scene(small, transitions):
     """Make the first update of a lane: what it started from, came to and reports."""
 
     def make(**fields):
@@ -35,26 +35,11 @@ def scene(small):
             critics=jnp.stack([draw(), draw()]),
             targets=jnp.stack([draw(), draw()]),
         )
-        rows = transitions(program.env, settings.batch_size)
+        rows = transitions(program.env, settings.batch_size, np.random.default_rng(6))
         new, seen = train.update(program, learner, rows, values, Clock(jnp.int32(0), jnp.int32(9)))
         return program, learner, replay.unpack(program.env, rows), new, seen
 
     return make
-
-
-def transitions(env, count):
-    rng, rows = np.random.default_rng(6), []
-    for _ in range(count):
-        ball_x, ball_y, paddle, action = (int(rng.integers(n)) for n in (3, 3, 3, 3))
-        state = env.reset(jnp.zeros(1, jnp.uint32))
-        state = state._replace(
-            ball_x=jnp.int32(ball_x), ball_y=jnp.int32(ball_y), paddle_x=jnp.int32(paddle)
-        )
-        after = env.step(state, jnp.int32(action), jnp.zeros(0, jnp.uint32))
-        remembered = env.remember(state), env.remember(after.state)
-        row = replay.pack(env, *remembered, jnp.int32(action), after.reward, after.terminated)
-        rows.append(row)
-    return jnp.stack(rows)
 
 
 def probabilities(program, actor, x):

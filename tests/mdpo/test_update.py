@@ -13,26 +13,14 @@ from mirrorax.regularizers import FunctionDrift, drift, potential
 
 
 @pytest.fixture(scope="module")
-def problem(small):
+def problem(small, transitions):
     """Settings, a learner and a batch of replay rows on Catch(4x3)."""
     settings = small()
     program = make_program(settings)
     rng = np.random.default_rng(3)
-    env = program.env
-    rows = []
-    for _ in range(settings.batch_size):
-        ball_x, ball_y, paddle, action = (int(rng.integers(n)) for n in (3, 3, 3, 3))
-        state = env.reset(jnp.zeros(1, jnp.uint32))
-        state = state._replace(
-            ball_x=jnp.int32(ball_x), ball_y=jnp.int32(ball_y), paddle_x=jnp.int32(paddle)
-        )
-        after = env.step(state, jnp.int32(action), jnp.zeros(0, jnp.uint32))
-        remembered = env.remember(state), env.remember(after.state)
-        rows.append(
-            replay.pack(env, *remembered, jnp.int32(action), after.reward, after.terminated)
-        )
+    rows = transitions(program.env, settings.batch_size, rng)
     draw = lambda: networks.initialize(program.actor, rng, "uniform")  # noqa: E731
-    return settings, jnp.stack(rows), draw
+    return settings, rows, draw
 
 
 def learner_for(program, draw, values):

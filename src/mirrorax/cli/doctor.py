@@ -143,9 +143,10 @@ def _not_played(name: str) -> str:
     import inspect
 
     from mirrorax import plugins
+    from mirrorax.envs import suite
 
     found = plugins.registered("environment", name)
-    if (callable(found) and not hasattr(found, "step")) or isinstance(found, type):
+    if suite.makes_one(found):
         try:
             inspect.signature(found).bind()
         except TypeError:

@@ -186,6 +186,11 @@ def estimated_in_words(low: float, high: float) -> str:
     return f"0 is a random policy's return ({low:.4g}), {above}"
 
 
+def makes_one(found: Any) -> bool:
+    """Whether what a name stands for is a class or function that makes an environment."""
+    return isinstance(found, type) or (callable(found) and not hasattr(found, "step"))
+
+
 def load(path: str) -> Any:
     """Make a user's own environment, from `package.module:attribute` or a registered name."""
     match = _IMPORT_PATH.fullmatch(path)
@@ -204,7 +209,7 @@ def load(path: str) -> Any:
     made = found
     if arguments and (not callable(found) or hasattr(type(found), "step")):
         raise UserError(f"environment: {path!r}: {attribute} takes no values in brackets")
-    if isinstance(found, type) or (callable(found) and not hasattr(found, "step")):
+    if makes_one(found):
         _check_arguments(path, attribute, found, arguments)
         try:
             made = found(**arguments)
