@@ -1,10 +1,10 @@
-"""Write the reproduction's tables and pictures from the published results; nothing by hand.
+"""Write tables and pictures from the published results; nothing by hand.
 
     python docs/reproduction_tables.py
 
 Reads results/paper and results/readings; fills the places between `<!-- NAME -->` and
-`<!-- end of NAME -->` in docs/reproduction.md and README.md, and draws docs/images/paper_*.png.
-A test compares the files with what this makes of the results.
+`<!-- end of NAME -->` in docs/reproduction.md, docs/tuning.md and README.md, and draws
+docs/images/paper_*.png. A test compares the files with what this makes of the results.
 """
 
 from __future__ import annotations
@@ -14,18 +14,24 @@ from pathlib import Path
 
 import numpy as np
 
-from mirrorax.analysis.landscape import landscapes
+from mirrorax.analysis.estimates import cell_intervals
+from mirrorax.analysis.landscape import Landscape, landscapes
 from mirrorax.analysis.robustness import frequency, rbst
-from mirrorax.analysis.scores import cell_scores
+from mirrorax.analysis.scores import cell_scores, environment_scores
+from mirrorax.analysis.tuning import tuned_against_fixed
 from mirrorax.figures.heatmap import HeatMap, draw_panel
 from mirrorax.figures.save import save
-from mirrorax.figures.style import PAGE, new, style
+from mirrorax.figures.style import COLOURS, PAGE, new, style
+from mirrorax.reproduction.claim import ends
 from mirrorax.reproduction.data import Runs
 from mirrorax.reproduction.drawing import draw
 from mirrorax.reproduction.page import markdown, progress
+from mirrorax.reproduction.pairs import published_rbst, table_1
 from mirrorax.reproduction.verdicts import judge
 from mirrorax.store.importing import read_exports
-from mirrorax.studies.panels import FIGURES, SUITE
+from mirrorax.studies.panels import FIGURES, PAIRS, SUITE
+from mirrorax.tuning.evidence import gather
+from mirrorax.tuning.validation import Validation, validate
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results"
@@ -39,6 +45,25 @@ READINGS = {
     "each_each": ("in each", "in each", ""),
     "each_each_uniform": ("in each", "in each", "uniform initialisation"),
 }
+
+#: what differs from the preset in results/readings/settings.parquet -> in words
+CHANGES = {
+    "": "nothing",
+    "initialization=uniform": "uniform initialisation",
+    "activation=relu": "ReLU",
+    "hidden=32 x 32": "two layers of 32",
+    "hidden=128 x 128": "two layers of 128",
+    "adam_eps=1e-08": "Adam's eps 1e-8",
+    "anneal_learning_rate=True": "annealed learning rate",
+    "twin_critics=False": "one critic",
+    "critic_target=printed": "critic target as printed",
+    "critic_target=paper": "critic target as defined",
+    "clipping=joint": "joint clipping",
+    "bootstrap_truncation=False": "truncation ends an episode",
+    "tau=0.05": "tau for the new parameters",
+}
+#: the cells of that experiment, as (alpha index, lambda index)
+CELLS = {"neither": (0, 0), "h alone": (1, 0), "D alone": (0, 1), "both": (1, 1)}
 
 
 def reading_rows() -> list[dict]:
@@ -102,6 +127,78 @@ def readings(rows: list[dict]) -> str:
     return "\n".join(lines)
 
 
+def changed_settings() -> dict[str, Landscape]:
+    """Return the runs with one setting changed, by what was changed."""
+    found = landscapes(read_exports(RESULTS / "readings" / "settings.parquet"))
+    by_change = {item.label.partition("[")[2].rstrip("]"): item.select(SUITE) for item in found}
+    if unnamed := by_change.keys() - CHANGES.keys():
+        raise ValueError(f"no words for {sorted(unnamed)}")
+    return {CHANGES[name]: by_change[name] for name in CHANGES if name in by_change}
+
+
+def settings_table(items: dict[str, Landscape]) -> str:
+    head = " | ".join(f"{name} {place}" for name, place in zip(CELLS, _places(items), strict=True))
+    lines = [f"| changed | runs | {head} |", "|---|---:|" + "---|" * len(CELLS)]
+    for name, item in items.items():
+        runs = item.runs()
+        scores = cell_scores(runs)
+        low, high = cell_intervals(runs, rng=np.random.default_rng(SEED))
+        cells = [f"{scores[at]:.2f} [{low[at]:.2f}, {high[at]:.2f}]" for at in CELLS.values()]
+        lines.append(f"| {name} | {item.counts.sum()} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _places(items: dict[str, Landscape]) -> list[str]:
+    first = next(iter(items.values()))
+    return [f"({first.alphas[i]:g}, {first.lams[j]:g})" for i, j in CELLS.values()]
+
+
+def draw_settings(items: dict[str, Landscape], path: Path) -> None:
+    """Draw the score of every environment: a row for what was changed, a panel for a cell."""
+    figure, axes = new(PAGE, 0.6 + 0.24 * len(items), ncols=len(CELLS), sharey=True)
+    for ax, (name, at), place in zip(axes, CELLS.items(), _places(items), strict=True):
+        scores = np.stack([environment_scores(item.runs())[at] for item in items.values()])
+        mesh = ax.imshow(scores, cmap=COLOURS, vmin=0, vmax=1, aspect="auto")
+        for (row, column), score in np.ndenumerate(scores):
+            colour = "white" if score < 0.6 else "black"
+            ax.text(column, row, f"{score:.2f}", ha="center", va="center", color=colour, size=6)
+        ax.set_title(f"{name} {place}")
+        ax.set_xticks(range(len(SUITE)), SUITE, rotation=45, ha="right", rotation_mode="anchor")
+        ax.set_yticks(range(len(items)), list(items))
+        ax.tick_params(length=0)
+    figure.colorbar(mesh, ax=axes, label="normalised return", fraction=0.03, pad=0.01)
+    save(figure, path, ("png",))
+
+
+def compared(runs: Runs) -> str:
+    """Table 1 with ours beside the paper's."""
+    found, estimates = table_1(runs, np.random.default_rng(SEED))
+    theirs = published_rbst()
+    lines = [
+        "| | pair | paper's Rbst_0.9 | ours | 95% interval | best cell (alpha, lambda) | held out "
+        "| runs |",
+        "|---|---|---:|---:|---|---|---:|---:|",
+    ]
+    for label, (h, d) in PAIRS.items():
+        cells = [label, f"({h}, {d})", f"{theirs[label]:.4f}"]
+        if label not in found:
+            lines.append("| " + " | ".join([*cells, "", "", "", "", "0"]) + " |")
+            continue
+        item, estimate = found[label].landscape, estimates[label]
+        tuning = tuned_against_fixed(item.runs(), found[label].positive)
+        i, j = tuning.fixed_cell
+        held = tuning.fixed_held_out
+        cells += [
+            f"{estimate.value:.3f}",
+            ends(estimate.interval()),
+            f"{tuning.fixed:.3f} at ({item.alphas[i]:g}, {item.lams[j]:g})",
+            "none" if held is None else f"{held:.3f}",
+            f"{found[label].runs:,}",
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
 def brief(claims) -> str:
     """The table of the README: long lists of numbers are left to the documentation."""
     lines = [
@@ -121,6 +218,32 @@ def brief(claims) -> str:
             f"{claim.runs:,}",
             claim.verdict,
         )
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def validation(found: Validation) -> str:
+    """How good the suggestions are where they have not seen the environment."""
+    head = " | ".join(SUITE)
+    lines = [
+        f"| pair | {head} | suggested | a random cell | the best single cell, which saw them all |",
+        "|---|" + "---|" * len(SUITE) + "---|---|---|",
+    ]
+    pairs = dict.fromkeys((row.potential, row.drift) for row in found.rows)
+    for pair in [*pairs, None]:
+        part = found if pair is None else found.of(pair)
+        scores = {
+            row.environment: f"**{row.score:.2f}**" if row.success else f"{row.score:.2f}"
+            for row in (part.rows if pair else ())
+        }
+        count = len(part.rows)
+        cells = [
+            "all" if pair is None else f"({', '.join(pair)})",
+            *(scores.get(name, "") for name in SUITE),
+            f"{sum(row.success for row in part.rows)} of {count}",
+            f"{100 * part.random:.0f}%",
+            f"{sum(row.fixed for row in part.rows)} of {count}",
+        ]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
@@ -146,13 +269,22 @@ def fill(text: str, name: str, content: str) -> str:
 def pages() -> dict[Path, str]:
     """Return the files with their tables filled in."""
     table = read_exports(RESULTS / "paper")
-    claims = judge(Runs(table), np.random.default_rng(SEED))
+    runs = Runs(table)
+    claims = judge(runs, np.random.default_rng(SEED))
     page, readme = ROOT / "docs" / "reproduction.md", ROOT / "README.md"
     text = page.read_text(encoding="utf-8")
     text = fill(text, "readings", readings(reading_rows()))
+    text = fill(text, "table 1", compared(runs))
     text = fill(text, "verdicts", markdown(claims).strip())
     text = fill(text, "runs", counted(table))
-    return {page: text, readme: fill(readme.read_text(encoding="utf-8"), "verdicts", brief(claims))}
+    tuning = ROOT / "docs" / "tuning.md"
+    found = validate(gather(table))
+    advice = fill(tuning.read_text(encoding="utf-8"), "validation", validation(found))
+    return {
+        page: text,
+        tuning: advice,
+        readme: fill(readme.read_text(encoding="utf-8"), "verdicts", brief(claims)),
+    }
 
 
 def pictures() -> None:

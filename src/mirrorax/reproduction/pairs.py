@@ -21,7 +21,8 @@ def _found(runs: Runs) -> dict[str, Found]:
     return {label: each for label, each in found.items() if each and each.positive.any()}
 
 
-def _table(runs: Runs, rng: np.random.Generator) -> tuple[dict[str, Found], dict[str, Estimate]]:
+def table_1(runs: Runs, rng: np.random.Generator) -> tuple[dict[str, Found], dict[str, Estimate]]:
+    """Return what there is of Table 1, by its labels: the runs, and their Rbst_0.9."""
     found = _found(runs)
     estimates = {
         label: robustness(
@@ -32,14 +33,15 @@ def _table(runs: Runs, rng: np.random.Generator) -> tuple[dict[str, Found], dict
     return found, estimates
 
 
-def _paper_rbst() -> dict[str, float]:
+def published_rbst() -> dict[str, float]:
+    """Return the paper's Rbst_0.9, by the labels of Table 1."""
     return {row["label"]: row["rbst"][0] for row in numbers()["table1"]["rows"]}
 
 
 def values(runs: Runs, rng: np.random.Generator) -> Claim:
     """Table 1's numbers."""
-    paper = _paper_rbst()
-    found, estimates = _table(runs, rng)
+    paper = published_rbst()
+    found, estimates = table_1(runs, rng)
     claim = Claim(
         "1a",
         "Table 1: the values of Rbst_0.9",
@@ -71,8 +73,8 @@ def values(runs: Runs, rng: np.random.Generator) -> Claim:
 
 def order(runs: Runs, rng: np.random.Generator) -> Claim:
     """Table 1's order."""
-    paper = _paper_rbst()
-    found, estimates = _table(runs, rng)
+    paper = published_rbst()
+    found, estimates = table_1(runs, rng)
     claim = Claim(
         "1b",
         "Table 1: the order of the pairs by Rbst_0.9",
