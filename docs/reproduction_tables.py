@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from mirrorax.analysis.estimates import cell_intervals
-from mirrorax.analysis.landscape import Landscape, landscapes
+from mirrorax.analysis.landscape import DIVERGED, Landscape, landscapes
 from mirrorax.analysis.robustness import frequency, rbst
 from mirrorax.analysis.scores import cell_scores, environment_scores
 from mirrorax.analysis.tuning import tuned_against_fixed
@@ -29,7 +29,7 @@ from mirrorax.reproduction.page import markdown, progress
 from mirrorax.reproduction.pairs import published_rbst, table_1
 from mirrorax.reproduction.verdicts import judge
 from mirrorax.store.importing import read_exports
-from mirrorax.studies.panels import FIGURES, PAIRS, SUITE
+from mirrorax.studies.panels import FIGURES, PAIRS, SUITE, Panel
 from mirrorax.tuning.evidence import gather
 from mirrorax.tuning.validation import Validation, validate
 
@@ -170,6 +170,31 @@ def draw_settings(items: dict[str, Landscape], path: Path) -> None:
     save(figure, path, ("png",))
 
 
+def plain_table(runs: Runs) -> str:
+    """The pair K with its potential written in two ways, at the cells that both have."""
+    (plain,) = landscapes(read_exports(RESULTS / "readings" / "plain_tsallis.parquet"))
+    ours = runs.find(Panel("K", PAIRS["K"])).landscape
+    rows = np.searchsorted(ours.alphas, plain.alphas)
+    columns = np.searchsorted(ours.lams, plain.lams)
+    pairs = zip(
+        cell_scores(ours.runs())[np.ix_(rows, columns)].ravel(),
+        cell_scores(plain.runs()).ravel(),
+        np.stack(np.meshgrid(plain.alphas, plain.lams, indexing="ij"), axis=-1).reshape(-1, 2),
+        plain.counts.sum(axis=-1).ravel(),
+        (plain.state == DIVERGED).sum(axis=(-2, -1)).ravel(),
+        strict=True,
+    )
+    lines = [
+        "| (alpha, lambda) | `tsallis(0.5)` | written in probabilities | runs | diverged |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    lines += [
+        f"| ({alpha:g}, {lam:g}) | {a:.3f} | {b:.3f} | {count} | {failed} |"
+        for a, b, (alpha, lam), count, failed in pairs
+    ]
+    return "\n".join(lines)
+
+
 def compared(runs: Runs) -> str:
     """Table 1 with ours beside the paper's."""
     found, estimates = table_1(runs, np.random.default_rng(SEED))
@@ -274,6 +299,7 @@ def pages() -> dict[Path, str]:
     page, readme = ROOT / "docs" / "reproduction.md", ROOT / "README.md"
     text = page.read_text(encoding="utf-8")
     text = fill(text, "readings", readings(reading_rows()))
+    text = fill(text, "plain", plain_table(runs))
     text = fill(text, "table 1", compared(runs))
     text = fill(text, "verdicts", markdown(claims).strip())
     text = fill(text, "runs", counted(table))

@@ -30,7 +30,7 @@ def test_every_published_run_is_one_of_the_papers_and_finished():
 def test_the_results_are_small():
     files = [path for path in RESULTS.rglob("*") if path.is_file()]
     assert sum(path.stat().st_size for path in (RESULTS / "paper").glob("*")) < 30e6
-    assert {path.suffix for path in files} <= {".parquet", ".md", ".toml"}
+    assert {path.suffix for path in files} <= {".parquet", ".md", ".toml", ".py"}
 
 
 def test_the_pages_say_what_the_results_say(tables):
