@@ -139,13 +139,24 @@ def changed_settings() -> dict[str, Landscape]:
 def settings_table(items: dict[str, Landscape]) -> str:
     head = " | ".join(f"{name} {place}" for name, place in zip(CELLS, _places(items), strict=True))
     lines = [f"| changed | runs | {head} |", "|---|---:|" + "---|" * len(CELLS)]
-    for name, item in items.items():
-        runs = item.runs()
-        scores = cell_scores(runs)
-        low, high = cell_intervals(runs, rng=np.random.default_rng(SEED))
+    for name, (count, runs) in _changes(items).items():
+        scores = _rounded(cell_scores(runs))
+        bounds = cell_intervals(runs, rng=np.random.default_rng(SEED))
+        low, high = (_rounded(np.minimum(end, 1)) for end in bounds)  # no return is larger
         cells = [f"{scores[at]:.2f} [{low[at]:.2f}, {high[at]:.2f}]" for at in CELLS.values()]
-        lines.append(f"| {name} | {item.counts.sum()} | " + " | ".join(cells) + " |")
+        lines.append(f"| {name} | {count} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
+
+
+def _changes(items: dict[str, Landscape]) -> dict[str, tuple[str, np.ndarray]]:
+    """Return the number of runs and the scores of each row; the first is seen in two ways."""
+    rows = {name: (str(item.counts.sum()), item.runs()) for name, item in items.items()}
+    first = items[CHANGES[""]]
+    return {**rows, "greedy evaluation": ("the first", first.runs("greedy"))}
+
+
+def _rounded(values: np.ndarray) -> np.ndarray:
+    return np.round(values, 2) + 0.0  # which makes -0 a 0
 
 
 def _places(items: dict[str, Landscape]) -> list[str]:
@@ -155,16 +166,17 @@ def _places(items: dict[str, Landscape]) -> list[str]:
 
 def draw_settings(items: dict[str, Landscape], path: Path) -> None:
     """Draw the score of every environment: a row for what was changed, a panel for a cell."""
-    figure, axes = new(PAGE, 0.6 + 0.24 * len(items), ncols=len(CELLS), sharey=True)
+    rows = _changes(items)
+    figure, axes = new(PAGE, 0.6 + 0.24 * len(rows), ncols=len(CELLS), sharey=True)
     for ax, (name, at), place in zip(axes, CELLS.items(), _places(items), strict=True):
-        scores = np.stack([environment_scores(item.runs())[at] for item in items.values()])
+        scores = _rounded(np.stack([environment_scores(runs)[at] for _, runs in rows.values()]))
         mesh = ax.imshow(scores, cmap=COLOURS, vmin=0, vmax=1, aspect="auto")
         for (row, column), score in np.ndenumerate(scores):
             colour = "white" if score < 0.6 else "black"
             ax.text(column, row, f"{score:.2f}", ha="center", va="center", color=colour, size=6)
         ax.set_title(f"{name} {place}")
         ax.set_xticks(range(len(SUITE)), SUITE, rotation=45, ha="right", rotation_mode="anchor")
-        ax.set_yticks(range(len(items)), list(items))
+        ax.set_yticks(range(len(rows)), list(rows))
         ax.tick_params(length=0)
     figure.colorbar(mesh, ax=axes, label="normalised return", fraction=0.03, pad=0.01)
     save(figure, path, ("png",))
@@ -299,6 +311,7 @@ def pages() -> dict[Path, str]:
     page, readme = ROOT / "docs" / "reproduction.md", ROOT / "README.md"
     text = page.read_text(encoding="utf-8")
     text = fill(text, "readings", readings(reading_rows()))
+    text = fill(text, "settings", settings_table(changed_settings()))
     text = fill(text, "plain", plain_table(runs))
     text = fill(text, "table 1", compared(runs))
     text = fill(text, "verdicts", markdown(claims).strip())
@@ -321,6 +334,7 @@ def pictures() -> None:
         figure.clear()
         draw_panel([row["map"] for row in rows], figure, columns=len(rows))
         save(figure, images / "paper_readings", ("png",))
+        draw_settings(changed_settings(), images / "paper_settings")
     runs = Runs(read_exports(RESULTS / "paper"))
     for each in FIGURES:
         if each.name != "Figure 1a":
