@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+import pyarrow.compute as pc
 import pytest
 import scripts
 
+from mirrorax.reproduction.data import Runs
+from mirrorax.reproduction.pairs import table_1
 from mirrorax.spec.expand import expand
 from mirrorax.store.importing import read_exports
 from mirrorax.studies import catalogue
@@ -37,3 +41,14 @@ def test_the_pages_say_what_the_results_say(tables):
     """A figure that was edited by hand, or not brought up to date, is found."""
     for path, text in tables.pages().items():
         assert path.read_text(encoding="utf-8") == text, path
+
+
+def test_a_pairs_interval_is_the_same_whatever_else_was_run():
+    table = read_exports(RESULTS / "paper")
+    alone = table.filter(pc.equal(table["potential"], "max"))
+
+    def interval(part):
+        _, estimates = table_1(Runs(part), np.random.default_rng(0))
+        return estimates["B"].interval()
+
+    assert interval(alone) == interval(table)
