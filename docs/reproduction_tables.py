@@ -338,7 +338,7 @@ def pictures() -> None:
         draw_settings(changed_settings(), images / "paper_settings")
     runs = Runs(read_exports(RESULTS / "paper"))
     for each in FIGURES:
-        if each.name != "Figure 1a":
+        if each.name not in ("Figure 1a", "Figure 2"):
             continue
         drawn = draw(each, runs, images, np.random.default_rng(SEED))
         for path in drawn.files:

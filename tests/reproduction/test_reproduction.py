@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pytest
 
 from mirrorax.cli import main
 from mirrorax.envs import suite
+from mirrorax.reproduction.claim import sizes
 from mirrorax.reproduction.data import Runs
 from mirrorax.reproduction.verdicts import judge
 from mirrorax.spec.expand import expand
@@ -133,6 +135,10 @@ def test_a_few_cells_beside_the_nested_grid_are_counted_and_left_out():
     assert found.given.shape == (8, 8)
     # 6 x 8 cells more, of which 5 x 7 are those of the nested grid
     assert found.size == "reduced: 8 x 8 of 29 x 29 cells (13 further cells left out), 2 of 5 seeds"
+    # Beside a panel without such cells the size is said once.
+    plain = replace(found, beyond=0)
+    assert sizes([plain, found]) == found.size
+    assert sizes([plain, plain]) == "reduced: 8 x 8 of 29 x 29 cells, 2 of 5 seeds"
 
 
 def test_runs_with_other_settings_are_not_taken_for_the_papers(faithful):

@@ -50,8 +50,14 @@ def central(draws: Float[np.ndarray, " draws"]) -> Interval:
 
 
 def sizes(found: Sequence[Found]) -> str:
-    """Say what was run, each size once."""
-    return "; ".join(dict.fromkeys(each.size for each in found))
+    """Say what was run, each size once, with all the cells that were left out of it."""
+    alike: dict[str, list[Found]] = {}
+    for each in found:
+        alike.setdefault(replace(each, beyond=0).size, []).append(each)
+    return "; ".join(
+        replace(group[0], beyond=sum(each.beyond for each in group)).size
+        for group in alike.values()
+    )
 
 
 def joined(*parts: str) -> str:
