@@ -51,8 +51,6 @@ CHANGES = {
     "": "nothing",
     "initialization=uniform": "uniform initialisation",
     "activation=relu": "ReLU",
-    "hidden=32 x 32": "two layers of 32",
-    "hidden=128 x 128": "two layers of 128",
     "adam_eps=1e-08": "Adam's eps 1e-8",
     "anneal_learning_rate=True": "annealed learning rate",
     "twin_critics=False": "one critic",
@@ -64,6 +62,11 @@ CHANGES = {
 }
 #: the cells of that experiment, as (alpha index, lambda index)
 CELLS = {"neither": (0, 0), "h alone": (1, 0), "D alone": (0, 1), "both": (1, 1)}
+
+
+def line(*cells: str) -> str:
+    """One line of a table."""
+    return "| " + " | ".join(cells) + " |"
 
 
 def reading_rows() -> list[dict]:
@@ -123,7 +126,7 @@ def readings(rows: list[dict]) -> str:
             f"{100 * row['good']:.0f}%",
             f"{row['rbst']:.3f}",
         )
-        lines.append("| " + " | ".join(cells) + " |")
+        lines.append(line(*cells))
     return "\n".join(lines)
 
 
@@ -144,7 +147,7 @@ def settings_table(items: dict[str, Landscape]) -> str:
         bounds = cell_intervals(runs, rng=np.random.default_rng(SEED))
         low, high = (_rounded(np.minimum(end, 1)) for end in bounds)  # no return is larger
         cells = [f"{scores[at]:.2f} [{low[at]:.2f}, {high[at]:.2f}]" for at in CELLS.values()]
-        lines.append(f"| {name} | {count} | " + " | ".join(cells) + " |")
+        lines.append(line(name, count, *cells))
     return "\n".join(lines)
 
 
@@ -220,7 +223,7 @@ def compared(runs: Runs) -> str:
     for label, (h, d) in PAIRS.items():
         cells = [label, f"({h}, {d})", f"{theirs[label]:.4f}"]
         if label not in found:
-            lines.append("| " + " | ".join([*cells, "", "", "", "", "0"]) + " |")
+            lines.append(line(*cells, "", "", "", "", "0"))
             continue
         item, estimate = found[label].landscape, estimates[label]
         tuning = tuned_against_fixed(item.runs(), found[label].positive)
@@ -233,7 +236,7 @@ def compared(runs: Runs) -> str:
             "none" if held is None else f"{held:.3f}",
             f"{found[label].runs:,}",
         ]
-        lines.append("| " + " | ".join(cells) + " |")
+        lines.append(line(*cells))
     return "\n".join(lines)
 
 
@@ -256,7 +259,7 @@ def brief(claims) -> str:
             f"{claim.runs:,}",
             claim.verdict,
         )
-        lines.append("| " + " | ".join(cells) + " |")
+        lines.append(line(*cells))
     return "\n".join(lines)
 
 
@@ -282,7 +285,7 @@ def validation(found: Validation) -> str:
             f"{100 * part.random:.0f}%",
             f"{sum(row.fixed for row in part.rows)} of {count}",
         ]
-        lines.append("| " + " | ".join(cells) + " |")
+        lines.append(line(*cells))
     return "\n".join(lines)
 
 

@@ -124,17 +124,23 @@ def test_it_measures_as_the_workers_of_a_sweep_run():
     assert doctor._ONE_THREAD == CPU_XLA_FLAGS
 
 
-def test_the_names_of_a_plugin_are_checked(tmp_path, monkeypatch, capsys):
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """The current folder, for plugins; what they add to the path goes again."""
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "doctored.py").write_text(
+    return tmp_path
+
+
+def test_the_names_of_a_plugin_are_checked(folder, capsys):
+    (folder / "doctored.py").write_text(
         "import mirrorax\n"
         "mirrorax.register_potential('doc_square', lambda p: (p * p).sum())\n"
         "mirrorax.register_potential('doc_bump', lambda p: -(p * p).sum())\n"
         "mirrorax.register_drift('doc_vector', lambda p, q: p - q)\n"
         "mirrorax.register_environment('DocNothing', object())\n"
     )
-    (tmp_path / "doctored_empty.py").write_text("")
+    (folder / "doctored_empty.py").write_text("")
     assert main(["doctor", "--no-self-test", "--plugin", "doctored", "--json"]) == 1
     told = {one["subject"]: one for one in json.loads(capsys.readouterr().out)["findings"]}
     assert told["potential doc_square"]["status"] == "ok"
@@ -146,12 +152,8 @@ def test_the_names_of_a_plugin_are_checked(tmp_path, monkeypatch, capsys):
     assert "there is no module" in capsys.readouterr().err
 
 
-def test_environments_that_cannot_be_played_here_are_not_called_wrong(
-    tmp_path, monkeypatch, capsys
-):
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "doctored_envs.py").write_text(
+def test_environments_that_cannot_be_played_here_are_not_called_wrong(folder, capsys):
+    (folder / "doctored_envs.py").write_text(
         "import mirrorax\n"
         "from mirrorax.envs.boards import Catch\n"
         "from mirrorax.envs.host import Gymnasium\n"
