@@ -52,6 +52,7 @@ def test_an_error_of_the_operating_system_names_the_file(capsys, monkeypatch):
         ("train --env Catch --alhpa 0.1", "--alhpa 0.1; did you mean --alpha?"),
         ("tune --env Catch --buget=64", "--buget=64; did you mean --budget?"),
         ("sweep run study.toml --store x --worker 2", "--worker 2; did you mean --workers?"),
+        ("sweep status --store x --study y", "--study y (see 'mirrorax sweep status --help')"),
         ("train --env Catch foo", "unrecognized arguments: foo (see"),
         ("train --env Catch --zzz", "unrecognized arguments: --zzz (see"),
         ("sweep", "ACTION: one of plan, run, status, verify, import, export (see"),

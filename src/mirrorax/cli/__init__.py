@@ -45,27 +45,25 @@ class Parser(argparse.ArgumentParser):
         """Raise the complaint as a `UserError`, so that there is one way to report one."""
         raise UserError(f"{message}{self._advice(message)} (see '{self.prog} --help')")
 
+    def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
+        """Refuse what is unknown here: an action would hand it to its command, which knows less."""
+        found, rest = super().parse_known_args(args, namespace)
+        if rest:
+            self.error(f"unrecognized arguments: {' '.join(rest)}")
+        return found, rest
+
     def _advice(self, message: str) -> str:
         """Say which flag or action may have been meant."""
         if (wrong := message.removeprefix("unrecognized arguments: ")) != message:
             flag = next((w for w in wrong.split() if w.startswith("-")), "").partition("=")[0]
-            guess = nearest(flag, self._flags(), 0.7) if flag else None
+            known = [each for action in self._actions for each in action.option_strings]
+            guess = nearest(flag, known, 0.7) if flag else None
             return f"; did you mean {guess}?" if guess else ""
         wanted = message.removeprefix("the following arguments are required: ")
         for action in self._actions:
             if action.metavar == wanted and action.choices:
                 return f": one of {', '.join(map(str, action.choices))}"
         return ""
-
-    def _flags(self) -> list[str]:
-        """Return the flags of this parser and of its actions."""
-        found = [flag for action in self._actions for flag in action.option_strings]
-        for action in self._actions:
-            for inner in (
-                (action.choices or {}).values() if isinstance(action.choices, dict) else ()
-            ):
-                found += inner._flags() if isinstance(inner, Parser) else []
-        return found
 
 
 def _overview() -> str:
