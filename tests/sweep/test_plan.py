@@ -174,6 +174,28 @@ def test_the_time_left_waits_for_the_longest_chunk_and_compiles_nothing_twice():
     assert progress.seconds_left() == pytest.approx(60.0)
 
 
+def returning(runs, returned):
+    """Rows of runs that all came to the same return."""
+    returns = np.full((len(runs), 10), returned)
+    return rows.done(runs, Result(returns, returns, np.full(len(runs), -1), 1.0, 8, "cpu"), {})
+
+
+def test_the_best_cell_is_one_of_the_study_and_of_one_configuration(tmp_path):
+    rest = 'pairs = [["entropy", "kl"]]\nalpha = [0.1]\nlam = [0.2]\nseeds = 3\n'
+    block = f'[[blocks]]\nenvironments = ["CartPole"]\n{rest}'
+    short, long = "steps = 100_000\n", "steps = 200_000\n"
+    mine = expand(parse(f"{block}{short}{block}{long}"))
+    other = expand(parse(f'environments = ["Acrobot"]\n{rest}'))
+    with Store(tmp_path / "store") as store:
+        store.commit(returning(other, -100.0))  # nearly the best there is
+        for number, returned in enumerate((250.0, 100.0)):  # of 500
+            store.commit(returning(mine.select(mine.configuration == number), returned))
+        plan = planning.make(mine, planning.known(store.root), lanes=8)
+        progress = Progress(plan, workers=1)
+        progress.read_cells(store.root)
+    assert progress.best() == "CartPole (entropy, kl) alpha=0.1 lam=0.2: 0.500 over 3"
+
+
 def test_the_shipped_table_agrees_with_what_it_was_measured_from():
     """Core-seconds of a run in 32 lanes, as benchmarks/train_speed.py printed them."""
     each = {"steps_counted": "per_env"}  # 244 updates

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from mirrorax.envs import suite
 from mirrorax.spec.expand import Runs
+from mirrorax.store import ids as run_ids
 from mirrorax.store import reading
 from mirrorax.sweep.engine import Activity
 from mirrorax.sweep.plan import Plan
@@ -23,7 +23,6 @@ from mirrorax.sweep.task import Outcome
 _WINDOW = 300.0  # seconds over which the rate is measured
 _BEST_EVERY = 2.0  # looking through a hundred thousand cells takes a while
 _TELLING = 0.05  # a chunk this far along says more of its length than the prediction
-_CELL = ("environment", "potential", "drift", "alpha_schedule", "lam_schedule")
 
 
 @dataclass
@@ -39,7 +38,8 @@ class Progress:
     predicted: float = 0.0  # what the finished chunks should have taken, and took
     actual: float = 0.0
     activities: list[Activity] = field(default_factory=list)
-    cells: dict[tuple[Any, ...], tuple[float, int]] = field(default_factory=dict)
+    #: (configuration, alpha or w, lambda, reward scale) -> sum of scores and their number
+    cells: dict[tuple[int, float, float, float], tuple[float, int]] = field(default_factory=dict)
     _recent: deque[tuple[float, int]] = field(default_factory=deque)
     _best: tuple[float, str] = (-1e9, "")  # when it was looked for, and what was found
 
@@ -65,56 +65,49 @@ class Progress:
         self._recent.append((now, count))
         while self._recent and now - self._recent[0][0] > _WINDOW:
             self._recent.popleft()
-        self._add_cells(runs, outcome.result.returns)
+        self._add_cells(runs, outcome.result.returns.mean(axis=1))
 
-    def _add_cells(self, runs: Runs, returns: np.ndarray) -> None:
-        settings = runs.configurations[int(runs.configuration[0])]
+    def _add_cells(self, runs: Runs, returned: np.ndarray) -> None:
+        """Add the mean returns of runs of one configuration."""
+        number = int(runs.configuration[0])
+        settings = runs.configurations[number]
         bounds = suite.environment(settings.environment).known_bounds()
         if bounds is None:
             return  # a score would change with every better run
         low, high = bounds
-        head = tuple(getattr(settings, name) for name in _CELL)
         scale = runs.values["reward_scale"]
-        scores = (returns.mean(axis=1) / scale - low) / (high - low)
-        temperature = runs.values["w"] if settings.learned_alpha else runs.values["alpha"]
-        rows = zip(temperature, runs.values["lam"], scale, scores, strict=True)
-        for heat, lam, size, score in rows:
-            self._count((*head, float(heat), float(lam), float(size)), float(score))
-
-    def _count(self, cell: tuple[Any, ...], score: float, number: int = 1) -> None:
-        total, seen = self.cells.get(cell, (0.0, 0))
-        if np.isfinite(score):
-            self.cells[cell] = (total + score * number, seen + number)
+        scores = (returned / scale - low) / (high - low)
+        finite = np.isfinite(scores)
+        heat = runs.values["w" if settings.learned_alpha else "alpha"]
+        places, which = np.unique(
+            np.column_stack([heat, runs.values["lam"], scale])[finite], axis=0, return_inverse=True
+        )
+        sums, counts = np.bincount(which.ravel(), scores[finite]), np.bincount(which.ravel())
+        for place, more, count in zip(places.tolist(), sums, counts, strict=True):
+            total, seen = self.cells.get((number, *place), (0.0, 0))
+            self.cells[number, *place] = (total + float(more), seen + int(count))
 
     def read_cells(self, root: Path) -> None:
-        """Take the cells of earlier sessions from the store."""
-        values = ["alpha", "w", "lam", "reward_scale", "return_min", "return_max"]
-        reader = reading.Reader(root, [*_CELL, *values, "returns"])
+        """Take the cells of this study's earlier runs from the store."""
+        reader = reading.Reader(root, ["returns"])
         reader.refresh()
         table = reader.table()
-        returns = table["returns"].combine_chunks()
-        lengths = returns.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
-        keep = lengths > 0
-        if not keep.any():
+        runs = self.plan.runs
+        table = table.append_column(
+            "place", pc.index_in(table["run_id"], value_set=run_ids.to_arrow(runs.ids))
+        )
+        has_returns = pc.greater(pc.list_value_length(table["returns"]), 0)
+        table = table.filter(pc.and_kleene(pc.is_valid(table["place"]), has_returns))
+        if len(table) == 0:
             return
-        flat = returns.flatten().to_numpy()
-        starts = np.concatenate([[0], np.cumsum(lengths[keep])[:-1]])
-        means = np.add.reduceat(flat, starts) / lengths[keep]
-        kept = table.filter(pa.array(keep))
-        low, high = (
-            pc.fill_null(kept[name], np.nan).to_numpy() for name in ("return_min", "return_max")
-        )
-        scored = kept.select([*_CELL, *values[:4]]).append_column(
-            "score", pa.array((means - low) / (high - low))
-        )
-        keys = [*_CELL, *values[:4]]
-        for row in (
-            scored.group_by(keys).aggregate([("score", "sum"), ("score", "count")]).to_pylist()
-        ):
-            heat = row["alpha"] if row["w"] is None else row["w"]
-            cell = (*(row[name] for name in _CELL), heat, row["lam"], row["reward_scale"])
-            number = row["score_count"]
-            self._count(cell, row["score_sum"] / number, number)
+        returns = table["returns"].combine_chunks()
+        lengths = returns.value_lengths().to_numpy()
+        starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
+        returned = np.add.reduceat(returns.flatten().to_numpy(), starts) / lengths
+        places = table["place"].to_numpy()
+        for number in np.unique(runs.configuration[places]):
+            mine = runs.configuration[places] == number
+            self._add_cells(runs.select(places[mine]), returned[mine])
 
     def rate(self) -> float:
         """Return finished runs per second, lately."""
@@ -157,14 +150,15 @@ class Progress:
         if not self.cells:
             return ""
         cell, (total, seen) = max(self.cells.items(), key=lambda item: item[1][0] / item[1][1])
-        environment, potential, drift, alpha_schedule, lam_schedule, heat, lam, scale = cell
-        temperature = "w" if alpha_schedule.startswith("learned") else "alpha"
+        number, heat, lam, scale = cell
+        settings = self.plan.runs.configurations[number]
+        temperature = "w" if settings.learned_alpha else "alpha"
         schedules = ""
-        if (alpha_schedule, lam_schedule) != ("constant", "constant"):
-            schedules = f" {alpha_schedule}/{lam_schedule}"
+        if (settings.alpha_schedule, settings.lam_schedule) != ("constant", "constant"):
+            schedules = f" {settings.alpha_schedule}/{settings.lam_schedule}"
         scaled = "" if scale == 1.0 else f" x{scale:g}"
         return (
-            f"{environment}{scaled} ({potential}, {drift}){schedules} "
+            f"{settings.environment}{scaled} ({settings.potential}, {settings.drift}){schedules} "
             f"{temperature}={heat:g} lam={lam:g}: {total / seen:.3f} over {seen}"
         )
 
