@@ -85,10 +85,11 @@ def draw_frequency(curves: Sequence[Curve], ax: Axes) -> Axes:
     ax.set_xlabel(r"performance level $\tau$")
     ax.set_ylabel(r"share of pairs ($\alpha$, $\lambda$) with $d \geq \tau$")
     short = max(len(curve.label) for curve in curves) < 10
+    rows = -(-len(curves) // 4) if short else len(curves)
     ax.legend(
         loc="lower left",
         bbox_to_anchor=(0, 1.0),
-        ncols=min(4, len(curves)) if short else 1,
+        ncols=-(-len(curves) // rows),
         handlelength=2.4,
         columnspacing=1.0,
         borderaxespad=0.2,
