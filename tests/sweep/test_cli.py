@@ -51,7 +51,7 @@ def test_plan_run_status_verify_export(study, tmp_path, capsys):
     assert re.search(r"runs in all +32\n", out)
     assert re.search(r"to do +32\n", out)
     assert re.search(r"chunks +4 of up to 8 lanes, 4 configurations\n", out)
-    assert re.search(r"memory +about \d+\.\d GiB in each of 3 workers\n", out)
+    assert re.search(r"memory +about \d+\.\d GiB in each worker\n", out)
     assert re.search(r"time left +about .* on 3 workers \(from the shipped table\)\n", out)
     assert "guess" not in out
     assert not store.exists(), "plan writes nothing"
@@ -97,7 +97,7 @@ def test_status_needs_only_the_store_and_counts_failures(study, tmp_path, capsys
     code, out, err = call(capsys, "run", study, "--store", store, "--lanes", 1)
     assert code == 1
     assert out == "16 of 32 runs done, 16 failed\n"
-    assert "failed: CartPole entropy kl, 1 runs: ArithmeticError" in err
+    assert "failed: CartPole entropy kl, 1 run: ArithmeticError" in err
     code, out, _ = call(capsys, "plan", study, "--store", store)
     assert out.endswith("nothing is left to do; --retry-failed runs the failed runs again\n")
     code, out, _ = call(capsys, "plan", study, "--store", store, "--retry-failed")

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from mirrorax.cli import plugin
 from mirrorax.errors import UserError
+from mirrorax.words import counted
 
 _EXAMPLES = """examples:
   mirrorax doctor                 everything, in about ten seconds
@@ -175,7 +176,7 @@ def machine() -> tuple[list[Finding], dict[str, Any]]:
     usable, free = len(cores()), rates.available_bytes()
     settings = make_settings(environment="CartPole")
     lanes = rates.lanes_that_fit(settings, usable)
-    wide = f"{usable} workers with up to {min(lanes, 4096):,} lanes of CartPole fit"
+    wide = f"{counted(usable, 'worker')} with up to {min(lanes, 4096):,} lanes of CartPole fit"
     enough = lanes >= 8
     facts = {"cores": usable, "free_bytes": free, "lanes_that_fit": lanes}
     told = [
@@ -238,7 +239,7 @@ def _cache(one: dict[str, Any]) -> Finding:
     if one["folder"] is None or not one["writable"]:
         where = one["folder"] or "its folder cannot be made"
         return Finding("compile cache", "remark", f"{where}: cannot be written, so not used")
-    size = f"{one['files']} files, {one['bytes'] / 2**20:.0f} MiB"
+    size = f"{counted(one['files'], 'file')}, {one['bytes'] / 2**20:.0f} MiB"
     return Finding("compile cache", "ok", f"{one['folder']} ({size})")
 
 

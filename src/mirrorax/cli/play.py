@@ -13,6 +13,7 @@ from mirrorax import plugins
 from mirrorax.cli import plugin
 from mirrorax.cli.flags import Typed, naming
 from mirrorax.errors import UserError
+from mirrorax.words import counted
 
 if TYPE_CHECKING:
     from mirrorax.cli.live import Stop
@@ -198,7 +199,7 @@ def _show(result: dict[str, Any], settings: Settings, runs: list[RunValues], epi
     scores = {"normalised": result["normalized"], "greedy": result["greedy_normalized"]}
     columns = {name: [f"{score:.3f}" for score in column] for name, column in scores.items()}
     screen = console()
-    title = f"{settings.environment}, {episodes} episodes each"
+    title = f"{settings.environment}, {counted(episodes, 'episode')} each"
     summary.show_runs(screen, title, runs, columns, numbered=True)
     summary.show_cells(screen, runs, result["cells"])
     screen.print(summary.overall(*map(np.array, scores.values())))

@@ -6,6 +6,8 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
+from mirrorax.words import counted
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -109,7 +111,7 @@ def _make(args: argparse.Namespace) -> Path | None:
         prepare(args.figures)  # before anything is written
     path = write(build(table, about, read_curves(args.store)), args.out)
     megabytes = path.stat().st_size / 1e6
-    print(f"{path}: {about.done} runs, {megabytes:.1f} MB")
+    print(f"{path}: {counted(about.done, 'run')}, {megabytes:.1f} MB")
     if args.figures:
         import numpy as np
 
@@ -127,7 +129,7 @@ def _make(args: argparse.Namespace) -> Path | None:
                 raise
             print(f"mirrorax: note: {error}", file=sys.stderr)  # more runs may mend it
             return path
-        print(f"{args.figures}: {len(files)} files")
+        print(f"{args.figures}: {counted(len(files), 'file')}")
         for reason in skipped:
             print(f"not drawn: {reason}", file=sys.stderr)
     return path

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mirrorax.cli import plugin
+from mirrorax.words import counted, duration
 
 if TYPE_CHECKING:
     from mirrorax.spec.study import Study
@@ -158,7 +159,6 @@ def _plan(args: argparse.Namespace) -> int:
     from mirrorax.store import names, shards, studies
     from mirrorax.sweep import plan as planning
     from mirrorax.sweep.engines.local import cores
-    from mirrorax.sweep.progress import duration
 
     plugin.load(args)
     study = read(args.study)
@@ -192,9 +192,15 @@ def _plan(args: argparse.Namespace) -> int:
     if chunks:
         memory = plan.worker_bytes() / 2**30
         rows += [
-            ("chunks", f"{chunks:,} of up to {lanes} lanes, {used:,} configurations"),
-            ("memory", f"about {memory:.1f} GiB in each of {workers} workers"),
-            ("time left", f"about {duration(left)} on {workers} workers (from {source})"),
+            (
+                "chunks",
+                f"{chunks:,} of up to {counted(lanes, 'lane')}, {counted(used, 'configuration')}",
+            ),
+            ("memory", f"about {memory:.1f} GiB in each worker"),
+            (
+                "time left",
+                f"about {duration(left)} on {counted(workers, 'worker')} (from {source})",
+            ),
             *_elsewhere(plan, workers, args),
         ]
     width = max(len(name) for name, _ in rows)
@@ -221,7 +227,6 @@ def _plan(args: argparse.Namespace) -> int:
 
 def _elsewhere(plan: Plan, workers: int, args: argparse.Namespace) -> list[tuple[str, str]]:
     """Say what the same would take on a GPU or on a cluster, from the rate here."""
-    from mirrorax.sweep.progress import duration
 
     rows = []
     factor = ""
@@ -232,15 +237,15 @@ def _elsewhere(plan: Plan, workers: int, args: argparse.Namespace) -> list[tuple
     if args.nodes:
         each = args.node_workers or workers
         seconds = plan.seconds_on(args.nodes * each)
-        where = f"{args.nodes} nodes of {each} workers like those here"
+        where = f"{counted(args.nodes, 'node')} of {counted(each, 'worker')} like those here"
         rows.append(("Ray cluster", f"about {duration(seconds)} on {where}"))
     if args.nodes and args.speedup:
         seconds = plan.seconds_on(args.nodes, args.speedup)
-        where = f"{args.nodes} nodes with a GPU each, {factor}"
+        where = f"{counted(args.nodes, 'node')} with a GPU each, {factor}"
         rows.append(("Ray, GPUs", f"about {duration(seconds)} on {where}"))
     if rows and len(plan.chunks) < (args.nodes or 1) * (args.node_workers or workers):
         count = len(plan.chunks)
-        there = "there is only 1 chunk" if count == 1 else f"there are only {count} chunks"
+        there = f"there {'is' if count == 1 else 'are'} only {counted(count, 'chunk')}"
         rows.append(("note", f"{there}: more workers than that would idle"))
     return rows
 
@@ -366,7 +371,7 @@ def _verify(args: argparse.Namespace) -> int:
     sound, wrong = verify(args.store)
     for name, why in wrong.items():
         print(f"damaged: {name}: {why}")
-    print(f"{sound:,} files sound, {len(wrong):,} damaged")
+    print(f"{counted(sound, 'file')} sound, {len(wrong):,} damaged")
     return 1 if wrong else 0
 
 
@@ -378,7 +383,7 @@ def _export(args: argparse.Namespace) -> int:
     with damage_named() as damaged:
         study = read(args.study) if args.study else None
         count = export(args.store, args.to, provenance=not args.no_provenance, study=study)
-    print(f"{count:,} runs written to {args.to}")
+    print(f"{counted(count, 'run')} written to {args.to}")
     return 1 if damaged else 0
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from mirrorax.cli import plugin
 from mirrorax.cli.flags import Typed, naming
 from mirrorax.errors import UserError, unknown
+from mirrorax.words import counted
 
 if TYPE_CHECKING:
     from mirrorax.cli.live import Stop
@@ -342,8 +343,7 @@ def _show(result: TrainResult, out: str | None) -> None:
         meaning = suite.estimated_in_words(*result.return_bounds)
         screen.print(f"the bounds of returns are estimated: {meaning}")
     screen.print(summary.conditions(settings, runs))
-    count = len(result.runs)
-    how_many = "1 run" if count == 1 else f"{count} runs"
+    how_many = counted(len(result.runs), "run")
     screen.print(f"{result.wall_seconds:.1f} s, {how_many} on {result.device}")
     if out:
         screen.print(f"written to {out}; see 'mirrorax play {out}'")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mirrorax.cli import plugin
 from mirrorax.cli.flags import Typed, naming
 from mirrorax.errors import UserError
+from mirrorax.words import counted
 
 if TYPE_CHECKING:
     from mirrorax.tuning.search import Found
@@ -147,10 +148,10 @@ class _Progress:
         spent = f"{found.spent:6.1f} of {self._budget} runs"
         if part == "search":
             batch = found.batches[-1]
-            text = f"batch {batch.number + 1}: {len(batch.cells)} cells, best run so far "
-            self._say(f"{spent}  {text}{found.searched:.3f}")
+            text = f"batch {batch.number + 1}: {counted(len(batch.cells), 'cell')}"
+            self._say(f"{spent}  {text}, best run so far {found.searched:.3f}")
         elif part == "choose":
-            self._say(f"{spent}  {len(found.candidates)} cells with further seeds")
+            self._say(f"{spent}  {counted(len(found.candidates), 'cell')} with further seeds")
         else:
             self._say(f"{spent}  the best of them and its neighbours with fresh seeds")
 
@@ -167,9 +168,7 @@ def _around(result: TuneResult) -> str:
     shown = f"{much:.3g}"
     fewest = min(len(one.scores) for one in result.neighbours)
     if result.largest_rise > much and result.mean + result.largest_rise > high:
-        few = (
-            f" (by {fewest} seed{'s' if fewest > 1 else ''}: it may be luck)" if fewest < 5 else ""
-        )
+        few = f" (by {counted(fewest, 'seed')}: it may be luck)" if fewest < 5 else ""
         return (
             f"not settled: a neighbour is {result.largest_rise:.3f} above{few}; "
             "a larger --budget, or more --steps, would tell"
@@ -196,7 +195,7 @@ def _show(result: TuneResult) -> None:
     for one in result.neighbours:
         place = "  ".join(f"{name} {one.cell[name]:<{width}g}" for name in names)
         change = one.mean - result.mean
-        seeds = "1 seed" if len(one.scores) == 1 else f"{len(one.scores)} seeds"
+        seeds = counted(len(one.scores), "seed")
         print(f"  {place}  {one.mean:.3f}  ({change:+.3f}, {seeds})")
     print(f"  {_around(result)}")
     print()

@@ -6,7 +6,8 @@ import sys
 import time
 from typing import TYPE_CHECKING, Protocol
 
-from mirrorax.sweep.progress import Progress, duration
+from mirrorax.sweep.progress import Progress
+from mirrorax.words import counted, duration, rate
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -111,9 +112,7 @@ def _counts(progress: Progress) -> str:
 
 
 def _speed(progress: Progress) -> str:
-    rate = progress.rate()
-    speed = f"{rate:,.1f} runs/s" if rate >= 1 else f"{rate * 3600:,.0f} runs/h"
-    return f"{speed}, {duration(progress.seconds_left())} left"
+    return f"{rate(progress.rate())}, {duration(progress.seconds_left())} left"
 
 
 def _line(progress: Progress) -> str:
@@ -133,7 +132,7 @@ def _picture(progress: Progress) -> RenderableType:
     grid.add_column(no_wrap=True)
     for activity in progress.activities:
         what = activity.label or activity.note or "idle"
-        detail = f"{what}, {activity.runs} runs, {duration(activity.seconds)}"
+        detail = f"{what}, {counted(activity.runs, 'run')}, {duration(activity.seconds)}"
         bar = ProgressBar(total=1.0, completed=min(activity.fraction, 1.0), width=30)
         grid.add_row(activity.worker, bar, detail if activity.label else what)
     present = progress.before + progress.done

@@ -23,6 +23,7 @@ from mirrorax.sweep.engine import Engine
 from mirrorax.sweep.progress import Progress
 from mirrorax.sweep.provenance import here
 from mirrorax.sweep.task import Outcome
+from mirrorax.words import counted
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _POLL = 0.2
@@ -171,7 +172,9 @@ def _loop(
                     progress.add(outcome, mine)
                     if outcome.result is None:
                         reason = outcome.reason.splitlines()[0] if outcome.reason else "no reason"
-                        display.say(f"failed: {outcome.task.label}, {len(mine)} runs: {reason}")
+                        display.say(
+                            f"failed: {outcome.task.label}, {counted(len(mine), 'run')}: {reason}"
+                        )
                 now = time.monotonic()
                 progress.activities = engine.activities()
                 if now - last_live >= _LIVE_EVERY:

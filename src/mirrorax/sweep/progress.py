@@ -177,17 +177,3 @@ class Progress:
             "session_failed": self.failed,
             "best": self.best(),
         }
-
-
-def duration(seconds: float) -> str:
-    """Say a time span shortly: 45 s, 12 min, 3 h 20 min, 5 d 4 h."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    if minutes < 90:
-        return f"{minutes} min"
-    hours, minutes = divmod(minutes, 60)
-    if hours < 48:
-        return f"{hours} h {minutes} min"
-    days, hours = divmod(hours, 24)
-    return f"{days} d {hours} h"

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from mirrorax.errors import UserError
 from mirrorax.store import live, reading, studies
-from mirrorax.sweep.progress import duration
+from mirrorax.words import counted, duration, rate
 
 
 @dataclass
@@ -109,10 +109,10 @@ def summary(status: Status) -> str:
     parts.append(f"{status.sum('diverged'):,} diverged")
     lines = [f"{status.study}: " + ", ".join(parts)]
     if status.live:
-        rate = float(status.live["rate"])
-        speed = f"{rate:,.1f} runs/s" if rate >= 1 else f"{rate * 3600:,.0f} runs/h"
+        speed = rate(float(status.live["rate"]))
         left = duration(float(status.live["seconds_left"]))
-        lines.append(f"running on {status.live['workers']} workers: {speed}, {left} left")
+        workers = counted(int(status.live["workers"]), "worker")
+        lines.append(f"running on {workers}: {speed}, {left} left")
         if status.live.get("best"):
             lines.append(f"best cell so far: {status.live['best']}")
     else:

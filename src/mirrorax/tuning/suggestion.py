@@ -25,6 +25,7 @@ from mirrorax.tuning.prediction import (
     resample,
 )
 from mirrorax.tuning.validation import THRESHOLD, Validation, validate
+from mirrorax.words import counted
 
 #: What a suggestion rests on, from the firmest to the weakest.
 Basis = Literal["measured", "same family", "other environments"]
@@ -127,12 +128,8 @@ def _source(evidence: Evidence) -> str:
     pairs = len(evidence.pairs)
     length = evidence.settings.get("steps")
     long = f", {length:,} steps each" if isinstance(length, int) else ""
-    places = _counted(names, "environment")
-    return f"The results: {evidence.runs:,} runs of {_counted(pairs, 'pair')} in {places}{long}."
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+    runs, places = counted(evidence.runs, "run"), counted(names, "environment")
+    return f"The results: {runs} of {counted(pairs, 'pair')} in {places}{long}."
 
 
 def _digits(value: float) -> float:
@@ -205,7 +202,7 @@ def _choose_pair(
         pair = (h or "entropy", d or "kl")
         reasons.append(
             f"There are no results for ({pair[0]}, {pair[1]}): temperatures are those that were "
-            f"good on average over {_counted(len(evidence.pairs), 'other pair')}."
+            f"good on average over {counted(len(evidence.pairs), 'other pair')}."
         )
         return _pooled(pooled), pair
     # The pair that forgives most: the chance that a cell drawn at random is good.
