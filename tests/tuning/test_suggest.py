@@ -93,6 +93,30 @@ def test_the_exponent_is_found_where_there_is_one(alike, lawful):
     assert prediction.choose_exponent(lawful.maps[:2]) == 0.0  # too few to claim anything
 
 
+@pytest.mark.parametrize(
+    ("gains", "exponent"),
+    [
+        ((0.9, 0.0, 0.0), 0.0),  # one environment that did better may be luck
+        ((0.9, 0.8, -0.3), 0.0),
+        ((0.05, 0.05, 0.05), 0.0),  # for sure, but hardly better
+        ((0.5, 0.6, 0.4), 0.75),
+    ],
+)
+def test_an_exponent_must_do_better_in_more_than_one_environment(
+    gains, exponent, alike, monkeypatch
+):
+    def scores(maps, b):
+        return [0.3 + gain * (b == 0.75) for gain in gains]
+
+    monkeypatch.setattr(prediction, "_scores_left_out", scores)
+    assert prediction.choose_exponent(alike.maps) == exponent
+
+
+def test_sizes_of_one_environment_count_once_in_the_choice_of_an_exponent(alike):
+    larger = [replace(alike.maps[2], environment=f"Catch({n}x5)") for n in (20, 30)]
+    assert len(prediction._scores_left_out((*alike.maps, *larger), 0.0)) == 4
+
+
 def test_a_left_out_environment_has_no_say(lawful):
     first = prediction.left_out(lawful.maps)
     for index, (one, before) in enumerate(first):

@@ -26,8 +26,9 @@ from mirrorax.tuning.evidence import Map
 
 #: Exponents that are tried; the smallest wins a tie, for it claims least.
 EXPONENTS = (0.0, 0.25, 0.5, 0.75, 1.0)
-#: Exponents whose left-out scores differ by less than this are a tie: there are few environments,
-#: and an exponent that is wrong moves the suggestion by decades.
+#: Exponents whose left-out scores differ by less than this, or than two standard errors of that
+#: difference, are a tie: there are few environments, and a wrong exponent moves the suggestion by
+#: decades.
 _TIE = 0.1
 #: Cells this close to the best are as good as it: scores are means over a few runs.
 _PLATEAU = 0.02
@@ -209,15 +210,20 @@ def choose_exponent(maps: Sequence[Map]) -> float:
     """Return the exponent whose predictions did best on the environment left out each time."""
     if len({one.family for one in maps}) < 3:
         return 0.0  # too few to tell: claim nothing
-    scores = []
-    for exponent in EXPONENTS:
-        found = [
-            float(one.scores[prediction.cell]) if prediction is not None else 0.0
-            for one, prediction in left_out(maps, exponent)
-        ]
-        scores.append(float(np.mean(found)))
-    best = max(scores)
-    return next(b for b, s in zip(EXPONENTS, scores, strict=True) if s >= best - _TIE)
+    scores = np.array([_scores_left_out(maps, exponent) for exponent in EXPONENTS])
+    losses = scores[np.argmax(scores.mean(axis=1))] - scores
+    errors = losses.std(axis=1, ddof=1) / np.sqrt(losses.shape[1])
+    tied = losses.mean(axis=1) <= np.maximum(_TIE, 2 * errors)
+    return EXPONENTS[int(np.argmax(tied))]
+
+
+def _scores_left_out(maps: Sequence[Map], exponent: float) -> list[float]:
+    """Return for each family what the cells reach that were predicted without it, on average."""
+    by_family: dict[str, list[float]] = {}
+    for one, prediction in left_out(maps, exponent):
+        reached = float(one.scores[prediction.cell]) if prediction is not None else 0.0
+        by_family.setdefault(one.family, []).append(reached)
+    return [float(np.mean(reached)) for reached in by_family.values()]
 
 
 def good(one: Map, threshold: float) -> Bool[np.ndarray, "alpha lam"]:
