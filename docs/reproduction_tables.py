@@ -204,7 +204,7 @@ def plain_table(runs: Runs) -> str:
         "|---|---:|---:|---:|---:|",
     ]
     lines += [
-        f"| ({alpha:g}, {lam:g}) | {a:.3f} | {b:.3f} | {count} | {failed} |"
+        line(f"({alpha:g}, {lam:g})", f"{a:.3f}", f"{b:.3f}", f"{count}", f"{failed}")
         for a, b, (alpha, lam), count, failed in pairs
     ]
     return "\n".join(lines)
@@ -313,11 +313,9 @@ def validation(found: Validation) -> str:
 
 def counted(table) -> str:
     lines = ["| study | runs here | runs in the paper |", "|---|---:|---:|"]
-    rows = progress(table)
-    lines += [f"| {name} | {done:,} | {whole:,} |" for name, done, whole in rows]
-    lines.append(
-        f"| all | {sum(done for _, done, _ in rows):,} | {sum(whole for *_, whole in rows):,} |"
-    )
+    rows = list(progress(table))
+    rows.append(("all", sum(done for _, done, _ in rows), sum(whole for *_, whole in rows)))
+    lines += [line(name, f"{done:,}", f"{whole:,}") for name, done, whole in rows]
     return "\n".join(lines)
 
 

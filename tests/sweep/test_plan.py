@@ -33,13 +33,13 @@ def nothing():
     return planning.known(None)
 
 
-def done(runs, which, wall=4.0, lanes=8):
+def done(runs, which, wall=4.0, lanes=8, returned=0.0):
     chosen = runs.select(which)
     parts = []
     for configuration in np.unique(chosen.configuration):
         mine = chosen.select(chosen.configuration == configuration)
-        zeros = np.zeros((len(mine), 10))
-        result = Result(zeros, zeros, np.full(len(mine), -1), wall * len(mine), lanes, "cpu")
+        returns = np.full((len(mine), 10), returned)
+        result = Result(returns, returns, np.full(len(mine), -1), wall * len(mine), lanes, "cpu")
         parts.append(rows.done(mine, result, {}))
     return pa.concat_tables(parts)
 
@@ -174,12 +174,6 @@ def test_the_time_left_waits_for_the_longest_chunk_and_compiles_nothing_twice():
     assert progress.seconds_left() == pytest.approx(60.0)
 
 
-def returning(runs, returned):
-    """Rows of runs that all came to the same return."""
-    returns = np.full((len(runs), 10), returned)
-    return rows.done(runs, Result(returns, returns, np.full(len(runs), -1), 1.0, 8, "cpu"), {})
-
-
 def test_the_best_cell_is_one_of_the_study_and_of_one_configuration(tmp_path):
     rest = 'pairs = [["entropy", "kl"]]\nalpha = [0.1]\nlam = [0.2]\nseeds = 3\n'
     block = f'[[blocks]]\nenvironments = ["CartPole"]\n{rest}'
@@ -187,9 +181,9 @@ def test_the_best_cell_is_one_of_the_study_and_of_one_configuration(tmp_path):
     mine = expand(parse(f"{block}{short}{block}{long}"))
     other = expand(parse(f'environments = ["Acrobot"]\n{rest}'))
     with Store(tmp_path / "store") as store:
-        store.commit(returning(other, -100.0))  # nearly the best there is
+        store.commit(done(other, slice(None), returned=-100.0))  # nearly the best there is
         for number, returned in enumerate((250.0, 100.0)):  # of 500
-            store.commit(returning(mine.select(mine.configuration == number), returned))
+            store.commit(done(mine, mine.configuration == number, returned=returned))
         plan = planning.make(mine, planning.known(store.root), lanes=8)
         progress = Progress(plan, workers=1)
         progress.read_cells(store.root)

@@ -227,7 +227,6 @@ def _plan(args: argparse.Namespace) -> int:
 
 def _elsewhere(plan: Plan, workers: int, args: argparse.Namespace) -> list[tuple[str, str]]:
     """Say what the same would take on a GPU or on a cluster, from the rate here."""
-
     rows = []
     factor = ""
     if args.speedup:
