@@ -32,6 +32,14 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("mirrorax")
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _own_compile_cache(tmp_path_factory):
+    """Keep compiled programs to this session: none is read from the user's cache or left there."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MIRRORAX_COMPILE_CACHE", str(tmp_path_factory.mktemp("compiled")))
+        yield
+
+
 @pytest.fixture(scope="session")
 def synthetic():
     """Made-up studies whose truth is known."""

@@ -35,11 +35,6 @@ FLAGS = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def _no_cache_at_home(monkeypatch):
-    monkeypatch.setenv("MIRRORAX_COMPILE_CACHE", "off")
-
-
 class Listener:
     """Writes down what it hears."""
 

@@ -31,13 +31,6 @@ COMMAND += [
 NAMES = {"results.json", "config.toml", "policies.npz", "learning_curve.png"}
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _no_cache_at_home():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MIRRORAX_COMPILE_CACHE", "off")
-        yield
-
-
 @pytest.fixture(scope="module")
 def pair():
     """Two results of other settings."""

@@ -20,14 +20,6 @@ SMALL = {
 }
 
 
-@pytest.fixture(autouse=True, scope="session")
-def _no_cache_at_home():
-    """Leave the user's compilation cache alone."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MIRRORAX_COMPILE_CACHE", "off")
-        yield
-
-
 @pytest.fixture(scope="session")
 def small():
     """Make small settings; fields given win."""

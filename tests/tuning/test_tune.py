@@ -42,11 +42,6 @@ CLI = ["tune", "--env", "Catch(4x3)", "--potential", "entropy", "--drift", "kl",
 CODE = "import sys; from mirrorax.cli import main; sys.exit(main(sys.argv[1:]))"
 
 
-@pytest.fixture(autouse=True)
-def _no_cache_at_home(monkeypatch):
-    monkeypatch.setenv("MIRRORAX_COMPILE_CACHE", "off")
-
-
 @pytest.fixture(scope="module")
 def result():
     return mirrorax.tune("Catch(4x3)", "entropy", "kl", budget=32, **TINY)
