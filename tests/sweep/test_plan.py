@@ -113,6 +113,15 @@ def test_time_comes_from_the_store_where_it_has_seen_the_environment():
     assert planning.make(runs, nothing(), lanes=8).rates.source == "the shipped table"
 
 
+def test_a_worker_that_was_paused_does_not_stretch_the_estimate():
+    runs = expand(study(seeds=9))
+    cartpole = np.flatnonzero(runs.configuration == 0)
+    usual, paused = cartpole[8:], cartpole[:8]
+    table = pa.concat_tables([done(runs, usual, wall=10.0), done(runs, paused, wall=3600.0)])
+    seen = runs.configurations[0]
+    assert planning.make(runs, table, lanes=8).rates.seconds(seen) == pytest.approx(10.0)
+
+
 def test_a_time_that_nobody_has_measured_is_called_a_guess():
     runs = expand(study('["CartPole", "MountainCar-v0", "gymnasium:CartPole-v1"]'))
     unseen = planning.make(runs, nothing(), lanes=8)

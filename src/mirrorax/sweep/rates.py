@@ -206,19 +206,22 @@ def observed(table: pa.Table) -> Rates:
     if len(done) == 0:
         return Rates()
     keys = [name for name in COLUMNS if name not in ("wall_seconds", "status")]
-    grouped = done.group_by(keys).aggregate([("wall_seconds", "mean"), ("wall_seconds", "count")])
+    # The median: a worker that was paused, or had to share its core, says little of the others.
+    grouped = done.group_by(keys).aggregate(
+        [("wall_seconds", "approximate_median"), ("wall_seconds", "count")]
+    )
     actual: dict[str, float] = {}
     model: dict[str, float] = {}
     for row in grouped.to_pylist():
-        weight = row["wall_seconds_count"]
-        if row["wall_seconds_mean"] is None:
+        typical, weight = row["wall_seconds_approximate_median"], row["wall_seconds_count"]
+        if typical is None:
             continue
         try:
             settings = Settings(**{name: row[name] for name in keys})
         except UserError:
             continue  # a name of a plugin that is not declared now: nothing here needs its rate
         name = settings.environment
-        actual[name] = actual.get(name, 0.0) + weight * row["wall_seconds_mean"]
+        actual[name] = actual.get(name, 0.0) + weight * typical
         model[name] = model.get(name, 0.0) + weight * modelled_seconds(settings)
     if not actual:
         return Rates()
