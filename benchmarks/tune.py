@@ -148,7 +148,8 @@ def runs_of(table, one: Map) -> np.ndarray:
         names = [(e.name, e.reward_scale) for e in item.environments]
         pair = item.settings["potential"], item.settings["drift"]
         if pair == one.pair and (one.environment, one.reward_scale) in names:
-            i, j = np.flatnonzero(item.alphas > 0), np.flatnonzero(item.lams > 0)
+            i = np.flatnonzero(np.isin(item.alphas, one.alphas))
+            j = np.flatnonzero(np.isin(item.lams, one.lams))
             at = names.index((one.environment, one.reward_scale))
             return item.runs()[np.ix_(i, j)][:, :, at]
     raise LookupError(one.label)
@@ -167,7 +168,7 @@ def simulate(args) -> None:
     print(evidences.describe(known))
     print(f"threshold {args.threshold:g}, budget {args.budget}, {args.repeats} searches each")
     print("median runs needed (searches that got there)")
-    for one in known.maps:
+    for one in (one for pair in known.pairs for one in known.of(pair)):
         if not (one.scores >= args.threshold).any():
             print(f"  {one.label} {one.pair}: no cell reaches {args.threshold:g}")
             continue

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -81,6 +83,45 @@ def test_rescaled_rewards_give_a_law_and_linear_growth_is_found(synthetic):
     # Rescaled maps are kept, but a pair's own maps are those with the usual rewards.
     assert len(found.maps) == 6
     assert [one.reward_scale for one in found.of(("entropy", "kl"))] == [1.0]
+
+
+@pytest.fixture
+def with_strips(make_bump):
+    """Every fourth value of both temperatures, and all values along the two lowest of the other."""
+    full = make_bump("CartPole", 0.03, 1.0)
+    measured = np.zeros(full.runs.shape, dtype=bool)
+    measured[::4, ::4] = True
+    measured[:2] = measured[:, :2] = True
+    scores = np.where(measured, full.scores, np.nan)
+    return replace(full, scores=scores, runs=full.runs * measured)
+
+
+def test_strips_beside_a_grid_leave_no_holes_in_it(with_strips):
+    grid = with_strips.regular()
+    assert (grid.runs > 0).all()
+    assert np.isfinite(grid.scores).all()
+    assert set(with_strips.alphas[::4]) <= set(grid.alphas)
+    assert set(with_strips.lams[::4]) <= set(grid.lams)
+    i = np.searchsorted(with_strips.alphas, grid.alphas)
+    j = np.searchsorted(with_strips.lams, grid.lams)
+    np.testing.assert_array_equal(grid.scores, with_strips.scores[np.ix_(i, j)])
+
+
+def test_lines_without_any_run_go_and_nothing_else_of_a_whole_grid(make_bump):
+    full = make_bump("CartPole", 0.03, 1.0)
+    np.testing.assert_array_equal(full.regular().scores, full.scores)
+    runs = full.runs.copy()
+    runs[1::2] = runs[:, 1::2] = 0
+    half = replace(full, runs=runs, scores=np.where(runs > 0, full.scores, np.nan)).regular()
+    np.testing.assert_array_equal(half.alphas, full.alphas[::2])
+    np.testing.assert_array_equal(half.scores, full.scores[::2, ::2])
+
+
+def test_scattered_cells_are_all_kept(make_bump):
+    full = make_bump("CartPole", 0.03, 1.0)
+    runs = np.where(np.eye(*full.runs.shape, dtype=bool), 5, 0)
+    scattered = replace(full, runs=runs, scores=np.where(runs > 0, full.scores, np.nan)).regular()
+    assert scattered.runs.sum() == runs.sum()
 
 
 def test_it_survives_being_written_and_read(study, tmp_path):

@@ -117,6 +117,33 @@ def test_sizes_of_one_environment_count_once_in_the_choice_of_an_exponent(alike)
     assert len(prediction._scores_left_out((*alike.maps, *larger), 0.0)) == 4
 
 
+def with_poor_corner(one):
+    """The same map, its lowest temperatures measured more finely: cells that are no good."""
+    low = one.alphas[0] * np.array([0.1, 0.2, 0.5])
+    alphas = np.concatenate([low, one.alphas])
+    scores = np.concatenate([np.zeros((3, one.scores.shape[1])), one.scores])
+    return replace(one, alphas=alphas, scores=scores, runs=np.full(scores.shape, 5))
+
+
+def test_more_runs_in_a_poor_corner_do_not_cost_a_pair_its_place(make_bump):
+    better, worse = (
+        [make_bump(n, 0.03, 1.0, pair=("entropy", drift), width=width) for n in FOUR]
+        for drift, width in (("kl", 0.51), ("squared_tv", 0.5))
+    )
+    found = suggest("Pong-misc", evidence=Evidence((*map(with_poor_corner, better), *worse)))
+    assert found.drift == "kl"
+    plain = suggest("Pong-misc", evidence=Evidence((*better, *worse)))
+    assert [r for r in found.reasons if "forgives" in r] == [
+        r for r in plain.reasons if "forgives" in r
+    ]
+
+
+def test_a_random_cell_is_drawn_from_those_that_could_have_been_suggested(alike):
+    strips = Evidence((with_poor_corner(alike.maps[0]), *alike.maps[1:]))
+    for before, after in zip(validate(alike).rows, validate(strips).rows, strict=True):
+        assert after == before
+
+
 def test_a_left_out_environment_has_no_say(lawful):
     first = prediction.left_out(lawful.maps)
     for index, (one, before) in enumerate(first):

@@ -17,7 +17,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -39,6 +39,8 @@ FILE = "evidence.parquet"
 _NOTES = b"mirrorax.evidence"
 #: Cells are means over few runs: more digits than this are noise.
 _DIGITS = 4
+#: A grid without holes stands for a map if it holds at least this share of its cells.
+_GRID_SHARE = 0.25
 #: The thresholds of the paper's Figure 4, in its text and in its caption.
 LAW_THRESHOLDS = (0.75, 0.85)
 #: How many of the lowest values of the other temperature the law is read along.
@@ -99,6 +101,33 @@ class Map:
             return self.environment
         return f"{self.environment} x {self.reward_scale:g}"
 
+    def regular(self) -> Map:
+        """Return the map on a grid of which every cell has runs, if one holds a good part of them.
+
+        Lines that were measured in a few places, such as the strips along which minimal
+        temperatures are read, would leave holes between which nothing can be interpolated. The
+        emptiest line goes first. Scattered cells, of which no grid can be made, stay as they are.
+        """
+        held = self.runs > 0
+        i, j = np.flatnonzero(held.any(axis=1)), np.flatnonzero(held.any(axis=0))
+        every = self._at(i, j)
+        while not (here := held[np.ix_(i, j)]).all():
+            rows, cols = here.mean(axis=1), here.mean(axis=0)
+            if rows.min() <= cols.min():
+                i = np.delete(i, rows.argmin())
+            else:
+                j = np.delete(j, cols.argmin())
+        return self._at(i, j) if i.size * j.size >= _GRID_SHARE * held.sum() else every
+
+    def _at(self, i: Int[np.ndarray, " rows"], j: Int[np.ndarray, " cols"]) -> Map:
+        return replace(
+            self,
+            alphas=self.alphas[i],
+            lams=self.lams[j],
+            scores=self.scores[np.ix_(i, j)],
+            runs=self.runs[np.ix_(i, j)],
+        )
+
 
 @dataclass(frozen=True)
 class Evidence:
@@ -120,8 +149,10 @@ class Evidence:
         return sum(int(one.runs.sum()) for one in self.maps)
 
     def of(self, pair: tuple[str, str]) -> tuple[Map, ...]:
-        """Return the maps of one pair, rewards not rescaled."""
-        return tuple(one for one in self.maps if one.pair == pair and one.reward_scale == 1)
+        """Return the maps of one pair on regular grids, rewards not rescaled."""
+        return tuple(
+            one.regular() for one in self.maps if one.pair == pair and one.reward_scale == 1
+        )
 
 
 def family(name: str) -> str:

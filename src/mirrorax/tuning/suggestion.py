@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
+from jaxtyping import Bool
 
 from mirrorax.analysis.published import numbers as published
 from mirrorax.envs import suite
@@ -198,7 +199,7 @@ def _choose_pair(
     d = None if drift is None else str(parse_drift(drift))
     fitting = [p for p in evidence.pairs if (h is None or p[0] == h) and (d is None or p[1] == d)]
     if not fitting:
-        pooled = [one for one in evidence.maps if one.reward_scale == 1]
+        pooled = [one for each in evidence.pairs for one in evidence.of(each)]
         pair = (h or "entropy", d or "kl")
         reasons.append(
             f"There are no results for ({pair[0]}, {pair[1]}): temperatures are those that were "
@@ -206,9 +207,10 @@ def _choose_pair(
         )
         return _pooled(pooled), pair
     # The pair that forgives most: the chance that a cell drawn at random is good.
-    widest = max(len(evidence.of(pair)) for pair in fitting)
-    complete = [pair for pair in fitting if len(evidence.of(pair)) == widest]
-    shares = {pair: _share(evidence.of(pair)) for pair in complete}
+    maps = {pair: evidence.of(pair) for pair in fitting}
+    widest = max(map(len, maps.values()))
+    complete = [pair for pair in fitting if len(maps[pair]) == widest]
+    shares = _shares({pair: maps[pair] for pair in complete})
     pair = max(complete, key=lambda p: shares[p])
     if h is not None and d is not None:
         why = f"The pair was given; {shares[pair]:.1%} of its cells reach {THRESHOLD:g}"
@@ -221,7 +223,7 @@ def _choose_pair(
         )
     said = _printed(pair)
     reasons.append(f"{why} in an environment, on average{said}.")
-    return evidence.of(pair), pair
+    return maps[pair], pair
 
 
 def _printed(pair: tuple[str, str]) -> str:
@@ -237,12 +239,26 @@ def _printed(pair: tuple[str, str]) -> str:
     return ""
 
 
-def _share(maps: Sequence[Map]) -> float:
-    return float(
-        np.mean(
-            [good(one, THRESHOLD).sum() / max(np.isfinite(one.scores).sum(), 1) for one in maps]
-        )
-    )
+def _shares(maps: Mapping[tuple[str, str], Sequence[Map]]) -> dict[tuple[str, str], float]:
+    """Return each pair's share of good cells, on average over its environments.
+
+    Of the cells that every pair has in an environment, so that one with more runs in a poor corner
+    is not the worse for it; of all its own where they have none in common.
+    """
+    common: dict[str, set[tuple[float, float]]] = {}
+    for one in (one for each in maps.values() for one in each):
+        cells = _cells(one, np.isfinite(one.scores))
+        common[one.environment] = common.get(one.environment, cells) & cells
+
+    def share(one: Map) -> float:
+        places = common[one.environment] or _cells(one, np.isfinite(one.scores))
+        return len(_cells(one, good(one, THRESHOLD)) & places) / max(len(places), 1)
+
+    return {pair: float(np.mean([share(one) for one in each])) for pair, each in maps.items()}
+
+
+def _cells(one: Map, chosen: Bool[np.ndarray, "alpha lam"]) -> set[tuple[float, float]]:
+    return {(float(one.alphas[i]), float(one.lams[j])) for i, j in np.argwhere(chosen)}
 
 
 def _pooled(maps: Sequence[Map]) -> list[Map]:

@@ -27,7 +27,7 @@ class LeftOut:
     score: float  # there, at the suggested cell
     best: float  # the best cell there
     success: bool  # the suggested cell is in the good region
-    random: float  # the share of cells that are: the success of a cell drawn at random
+    random: float  # the share of the cells it could have been that are: the chance of a draw
     fixed: bool  # whether the best single cell for all environments, this one included, is
 
     def to_dict(self) -> dict[str, Any]:
@@ -90,6 +90,7 @@ def validate(evidence: Evidence, threshold: float = THRESHOLD) -> Validation:
             here = good(one, threshold)
             if not here.any() or prediction is None:
                 continue
+            eligible = np.isfinite(one.scores) & np.isfinite(prediction.scores)
             rows.append(
                 LeftOut(
                     *pair,
@@ -99,7 +100,7 @@ def validate(evidence: Evidence, threshold: float = THRESHOLD) -> Validation:
                     score=float(one.scores[prediction.cell]),
                     best=float(np.nanmax(one.scores)),
                     success=bool(here[prediction.cell]),
-                    random=float(here.sum() / np.isfinite(one.scores).sum()),
+                    random=float(here[eligible].mean()),
                     fixed=fixed is not None and _is_good(one, fixed, threshold),
                 )
             )
