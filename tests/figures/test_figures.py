@@ -163,8 +163,11 @@ def test_the_frequency_curves_are_the_counts(small, rng):
     _, ax = new()
     many = [replace(curves[k % 2], label=f"{k}") for k in range(11)]
     draw_frequency(many, ax)
+    assert len({line.get_color() for line in ax.get_lines()}) == 11
+    _, ax = new()
+    draw_frequency([replace(curves[k % 2], label=f"{k}") for k in range(66)], ax)
     looks = {(line.get_color(), str(line._dash_pattern)) for line in ax.get_lines()}
-    assert len(looks) == 11  # no two look alike
+    assert len(looks) == 66  # no two look alike
     with pytest.raises(UserError, match="no curve"):
         draw_frequency([], ax)
 

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float
 
 from mirrorax.analysis.estimates import frequency_band
 from mirrorax.errors import UserError
-from mirrorax.figures.style import LINES, PALETTE
+from mirrorax.figures.style import LINES, MANY
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -62,8 +62,8 @@ def draw_frequency(curves: Sequence[Curve], ax: Axes) -> Axes:
     if not curves:
         raise UserError("frequency: there is no curve to draw")
     for k, curve in enumerate(curves):
-        colour = PALETTE[k % len(PALETTE)]
-        dash = LINES[(k // len(PALETTE) + k) % len(LINES)]
+        colour = MANY[k % len(MANY)]
+        dash = LINES[k % len(LINES)]
         ax.plot(curve.levels, curve.values, color=colour, linestyle=dash, label=curve.label)
         if not np.isfinite(curve.low).any():
             continue

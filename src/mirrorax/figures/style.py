@@ -17,6 +17,8 @@ COLOURS = "viridis"
 
 #: Okabe and Ito's palette: distinct under the common kinds of colour blindness.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+#: Four more, darker or duller than these, for as many lines as the paper's Table 1 has pairs.
+MANY = (*PALETTE, "#882255", "#999933", "#332288", "#999999")
 
 #: Told apart without colour, too.
 LINES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)))
