@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -94,11 +95,12 @@ def _asked(name: str, plugins: tuple[str, ...]) -> _Own | None:
     del plugins  # another version is another environment
     try:
         made = suite.load(name)
-        memory, small = int(made.memory_size), made.memory_dtype == "uint8"
+        from mirrorax.mdpo import replay  # which needs jax, as the environment does
+
         return _Own(
             observation=int(made.observation_size),
             shape=tuple(getattr(made, "observation_shape", None) or ()),
-            transition=2 * memory + 5 if small else 4 * (2 * memory + 2),
+            transition=replay.width(made) * np.dtype(made.memory_dtype).itemsize,
         )
     except Exception:  # a mistake in it is told when it is trained
         return None
