@@ -1,6 +1,7 @@
 """Measure the coverage of the intervals and print it as Markdown (docs/analysis.md has the result).
 
-python benchmarks/analysis_coverage.py [REPETITIONS]
+python benchmarks/analysis_coverage.py [REPETITIONS]             # all of it
+python benchmarks/analysis_coverage.py [REPETITIONS] exponent    # that of minimal temperatures
 """
 
 from __future__ import annotations
@@ -9,10 +10,17 @@ import sys
 import time
 
 import numpy as np
+from analysis_synthetic import ALPHAS, LAMS
+from scipy import stats
 
 from mirrorax.analysis.coverage import Coverage, cell_study, study
+from mirrorax.analysis.power_law import power_law
+from mirrorax.analysis.temperature import Minimal
+from mirrorax.studies.panels import MAX_RETURNS
 
 SEEDS = (2, 3, 5, 10)
+RETURNS = np.array(sorted(MAX_RETURNS), dtype=float)
+SPREADS = (0.0, 0.1, 0.2, 0.4)
 
 
 def table(title: str, rows: list[Coverage]) -> None:
@@ -32,9 +40,63 @@ def table(title: str, rows: list[Coverage]) -> None:
     sys.stdout.flush()
 
 
+def shown_by(grid: np.ndarray, truth: np.ndarray) -> list[Minimal]:
+    """What a grid shows of minimal temperatures that are known."""
+    positive = grid[grid > 0]
+    out = []
+    for x, k in zip(RETURNS, np.searchsorted(positive, truth), strict=True):
+        if k == len(positive):
+            out.append(Minimal("", x, float(positive[-1]), True, (0.0, np.inf)))
+            continue
+        low = float(positive[k - 1]) if k else 0.0
+        out.append(Minimal("", x, float(positive[k]), False, (low, float(positive[k]))))
+    return out
+
+
+def taken_as_exact(points: list[Minimal]) -> tuple[float, float]:
+    """Least squares through the logarithms of the values, with the usual interval."""
+    kept = [(p.max_return, p.value) for p in points if not p.censored]
+    x, y = np.log10(np.array(kept)).T
+    fit = stats.linregress(x, y)
+    half = stats.t.ppf(0.975, len(x) - 2) * fit.stderr
+    return fit.slope - half, fit.slope + half
+
+
+def exponents(repetitions: int) -> None:
+    """Temperatures that grow linearly, seen through the paper's grids."""
+    print(f"\n### exponent of minimal temperatures, {repetitions} repetitions\n")
+    print("| temperature | fitted to | " + " | ".join(f"noise {s:.0%}" for s in SPREADS) + " |")
+    print("|---|---|" + "---:|" * len(SPREADS))
+    for name, grid, low, high in (("alpha", ALPHAS, 0.02, 0.3), ("lambda", LAMS, 1.0, 100.0)):
+        rng = np.random.default_rng(7)
+        rows: dict[str, list[str]] = {"values": [], "brackets": []}
+        for spread in SPREADS:
+            held: dict[str, list[tuple[bool, float]]] = {"values": [], "brackets": []}
+            for _ in range(repetitions):
+                scale = np.exp(rng.uniform(np.log(low), np.log(high))) / 500
+                truth = scale * RETURNS * np.exp(rng.normal(0, spread, len(RETURNS)))
+                points = shown_by(grid, truth)
+                law = power_law(points)
+                for way, ends in (
+                    ("values", taken_as_exact(points)),
+                    ("brackets", (law.low, law.high)),
+                ):
+                    held[way].append((ends[0] <= 1 <= ends[1], ends[1] - ends[0]))
+            for way, found in held.items():
+                share, width = np.mean([h for h, _ in found]), np.median([w for _, w in found])
+                rows[way].append(f"{100 * share:.0f}% ({width:.2f})")
+        for way, cells in rows.items():
+            print(f"| {name} | {way} | " + " | ".join(cells) + " |")
+        sys.stdout.flush()
+
+
 def main() -> None:
     repetitions = int(sys.argv[1]) if len(sys.argv) > 1 else 200
     start = time.perf_counter()
+    exponents(repetitions)
+    if sys.argv[2:] == ["exponent"]:
+        print(f"\n{time.perf_counter() - start:.0f} s")
+        return
     table(
         f"Rbst_0.9, {repetitions} repetitions",
         study(np.random.default_rng(1), repetitions=repetitions, resamples=400),

@@ -142,4 +142,4 @@ def test_a_mean_at_the_threshold_has_reached_it_whatever_its_rounding(rng):
         assert band.corrected == 0.75
     values = np.array([0.1, 1.0])
     assert region(d, values, values, 0.9).good.tolist() == [[False, True], [True, True]]
-    assert smallest(d[1], values, 0.9) == (0.1, False)
+    assert smallest(d[1], values, 0.9) == (0.1, False, (0.0, 0.1))

@@ -8,6 +8,7 @@ import pytest
 from matplotlib.collections import LineCollection, QuadMesh
 
 from mirrorax.analysis.landscape import landscapes
+from mirrorax.analysis.power_law import power_law
 from mirrorax.analysis.robustness import frequency, top
 from mirrorax.analysis.scores import cell_scores, environment_scores
 from mirrorax.analysis.temperature import Minimal, regression
@@ -202,19 +203,31 @@ def _bars(container):
 
 def test_scaling_shows_points_line_band_and_what_is_censored():
     x = [5, 50, 100, 500, 1000]
+    values = [1e-4 * m * (1 + 0.1 * (k % 2)) for k, m in enumerate(x)]
     points = [
-        Minimal(f"e{k}", float(m), 1e-4 * m * (1 + 0.1 * (k % 2)), False) for k, m in enumerate(x)
+        Minimal("e", float(m), y, False, (y / 2 if m > 5 else 0.0, y))
+        for m, y in zip(x, values, strict=True)
     ]
-    points += [Minimal("none", 20.0, 1.0, True), Minimal("zero", 7.0, 0.0, False)]
+    points += [
+        Minimal("none", 20.0, 1.0, True, (0.0, np.inf)),
+        Minimal("zero", 7.0, 0.0, False, (0.0, 1e-4)),
+    ]
     for log in (False, True):
         _, ax = new()
         draw_scaling(Scaling("alpha", {0.75: points}), ax, log=log)
         dots = ax.get_lines()[0]
         assert len(dots.get_xdata()) == (5 if log else 6)
-        arrows = ax.get_lines()[1]
+        if log:  # whiskers to the next lower value, a triangle where there is none
+            (triangle,) = [line for line in ax.get_lines() if line.get_marker() == 11]
+            assert triangle.get_xdata() == [5.0]
+            whiskers = [
+                each.get_segments() for each in ax.collections if hasattr(each, "get_segments")
+            ]
+            got = {(x, low, high) for (((x, low), (_, high)),) in whiskers}
+            assert got == {(p.max_return, *p.between) for p in points[1:5]}
+        *_, arrows, line = ax.get_lines()
         assert arrows.get_xdata() == [20.0]
-        fit = regression(points, log=log)
-        line = ax.get_lines()[2]
+        fit = power_law(points) if log else regression(points)
         np.testing.assert_allclose(line.get_ydata(), fit.line(np.asarray(line.get_xdata())))
         assert "1 never" in dots.get_label()
         assert ("1 at zero" in dots.get_label()) == log

@@ -16,6 +16,7 @@ from __future__ import annotations
 from mirrorax.analysis.comparison import difference, ranks, ratio
 from mirrorax.analysis.estimates import cell_intervals, frequency_band, robustness
 from mirrorax.analysis.landscape import Landscape, landscapes
+from mirrorax.analysis.power_law import power_law
 from mirrorax.analysis.region import region
 from mirrorax.analysis.robustness import frequency, rbst, top
 from mirrorax.analysis.scores import cell_scores, environment_scores
@@ -33,6 +34,7 @@ __all__ = [
     "frequency_band",
     "landscapes",
     "minimal_temperatures",
+    "power_law",
     "ranks",
     "ratio",
     "rbst",

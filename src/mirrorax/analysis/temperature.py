@@ -1,8 +1,9 @@
-"""The smallest temperature that works, and how it grows with the maximum return (Figure 4).
+"""The smallest temperature that works, and a line through it over the maximum return (Figure 4).
 
 The value is read where it is meaningful: alpha's along the strip of lowest lambdas, lambda's along
 the strip of lowest alphas. It is the smallest grid value whose mean over strip and seeds reaches
-the threshold and whose next grid value does too, so that one lucky cell decides nothing.
+the threshold and whose next grid value does too, so that one lucky cell decides nothing. Whether
+the growth is linear is a question to `power_law`.
 """
 
 from __future__ import annotations
@@ -27,24 +28,33 @@ Temperature = Literal["alpha", "lam"]
 class Minimal:
     """The smallest temperature that works in one environment; `censored` if none on the grid does.
 
-    A censored value is the largest of the grid: the true one lies above it, if there is one.
+    A censored value is the largest of the grid. `between` are the values that bracket the true one:
+    the last that fails, or 0, and the first positive one that works. Where none does they are 0 and
+    infinity: the true one may be above the grid, but as well, if too much spoils it, below it.
     """
 
     environment: str
     max_return: float
     value: float
     censored: bool
+    between: tuple[float, float]
 
 
 def smallest(
     means: Float[np.ndarray, " n"], values: Float[np.ndarray, " n"], threshold: float
-) -> tuple[float, bool]:
-    """Return the smallest value that reaches the threshold together with the next, or censored."""
+) -> tuple[float, bool, tuple[float, float]]:
+    """Return the smallest value that reaches the threshold together with the next.
+
+    And whether it is censored, and the values that bracket the true one.
+    """
     reached = np.isfinite(means) & reaches(means, threshold)
     twice = np.flatnonzero(reached[:-1] & reached[1:])
     if twice.size == 0:
-        return float(values[-1]), True
-    return float(values[twice[0]]), False
+        return float(values[-1]), True, (0.0, np.inf)
+    first = int(twice[0])
+    fails = float(values[first - 1]) if first else 0.0
+    works = float(values[first] or values[first + 1])
+    return float(values[first]), False, (fails, works)
 
 
 def minimal_temperatures(
@@ -83,17 +93,16 @@ def minimal_temperatures(
                 f"{environment.label}: fewer than two values of {temperature} have runs in the "
                 f"strip of the {strip} lowest values of the other temperature"
             )
-        value, censored = smallest(means[on_grid, e], values[on_grid], threshold)
-        out.append(Minimal(environment.label, environment.return_max, value, censored))
+        found = smallest(means[on_grid, e], values[on_grid], threshold)
+        out.append(Minimal(environment.label, environment.return_max, *found))
     return tuple(sorted(out, key=lambda item: item.max_return))
 
 
 @dataclass(frozen=True, eq=False)
 class Regression:
-    """A straight line through (x, y), or through their logarithms."""
+    """A straight line through (x, y)."""
 
-    log: bool
-    slope: float  # the exponent, on logarithmic axes
+    slope: float
     intercept: float
     slope_low: float
     slope_high: float
@@ -101,59 +110,47 @@ class Regression:
     residual: float  # standard deviation of the residuals
     x: Float[np.ndarray, " n"]
     y: Float[np.ndarray, " n"]
+    level: float
 
     def line(self, x: Float[np.ndarray, " m"]) -> Float[np.ndarray, " m"]:
         """Return the fitted values."""
-        if self.log:
-            return np.asarray(10 ** (self.intercept + self.slope * np.log10(x)))
         return np.asarray(self.intercept + self.slope * x)
 
     def band(
-        self, x: Float[np.ndarray, " m"], level: float = 0.95
+        self, x: Float[np.ndarray, " m"]
     ) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
         """Return the ends of the confidence band of the line, point by point."""
-        have, at = (np.log10(self.x), np.log10(x)) if self.log else (self.x, x)
-        n, mean = len(have), have.mean()
+        n, mean = len(self.x), self.x.mean()
         half = (
-            stats.t.ppf((1 + level) / 2, n - 2)
+            stats.t.ppf((1 + self.level) / 2, n - 2)
             * self.residual
-            * np.sqrt(1 / n + (at - mean) ** 2 / np.sum((have - mean) ** 2))
+            * np.sqrt(1 / n + (x - mean) ** 2 / np.sum((self.x - mean) ** 2))
         )
-        fitted = self.intercept + self.slope * at
-        if self.log:
-            return 10 ** (fitted - half), 10 ** (fitted + half)
+        fitted = self.line(x)
         return fitted - half, fitted + half
 
 
-def regression(points: Sequence[Minimal], *, log: bool = False, level: float = 0.95) -> Regression:
-    """Fit a line by least squares to the values that are not censored.
-
-    On logarithmic axes values of zero are left out too, and the slope is an exponent: linear
-    growth is an exponent of 1, so an interval without 1 speaks against it.
-    """
-    kept = [p for p in points if not p.censored and (p.value > 0 or not log)]
+def regression(points: Sequence[Minimal], *, level: float = 0.95) -> Regression:
+    """Fit a line by least squares to the values that are not censored, as the paper does."""
+    kept = [p for p in points if not p.censored]
     if len(kept) < 3:
         raise UserError(
             f"regression: {len(kept)} of {len(points)} environments have a minimal temperature "
-            f"that is not censored{' or zero' if log else ''}; at least 3 are needed"
+            "that is not censored; at least 3 are needed"
         )
     x = np.array([p.max_return for p in kept])
     y = np.array([p.value for p in kept])
     if np.ptp(x) == 0:
         raise UserError("regression: all environments have the same maximum return")
-    if log and (x <= 0).any():
-        raise UserError("regression: a maximum return is not positive, so it has no logarithm")
-    u, v = (np.log10(x), np.log10(y)) if log else (x, y)
-    n = len(u)
-    spread = np.sum((u - u.mean()) ** 2)
-    slope = float(np.sum((u - u.mean()) * (v - v.mean())) / spread)
-    intercept = float(v.mean() - slope * u.mean())
-    rest = v - intercept - slope * u
+    n = len(x)
+    spread = np.sum((x - x.mean()) ** 2)
+    slope = float(np.sum((x - x.mean()) * (y - y.mean())) / spread)
+    intercept = float(y.mean() - slope * x.mean())
+    rest = y - intercept - slope * x
     residual = float(np.sqrt(np.sum(rest**2) / (n - 2)))
     half = float(stats.t.ppf((1 + level) / 2, n - 2)) * residual / float(np.sqrt(spread))
-    total = float(np.sum((v - v.mean()) ** 2))
+    total = float(np.sum((y - y.mean()) ** 2))
     return Regression(
-        log=log,
         slope=slope,
         intercept=intercept,
         slope_low=slope - half,
@@ -162,4 +159,5 @@ def regression(points: Sequence[Minimal], *, log: bool = False, level: float = 0
         residual=residual,
         x=x,
         y=y,
+        level=level,
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mirrorax.analysis.power_law import PowerLaw, power_law
 from mirrorax.analysis.temperature import Minimal, Regression, regression
 from mirrorax.errors import UserError
 from mirrorax.figures.style import MARKERS, PALETTE
@@ -24,19 +25,21 @@ class Scaling:
     points: dict[float, Sequence[Minimal]]
 
 
-def _fit(points: Sequence[Minimal], log: bool) -> Regression | None:
+def _fit(points: Sequence[Minimal], log: bool) -> PowerLaw | Regression | None:
     try:
-        return regression(points, log=log)
+        return power_law(points) if log else regression(points)
     except UserError:
         return None
 
 
-def _label(threshold: float, points: Sequence[Minimal], fit: Regression | None, log: bool) -> str:
+def _label(
+    threshold: float, points: Sequence[Minimal], fit: PowerLaw | Regression | None, log: bool
+) -> str:
     text = f"$\\geq$ {threshold:g}: "
     if fit is None:
         text += "too few points for a line"
-    elif log:
-        text += f"exponent {fit.slope:.2f} [{fit.slope_low:.2f}, {fit.slope_high:.2f}]"
+    elif isinstance(fit, PowerLaw):
+        text += f"exponent {fit.exponent:.2f} [{fit.low:.2f}, {fit.high:.2f}]"
     else:
         text += f"slope {fit.slope:.2g} [{fit.slope_low:.2g}, {fit.slope_high:.2g}]"
     hidden = sum(p.censored for p in points)
@@ -45,11 +48,22 @@ def _label(threshold: float, points: Sequence[Minimal], fit: Regression | None, 
     return text + (f"\n({', '.join(rest)})" if rest else "")
 
 
+def _draw_brackets(points: Sequence[Minimal], ax: Axes, colour: str) -> None:
+    for point in points:
+        low, high = point.between
+        if low > 0:
+            ax.vlines(point.max_return, low, high, color=colour, lw=0.8)
+        else:
+            ax.plot(point.max_return, 0.75 * high, marker=11, markersize=4, color=colour)
+
+
 def draw_scaling(data: Scaling, ax: Axes, *, log: bool = False) -> Axes:
     """Draw points, line and 95% band for each threshold.
 
     An environment in which no temperature of the grid works is an arrow at the upper edge. On
-    logarithmic axes values of zero cannot be shown. The legend counts both.
+    logarithmic axes a whisker goes down to the grid's next value, below which the true one cannot
+    be; a triangle instead, where there is none; and values of zero cannot be shown. The legend
+    counts those that are not shown.
     """
     if not any(data.points.values()):
         raise UserError("scaling: there is no minimal temperature to draw")
@@ -70,6 +84,8 @@ def draw_scaling(data: Scaling, ax: Axes, *, log: bool = False) -> Axes:
             color=colour,
             label=_label(threshold, points, fit, log),
         )
+        if log:
+            _draw_brackets(shown, ax, colour)
         hidden = [p for p in points if p.censored]
         if hidden:
             ax.plot(
@@ -83,7 +99,7 @@ def draw_scaling(data: Scaling, ax: Axes, *, log: bool = False) -> Axes:
             )
         if fit is not None:
             low, high = fit.x.min(), fit.x.max()
-            x = np.geomspace(low, high, 100) if log else np.linspace(low, high, 100)
+            x = np.geomspace(low, high, 13) if log else np.linspace(low, high, 100)
             ax.plot(x, fit.line(x), color=colour, lw=1.0, linestyle="-" if k % 2 == 0 else "--")
             below, above = fit.band(x)
             ax.fill_between(x, below, above, color=colour, alpha=0.15, lw=0)

@@ -30,8 +30,9 @@ from jaxtyping import Float, Int
 
 from mirrorax.analysis import columns
 from mirrorax.analysis.landscape import Landscape, landscapes
+from mirrorax.analysis.power_law import power_law
 from mirrorax.analysis.scores import environment_scores
-from mirrorax.analysis.temperature import Temperature, minimal_temperatures, regression
+from mirrorax.analysis.temperature import Temperature, minimal_temperatures
 from mirrorax.envs import suite
 from mirrorax.errors import UserError
 
@@ -234,7 +235,7 @@ def _maps(item: Landscape) -> list[Map]:
 def _law(item: Landscape) -> list[dict[str, Any]]:
     """Fit how the smallest working temperature grows where one environment's rewards were scaled.
 
-    On logarithmic axes: an exponent of 1 is linear growth, which exact mirror descent has.
+    An exponent of 1 is linear growth, which exact mirror descent has.
     """
     rescaled = Counter(each.name for each in item.environments if each.reward_scale != 1)
     out = []
@@ -244,17 +245,19 @@ def _law(item: Landscape) -> list[dict[str, Any]]:
             for threshold in LAW_THRESHOLDS:
                 try:
                     points = minimal_temperatures(mine, temperature, threshold, strip=LAW_STRIP)
-                    line = regression(points, log=True)
+                    line = power_law(points)
                 except UserError:
-                    continue  # too few points are not censored
+                    continue  # too few points are bracketed by the grid
+                if not np.isfinite([line.low, line.high]).all():
+                    continue  # they say nothing
                 out.append(
                     {
                         "environment": name,
                         "temperature": temperature,
                         "threshold": threshold,
-                        "exponent": round(line.slope, 3),
-                        "low": round(line.slope_low, 3),
-                        "high": round(line.slope_high, 3),
+                        "exponent": round(line.exponent, 3),
+                        "low": round(line.low, 3),
+                        "high": round(line.high, 3),
                         "points": len(line.x),
                     }
                 )

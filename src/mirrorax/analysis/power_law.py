@@ -1,0 +1,180 @@
+"""How a temperature grows with the maximum return: an exponent from values that a grid brackets.
+
+A grid does not show the smallest temperature that works, only between which two of its values it
+lies, or that it is below the lowest. Treated as exact, such values give exponents that are off and
+intervals that are too narrow. So the law
+
+    log y  =  intercept + exponent log x + spread * noise
+
+is fitted to the brackets themselves, by maximum likelihood with normal noise. Scaled by 1 / spread
+the log-likelihood is concave (Olsen, 1978), so there is one maximum and a plain climb finds it.
+Intervals are those of the profile likelihood, at the level that gives the usual t intervals where
+brackets are narrow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+from scipy import optimize, special, stats
+
+from mirrorax.analysis.temperature import Minimal
+from mirrorax.errors import UserError
+
+#: The spread is at least this many decades, a tenth: a line through all brackets would have none.
+_LEAST_SPREAD = 0.05
+#: An end of an interval that is further away than this, in exponents or decades, is at infinity.
+_FAR = 20.0
+
+_Brackets = tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]
+
+
+@dataclass(frozen=True, eq=False)
+class PowerLaw:
+    """y = 10^intercept x^exponent, with an interval of the exponent."""
+
+    exponent: float
+    low: float
+    high: float
+    intercept: float
+    spread: float  # standard deviation around the law, in decades
+    level: float
+    x: Float[np.ndarray, " n"]
+    brackets: _Brackets  # of log10 y
+    likelihood: float  # its logarithm at the best fit
+
+    def line(self, x: Float[np.ndarray, " m"]) -> Float[np.ndarray, " m"]:
+        """Return the fitted values."""
+        return np.asarray(10 ** (self.intercept + self.exponent * np.log10(x)))
+
+    def band(
+        self, x: Float[np.ndarray, " m"]
+    ) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
+        """Return the ends of the law's interval, point by point."""
+        u, worst = np.log10(self.x), _allowed_loss(len(self.x), self.level)
+        ends = []
+        for at in np.log10(x):
+
+            def loss(value: float, free: Float[np.ndarray, "n 1"] = (u - at)[:, None]) -> float:
+                return 2 * (self.likelihood - _fit(self.brackets, value, free)[0]) - worst
+
+            ends.append(_interval(loss, self.intercept + self.exponent * at))
+        low, high = 10.0 ** np.array(ends).reshape(-1, 2).T
+        return low, high
+
+
+def power_law(points: Sequence[Minimal], *, level: float = 0.95) -> PowerLaw:
+    """Fit the law to the brackets of minimal temperatures.
+
+    Linear growth is an exponent of 1, so an interval without 1 speaks against it. Environments in
+    which no temperature of the grid works say nothing.
+    """
+    known = [p for p in points if p.between != (0.0, np.inf)]
+    x = np.array([p.max_return for p in known])
+    bounds = np.array([p.between for p in known]).reshape(-1, 2)
+    sure = (bounds[:, 0] > 0) & np.isfinite(bounds[:, 1])
+    if sure.sum() < 3:
+        raise UserError(
+            f"power law: {sure.sum()} of {len(points)} environments have a minimal temperature "
+            "between two positive values of the grid; at least 3 are needed"
+        )
+    if (x <= 0).any():
+        raise UserError("power law: a maximum return is not positive, so it has no logarithm")
+    if np.ptp(x[sure]) == 0:
+        raise UserError("power law: all environments have the same maximum return")
+    with np.errstate(divide="ignore"):
+        brackets = np.log10(bounds[:, 0]), np.log10(bounds[:, 1])
+    u = np.log10(x)
+    centred = u - u.mean()
+    ones = np.ones((len(u), 1))
+    likelihood, (middle, exponent), spread = _fit(
+        brackets, 0.0, np.concatenate([ones, centred[:, None]], axis=1)
+    )
+    worst = _allowed_loss(len(u), level)
+
+    def loss(slope: float) -> float:
+        return 2 * (likelihood - _fit(brackets, slope * centred, ones)[0]) - worst
+
+    low, high = _interval(loss, float(exponent))
+    return PowerLaw(
+        exponent=float(exponent),
+        low=low,
+        high=high,
+        intercept=float(middle - exponent * u.mean()),
+        spread=spread,
+        level=level,
+        x=x,
+        brackets=brackets,
+        likelihood=likelihood,
+    )
+
+
+def _allowed_loss(n: int, level: float) -> float:
+    """Return by how much twice the log-likelihood may fall; exact for a line through n points."""
+    t = float(stats.t.ppf((1 + level) / 2, n - 2))
+    return n * float(np.log1p(t**2 / (n - 2)))
+
+
+def _interval(loss: Callable[[float], float], best: float) -> tuple[float, float]:
+    """Return where the loss crosses zero on both sides of the best value."""
+
+    def end(sign: int) -> float:
+        inside, step = best, 0.05
+        while step < _FAR:
+            outside = best + sign * step
+            if loss(outside) > 0:
+                return float(optimize.brentq(loss, inside, outside, xtol=1e-4))
+            inside, step = outside, 2 * step
+        return sign * np.inf
+
+    return end(-1), end(+1)
+
+
+def _fit(
+    brackets: _Brackets,
+    fixed: Float[np.ndarray, " n"] | float,
+    free: Float[np.ndarray, "n k"],
+) -> tuple[float, Float[np.ndarray, " k"], float]:
+    """Maximise the likelihood of `fixed + free @ coefficients`.
+
+    Return the log-likelihood, the coefficients and the spread.
+    """
+    low, high = (np.asarray(ends - fixed) for ends in brackets)
+    below, above = np.isfinite(low), np.isfinite(high)
+    ends = np.where(below, low, 0.0), np.where(above, high, 0.0)
+
+    def cost(parameters: Float[np.ndarray, " p"]) -> tuple[float, Float[np.ndarray, " p"]]:
+        *scaled, precision = parameters
+        mean = free @ np.array(scaled)
+        a = np.where(below, precision * ends[0] - mean, -np.inf)
+        b = np.where(above, precision * ends[1] - mean, np.inf)
+        log_mass = _log_mass(a, b)
+        slope_a, slope_b = (np.exp(-(z**2) / 2 - log_mass) / np.sqrt(2 * np.pi) for z in (a, b))
+        by_mean = slope_a - slope_b
+        by_precision = slope_b @ ends[1] - slope_a @ ends[0]
+        return -float(log_mass.sum()), -np.append(by_mean @ free, by_precision)
+
+    # From a line through the middles of the brackets, the open ones taken as half a decade wide.
+    middles = (np.where(below, low, high - 0.5) + np.where(above, high, low + 0.5)) / 2
+    guess = np.linalg.lstsq(free, middles, rcond=None)[0]
+    precision = 1 / max(float(np.std(middles - free @ guess)), 0.2)
+    found = optimize.minimize(
+        cost,
+        np.append(guess * precision, precision),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(None, None)] * len(guess) + [(1e-3, 1 / _LEAST_SPREAD)],
+        options={"maxiter": 1000, "ftol": 1e-12, "gtol": 1e-8},
+    )
+    *scaled, precision = found.x
+    return -float(found.fun), np.array(scaled) / precision, 1 / float(precision)
+
+
+def _log_mass(a: Float[np.ndarray, " n"], b: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+    """Return the logarithm of the normal distribution's mass between a and b, also far out."""
+    right = a > 0
+    low, high = special.log_ndtr(np.where(right, -b, a)), special.log_ndtr(np.where(right, -a, b))
+    return np.asarray(high + np.log1p(-np.exp(np.minimum(low - high, -1e-300))))
