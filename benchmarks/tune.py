@@ -162,12 +162,28 @@ def describe(found: list) -> str:
     return f"{np.median(reached):.0f} ({len(reached)}/{len(found)})"
 
 
+def summarise(found: dict[str, list[dict[str, list]]]) -> None:
+    """Print what each environment takes, over all pairs."""
+    print("\n| environment | pairs | tune | tune, blind | random | grid |")
+    print("|---|---:|---|---|---|---|")
+    for name, maps in found.items():
+        cells = [name, f"{len(maps)}"]
+        for way in ("tune", "tune, blind", "random"):
+            every = [search for rows in maps for search in rows[way]]
+            cells.append(describe(every) if every else "")
+        grid = [search for rows in maps for search in rows["grid"]]
+        hits = sum(good for good, _ in grid)
+        cells.append(f"{np.median([cost for _, cost in grid]):.0f} ({hits}/{len(grid)})")
+        print("| " + " | ".join(cells) + " |", flush=True)
+
+
 def simulate(args) -> None:
     table = read_runs(args.results)
     known = gather(table)
     print(evidences.describe(known))
-    print(f"threshold {args.threshold:g}, budget {args.budget}, {args.repeats} searches each")
+    print(f"threshold {args.threshold:g}, budget {args.budget}, searches each: {args.repeats}")
     print("median runs needed (searches that got there)")
+    every: dict[str, list[dict[str, list]]] = {}
     for one in (one for pair in known.pairs for one in known.of(pair)):
         if not (one.scores >= args.threshold).any():
             print(f"  {one.label} {one.pair}: no cell reaches {args.threshold:g}")
@@ -193,6 +209,8 @@ def simulate(args) -> None:
                 print(f"    {name:<12} {describe(found)}")
         hits = sum(good for good, _ in grid)
         print(f"    {'grid':<12} {grid[0][1]} ({hits}/{len(grid)})", flush=True)
+        every.setdefault(one.label, []).append({**rows, "grid": grid})
+    summarise(every)
 
 
 def trained(args) -> None:

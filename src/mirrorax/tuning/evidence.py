@@ -35,6 +35,7 @@ from mirrorax.analysis.scores import environment_scores
 from mirrorax.analysis.temperature import Temperature, minimal_temperatures
 from mirrorax.envs import suite
 from mirrorax.errors import UserError
+from mirrorax.words import counted
 
 FILE = "evidence.parquet"
 _NOTES = b"mirrorax.evidence"
@@ -360,8 +361,8 @@ def describe(evidence: Evidence) -> str:
     """Say in a few lines what the evidence consists of."""
     names = dict.fromkeys(one.environment for one in evidence.maps)
     lines = [
-        f"{evidence.runs:,} runs: {len(evidence.pairs)} pairs, {len(names)} environments "
-        f"({', '.join(names)})"
+        f"{counted(evidence.runs, 'run')}: {counted(len(evidence.pairs), 'pair')}, "
+        f"{counted(len(names), 'environment')} ({', '.join(names)})"
     ]
     for law in evidence.law:
         lines.append(
