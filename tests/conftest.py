@@ -33,10 +33,12 @@ hypothesis.settings.load_profile("mirrorax")
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _own_compile_cache(tmp_path_factory):
+def _own_compile_cache(tmp_path_factory, worker_id):
     """Keep compiled programs to this session: none is read from the user's cache or left there."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base if worker_id == "master" else base.parent) / "compiled"  # workers share it
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MIRRORAX_COMPILE_CACHE", str(tmp_path_factory.mktemp("compiled")))
+        patch.setenv("MIRRORAX_COMPILE_CACHE", str(folder))
         yield
 
 
