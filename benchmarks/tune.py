@@ -162,6 +162,11 @@ def describe(found: list) -> str:
     return f"{np.median(reached):.0f} ({len(reached)}/{len(found)})"
 
 
+def describe_grid(grid: list) -> str:
+    hits = sum(good for good, _ in grid)
+    return f"{np.median([cost for _, cost in grid]):.0f} ({hits}/{len(grid)})"
+
+
 def summarise(found: dict[str, list[dict[str, list]]]) -> None:
     """Print what each environment takes, over all pairs."""
     print("\n| environment | pairs | tune | tune, blind | random | grid |")
@@ -171,9 +176,7 @@ def summarise(found: dict[str, list[dict[str, list]]]) -> None:
         for way in ("tune", "tune, blind", "random"):
             every = [search for rows in maps for search in rows[way]]
             cells.append(describe(every) if every else "")
-        grid = [search for rows in maps for search in rows["grid"]]
-        hits = sum(good for good, _ in grid)
-        cells.append(f"{np.median([cost for _, cost in grid]):.0f} ({hits}/{len(grid)})")
+        cells.append(describe_grid([search for rows in maps for search in rows["grid"]]))
         print("| " + " | ".join(cells) + " |", flush=True)
 
 
@@ -207,8 +210,7 @@ def simulate(args) -> None:
         for name, found in rows.items():
             if found:
                 print(f"    {name:<12} {describe(found)}")
-        hits = sum(good for good, _ in grid)
-        print(f"    {'grid':<12} {grid[0][1]} ({hits}/{len(grid)})", flush=True)
+        print(f"    {'grid':<12} {describe_grid(grid)}", flush=True)
         every.setdefault(one.label, []).append({**rows, "grid": grid})
     summarise(every)
 

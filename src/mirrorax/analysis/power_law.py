@@ -14,7 +14,7 @@ brackets are narrow.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,7 +24,7 @@ from scipy import optimize, special, stats
 from mirrorax.analysis.temperature import Minimal
 from mirrorax.errors import UserError
 
-#: The spread is at least this many decades, a tenth: a line through all brackets would have none.
+#: The spread is at least this many decades, some 12%: a line through all brackets would have none.
 _LEAST_SPREAD = 0.05
 #: An end of an interval that is further away than this, in exponents or decades, is at infinity.
 _FAR = 20.0
@@ -54,14 +54,14 @@ class PowerLaw:
         self, x: Float[np.ndarray, " m"]
     ) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
         """Return the ends of the law's interval, point by point."""
-        u, worst = np.log10(self.x), _allowed_loss(len(self.x), self.level)
-        ends = []
-        for at in np.log10(x):
-
-            def loss(value: float, free: Float[np.ndarray, "n 1"] = (u - at)[:, None]) -> float:
-                return 2 * (self.likelihood - _fit(self.brackets, value, free)[0]) - worst
-
-            ends.append(_interval(loss, self.intercept + self.exponent * at))
+        u, ones = np.log10(self.x), np.ones(len(self.x))
+        lowest = self.likelihood - _allowed_loss(len(u), self.level) / 2
+        ends = [
+            _interval(
+                self.brackets, ones, (u - at)[:, None], self.intercept + self.exponent * at, lowest
+            )
+            for at in np.log10(x)
+        ]
         low, high = 10.0 ** np.array(ends).reshape(-1, 2).T
         return low, high
 
@@ -91,14 +91,10 @@ def power_law(points: Sequence[Minimal], *, level: float = 0.95) -> PowerLaw:
     centred = u - u.mean()
     ones = np.ones((len(u), 1))
     likelihood, (middle, exponent), spread = _fit(
-        brackets, 0.0, np.concatenate([ones, centred[:, None]], axis=1)
+        brackets, np.zeros(len(u)), np.concatenate([ones, centred[:, None]], axis=1)
     )
-    worst = _allowed_loss(len(u), level)
-
-    def loss(slope: float) -> float:
-        return 2 * (likelihood - _fit(brackets, slope * centred, ones)[0]) - worst
-
-    low, high = _interval(loss, float(exponent))
+    lowest = likelihood - _allowed_loss(len(u), level) / 2
+    low, high = _interval(brackets, centred, ones, float(exponent), lowest)
     return PowerLaw(
         exponent=float(exponent),
         low=low,
@@ -118,8 +114,20 @@ def _allowed_loss(n: int, level: float) -> float:
     return n * float(np.log1p(t**2 / (n - 2)))
 
 
-def _interval(loss: Callable[[float], float], best: float) -> tuple[float, float]:
-    """Return where the loss crosses zero on both sides of the best value."""
+def _interval(
+    brackets: _Brackets,
+    times: Float[np.ndarray, " n"],
+    free: Float[np.ndarray, "n k"],
+    best: float,
+    lowest: float,
+) -> tuple[float, float]:
+    """Return where the profile likelihood falls to `lowest` on both sides of the best value.
+
+    The value in question stands before `times`; what stands before `free` is fitted to it.
+    """
+
+    def loss(value: float) -> float:
+        return lowest - _fit(brackets, value * times, free)[0]
 
     def end(sign: int) -> float:
         inside, step = best, 0.05
@@ -135,7 +143,7 @@ def _interval(loss: Callable[[float], float], best: float) -> tuple[float, float
 
 def _fit(
     brackets: _Brackets,
-    fixed: Float[np.ndarray, " n"] | float,
+    fixed: Float[np.ndarray, " n"],
     free: Float[np.ndarray, "n k"],
 ) -> tuple[float, Float[np.ndarray, " k"], float]:
     """Maximise the likelihood of `fixed + free @ coefficients`.
