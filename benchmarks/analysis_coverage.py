@@ -15,7 +15,7 @@ from scipy import stats
 
 from mirrorax.analysis.coverage import Coverage, cell_study, study
 from mirrorax.analysis.power_law import power_law
-from mirrorax.analysis.temperature import Minimal
+from mirrorax.analysis.temperature import Minimal, smallest
 from mirrorax.studies.panels import MAX_RETURNS
 
 SEEDS = (2, 3, 5, 10)
@@ -42,15 +42,10 @@ def table(title: str, rows: list[Coverage]) -> None:
 
 def shown_by(grid: np.ndarray, truth: np.ndarray) -> list[Minimal]:
     """What a grid shows of minimal temperatures that are known."""
-    positive = grid[grid > 0]
-    out = []
-    for x, k in zip(RETURNS, np.searchsorted(positive, truth), strict=True):
-        if k == len(positive):
-            out.append(Minimal("", x, float(positive[-1]), True, (0.0, np.inf)))
-            continue
-        low = float(positive[k - 1]) if k else 0.0
-        out.append(Minimal("", x, float(positive[k]), False, (low, float(positive[k]))))
-    return out
+    return [
+        Minimal("", x, *smallest((grid >= y).astype(float), grid, 0.5))
+        for x, y in zip(RETURNS, truth, strict=True)
+    ]
 
 
 def taken_as_exact(points: list[Minimal]) -> tuple[float, float]:

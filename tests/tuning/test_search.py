@@ -80,6 +80,16 @@ def test_it_finds_the_hill_within_its_budget():
     assert 0.8 * 128 < found.spent <= 128
 
 
+@pytest.mark.parametrize("lanes", [1, 2, 3])
+def test_few_lanes_search_too_in_smaller_batches(lanes):
+    trainer = Landscape(lanes=lanes)
+    found = run(trainer, budget=64)
+    assert {len(batch.cells) for batch in found.batches} == {lanes}
+    assert found.spent == pytest.approx(sum(b - a for *_, a, b in trainer.trained) / 40)
+    assert 0.8 * 64 < found.spent <= 64
+    assert found.best.mean > 0.8
+
+
 def test_the_worse_half_of_a_batch_is_stopped_at_each_rung():
     trainer = Landscape(noise=0.0)
     found = run(trainer)

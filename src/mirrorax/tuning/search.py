@@ -47,7 +47,7 @@ _SEED_STRIDE = 10_000_000
 _BANDWIDTH, _PRIOR = 0.25, 1.0
 #: Candidates are at least this far apart, in decades.
 _APART = 0.15
-#: The fewest cells of a batch: of fewer, halving leaves nothing to compare.
+#: The fewest cells of a batch, if there are as many lanes: of fewer, halving compares little.
 _FEWEST = 4
 
 
@@ -191,9 +191,10 @@ class Search:
     def _do_batch(self, number: int) -> dict[str, Any] | None:
         left = self.budget.search - self.found.spent
         # At least four batches, or there would be nothing to learn from.
-        widest = max(batch_size(self.trainer.lanes, self.budget.search / 4, self._rungs), _FEWEST)
+        fewest = min(_FEWEST, self.trainer.lanes)
+        widest = max(batch_size(self.trainer.lanes, self.budget.search / 4, self._rungs), fewest)
         size = min(batch_size(self.trainer.lanes, left, self._rungs), widest)
-        if size < _FEWEST:
+        if size < fewest:
             return None
         self._forget_unfinished()
         trials = self._ask(number, size)
