@@ -184,6 +184,17 @@ def test_another_search_is_not_mixed_into_a_store(tmp_path):
         run(Landscape(), tmp_path, budget=40)
 
 
+def test_of_other_settings_the_one_that_differs_is_named(tmp_path):
+    def search(steps):
+        with open_journal(tmp_path) as storage:
+            arguments = {"settings": {"environment": "Catch", "steps": steps}, "budget": 32}
+            Search(Landscape(), AXES, plan_budget(32), storage, arguments=arguments)
+
+    search(20_000)
+    with pytest.raises(UserError, match=r"other arguments \(steps: 20000, here 30000\); choose"):
+        search(30_000)
+
+
 def test_two_at_once_in_one_store_are_refused(tmp_path):
     with open_journal(tmp_path), pytest.raises(UserError, match="another search is running"):
         run(Landscape(), tmp_path)
@@ -202,23 +213,71 @@ def test_a_store_that_cannot_be_made_is_one_line(tmp_path):
         run(Landscape(), tmp_path / "file" / "below")
 
 
-def test_runs_that_diverge_count_as_the_lowest():
-    class Diverging(Landscape):
-        def start(self, cells, seeds):
-            group = super().start(cells, seeds)
-            train = group.train
+class Diverging(Landscape):
+    """Returns below zero; runs of some cells diverge, at the end or from the first rung on."""
 
-            def sometimes(until):
-                scores = train(until)
-                bad = np.array([c["alpha"] > 0.1 for c, _ in group.runs])
-                return np.where(bad, np.nan, scores)
+    def __init__(self, lanes, diverges, rung=10):
+        super().__init__(lanes)
+        self.diverges, self.rung = diverges, rung
 
-            group.train = sometimes
-            return group
+    def hill(self, cell):
+        return super().hill(cell) - 180.0
 
-    found = run(Diverging())
+    def start(self, cells, seeds):
+        group = super().start(cells, seeds)
+        return self.watched(group)
+
+    def watched(self, group):
+        train, keep = group.train, group.keep
+
+        def sometimes(until):
+            bad = np.array([self.diverges(c) for c, _ in group.runs])
+            return np.where(bad & (until >= self.rung), np.nan, train(until))
+
+        group.train, group.keep = sometimes, lambda rows: self.watched(keep(rows))
+        return group
+
+
+@pytest.mark.parametrize("rung", [10, 40])
+@pytest.mark.parametrize("lanes", [1, 4, 32])
+def test_a_cell_that_diverges_is_worse_than_any_other_even_where_returns_are_negative(lanes, rung):
+    found = run(Diverging(lanes, lambda cell: cell["alpha"] > 0.1, rung))
     assert found.best.cell["alpha"] <= 0.1
-    assert all(np.isfinite(batch.scores).all() for batch in found.batches)
+    assert all(one.cell["alpha"] <= 0.1 for one in found.candidates)
+    assert -182 < found.best.mean < -178
+    assert -182 < found.searched < -178
+    full = searching.at_full_length(found.batches)
+    assert any(cell["alpha"] > 0.1 for batch in found.batches for cell in batch.cells)
+    assert all(np.isnan(score) == (cell["alpha"] > 0.1) for cell, score in full)
+
+
+def test_a_candidate_of_which_some_seeds_diverge_loses_to_one_that_holds():
+    lucky = searching.Checked({"alpha": 1.0}, (0.9, np.nan))
+    holds = searching.Checked({"alpha": 0.1}, (0.5, 0.5))
+    never = searching.Checked({"alpha": 9.0}, (np.nan, np.nan))
+    assert sorted((never, holds, lucky), key=lambda one: one.rank) == [never, lucky, holds]
+    assert (lucky.mean, lucky.diverged, never.diverged) == (0.9, 1, 2)
+    assert np.isnan(never.mean)
+
+
+def test_a_search_in_which_all_diverge_is_one_line():
+    with pytest.raises(UserError, match=r"tune: all .* runs that the search finished diverged"):
+        run(Diverging(8, lambda cell: True))
+
+
+def test_a_search_with_diverged_runs_goes_on_as_it_would_have(tmp_path):
+    def some(cell):
+        return cell["alpha"] > 0.03
+
+    whole = run(Diverging(8, some), tmp_path / "whole", budget=32)
+    stopped = Diverging(8, some)
+    stopped.stop_after = 7
+    with pytest.raises(KeyboardInterrupt):
+        run(stopped, tmp_path / "cut", budget=32)
+    resumed = run(Diverging(8, some), tmp_path / "cut", budget=32)
+    assert repr(plain(resumed)) == repr(plain(whole))  # NaN is not equal to itself
+    for line in (tmp_path / "cut" / "search.jsonl").read_text().splitlines():
+        json.loads(line, parse_constant=pytest.fail)  # plain JSON: no NaN in it
 
 
 def test_a_lonely_lucky_cell_does_not_win_over_a_good_neighbourhood():

@@ -8,6 +8,7 @@ import sys
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from mirrorax.cli import main
@@ -228,6 +229,11 @@ def test_the_command_it_prints_has_the_settings_of_the_results(alike):
     known = replace(alike, settings={**settings, "hidden": "64 x 64", "twin_critics": False})
     found = suggest("Catch", evidence=known)
     assert found.command.endswith("--preset paper --twin-critics false")
+    assert found.search.endswith("--preset paper --twin-critics false")
+    numbers = replace(known, settings={**known.settings, "gamma": 0.9, "actor_lr": 0.0001234567})
+    for line in (suggest("Catch", evidence=numbers, reward_scale=0.5),):
+        for command in (line.command, line.search):
+            assert "--gamma 0.9 --actor-lr 0.0001234567 --reward-scale 0.5" in command
     assert replace(found, environment="Catch(20x10)").command.startswith(
         'mirrorax train --env "Catch(20x10)"'
     )
@@ -250,6 +256,67 @@ def test_mistakes_are_named(arguments, said, alike):
     assert said in str(caught.value)
     with pytest.raises(UserError, match="potential: "):
         suggest("Catch", potential="entropi", evidence=alike)
+
+
+def test_the_factor_of_rewards_is_the_factor_of_temperatures(alike):
+    for name in ("Catch", "Maze", "DeepSea(12)"):
+        plain, scaled = (
+            suggest(name, evidence=alike),
+            suggest(name, reward_scale=8.0, evidence=alike),
+        )
+        assert (scaled.alpha, scaled.lam) == pytest.approx((8 * plain.alpha, 8 * plain.lam), 0.06)
+    same = suggest("CartPole", 50.0, evidence=alike)
+    assert same.alpha == suggest("CartPole", reward_scale=0.1, evidence=alike).alpha
+    with pytest.raises(UserError, match="max_return: it says what reward_scale says"):
+        suggest("CartPole", 50.0, reward_scale=0.1, evidence=alike)
+    with pytest.raises(UserError, match="reward_scale: "):
+        suggest("CartPole", reward_scale=-1.0, evidence=alike)
+
+
+def test_a_pair_with_rescaled_rewards_alone_is_no_pair_to_choose(make_bump, study):
+    scaled = replace(make_bump("Catch", 0.03, 1.0), potential="lp(2)", reward_scale=2.0)
+    known = Evidence((*(make_bump(name, 0.03, 1.0) for name in FOUR), scaled))
+    assert known.pairs == (("entropy", "kl"),)
+    assert suggest("Catch", evidence=known).potential == "entropy"
+    assert len(validate(known).rows) == 4
+    alone = study.set_column(
+        study.schema.get_field_index("reward_scale"),
+        "reward_scale",
+        pa.array(np.full(study.num_rows, 2.0)),
+    )
+    with pytest.raises(UserError, match="results: every run has rescaled rewards"):
+        gather(alone)
+
+
+def test_results_that_do_not_meet_are_one_line(make_bump):
+    plain = make_bump("Catch", 0.03, 1.0)
+    one = replace(plain, environment="Catch(5x5)")
+    other = replace(plain, environment="Catch(6x6)", alphas=one.alphas * 1e6)
+    with pytest.raises(UserError, match=r"no cell was measured in all .*: Catch\(5x5\), Catch\(6"):
+        suggest("Catch", evidence=Evidence((one, other)))
+    apart = replace(make_bump("Catch", 0.03, 1.0), potential="lp(2)", alphas=one.alphas * 1e6)
+    with pytest.raises(UserError, match="no cell was measured in all of these together: Catch"):
+        suggest(
+            "Catch",
+            potential="tsallis(0.5)",
+            drift="kl",
+            evidence=Evidence((make_bump("Catch", 0.03, 1.0), apart)),
+        )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--validate", "--potential", "nonsense"], "--potential: nonsense says nothing to"),
+        (["--validate", "--drift", "kl"], "--drift: kl says nothing to --validate"),
+        (["--validate", "--max-return", "3"], "--max-return: 3.0 says nothing to --validate"),
+        (["--validate", "--reward-scale", "3"], "--reward-scale: it says nothing to --validate"),
+        (["--env", "Catch", "--threshold", "0.8"], "--threshold: 0.8 is for --validate alone"),
+    ],
+)
+def test_a_flag_that_would_be_ignored_is_refused(words, said, capsys):
+    assert main(["suggest", *words]) == 2
+    assert said in capsys.readouterr().err
 
 
 def test_a_name_that_nobody_knows_is_remarked_first(alike):

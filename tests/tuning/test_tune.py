@@ -156,6 +156,7 @@ def test_the_search_starts_around_the_suggestion_or_keeps_to_what_is_given():
             {"alpha_schedule": "learned", "lam_range": (1e-50, 0.5)},
             "lam_range: Input should be 0 or at least 1.17549e-38",
         ),
+        ({"environment": "Acrobot"}, "environment: 'Acrobot' and env = 'Catch'; give env alone"),
         ({"batch_sise": 3}, "batch_sise: no such field"),
         ({"results": "nowhere"}, "results: "),
     ],
@@ -175,6 +176,12 @@ def test_mistakes_are_named_before_anything_is_trained(more, said):
         (["tune", "--env", "Catch", "--lam-range", "1"], "--lam-range: (1.0,) is not allowed"),
         (["tune", "--env", "Catch", "--lam-range", "a,b"], "--lam-range: 'a,b' is not allowed"),
         (["tune", "--env", "Catch", "--tau", "7"], "--tau: "),
+        (["tune", "--env", "Catch", "--hidden", "64,,64"], "--hidden: "),
+        (["tune", "--env", "Catch", "--steps", "1e6", "--seed", "-1"], "--seed: -1 is not"),
+        (
+            ["tune", "--env", "Catch", "--lanes", "9000000", "--quiet"],
+            "--lanes: 9000000 lanes with buffer_size",
+        ),
         (["tune", "--env", "Catch", "--plugin", "no_such_module"], "no_such_module"),
         (["suggest", "--env", "Catch", "--plugin", "no_such_module"], "no_such_module"),
     ],
@@ -231,6 +238,46 @@ def test_what_the_neighbours_tell_is_put_into_words(units, around, said):
     checked = [Checked({"alpha": 1.0, "lam": 1.0}, tuple(scores)) for scores in around]
     found = outcome(scores=(0.79, 0.81, 0.79, 0.81), neighbours=tuple(checked), units=units)
     assert said in tune_cli._around(found)
+
+
+def test_runs_that_diverged_are_told_and_not_averaged(capsys):
+    around = tuple(Checked({"alpha": 1.0, "lam": 1.0}, (score,)) for score in (np.nan, 0.7))
+    found = outcome(scores=(0.6, np.nan, 0.8), neighbours=around)
+    assert (found.mean, found.diverged, found.largest_drop) == (0.7, 1, np.inf)
+    assert found.interval == pytest.approx(
+        scipy.stats.t.interval(0.95, 1, 0.7, scipy.stats.sem([0.6, 0.8]))
+    )
+    tune_cli._show(found)
+    shown = capsys.readouterr().out
+    assert "over 2 of 3 fresh seeds; the others diverged" in shown
+    assert "not safe: runs diverged here and close by" in shown
+    assert "lam 1  diverged  (1 seed)" in shown
+    none = outcome(scores=(np.nan,) * 3, neighbours=around)
+    tune_cli._show(none)
+    assert "all 3 fresh seeds diverged" in capsys.readouterr().out
+    for one in (found, none):
+        json.loads(one.to_json(), parse_constant=pytest.fail)  # JSON has no NaN
+
+
+def test_the_command_repeats_numbers_to_the_last_digit():
+    fixed = {"actor_lr": 0.00123456789, "gamma": 0.99999949}
+    words = outcome(fixed=fixed, cell={"alpha": 1e-05, "lam": 0.002}).command.split()
+    for name, value in (*fixed.items(), ("alpha", 1e-05), ("lam", 0.002)):
+        assert float(words[words.index(f"--{name.replace('_', '-')}") + 1]) == value
+
+
+def test_rescaled_rewards_rescale_the_search_of_an_environment_without_known_bounds():
+    for name in ("Catch", "Breakout-MinAtar"):
+        plain, scaled = (prepare(name, "entropy", "kl", reward_scale=c) for c in (1.0, 100.0))
+        for one, other in zip(plain.axes, scaled.axes, strict=True):
+            assert (other.low, other.high) == pytest.approx((100 * one.low, 100 * one.high), 0.06)
+
+
+def test_the_store_of_a_sweep_is_no_place_for_a_search(tmp_path):
+    (tmp_path / "mirrorax-store.json").write_text("{}")
+    with pytest.raises(UserError, match="holds the runs of sweeps; choose another folder"):
+        mirrorax.tune("Catch", budget=32, store=tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["mirrorax-store.json"]
 
 
 def outcome(**fields):

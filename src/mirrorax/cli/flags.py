@@ -62,3 +62,42 @@ def naming(
             if f" {other} = " in text:
                 raise UserError(f"{flag}: {text}") from None
         raise
+
+
+def numbers(name: str, text: Any) -> Any:
+    """Read "0.1" or "0.1,0.2"; a number or list from TOML passes through."""
+    if not isinstance(text, str):
+        return text
+    try:
+        found = [float(part) for part in text.split(",")]
+    except ValueError:
+        raise UserError(f"{name}: {text!r} is not a number or numbers with commas") from None
+    return found[0] if len(found) == 1 else found
+
+
+def settings_from(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return fields with the texts of settings read as they are written: 64,64 and 1e6."""
+    from mirrorax.mdpo.config import Settings
+
+    out = dict(given)
+    if "hidden" in out:
+        out["hidden"] = _hidden(out["hidden"])
+    for name, info in Settings.model_fields.items():
+        if isinstance(info.default, int) and name in out:
+            out[name] = _whole(out[name])
+    return out
+
+
+def _hidden(given: Any) -> Any:
+    if not isinstance(given, str):
+        return given
+    return given.split(",") if given else []
+
+
+def _whole(given: Any) -> Any:
+    """Read "1e6" as the whole number it is; TOML's 1e6 is taken for one too."""
+    try:
+        number = float(given) if isinstance(given, str) and "e" in given.lower() else None
+    except ValueError:
+        return given
+    return int(number) if number is not None and number.is_integer() else given

@@ -45,10 +45,12 @@ def _toml(value: Any) -> str:
 
 def config_text(result: TrainResult) -> str:
     """Write settings and values as TOML that `mirrorax train --config` takes."""
+    from mirrorax.training import GRID
+
     fields = result.settings.model_dump(mode="json")
     lines = [f"env = {_toml(fields.pop('environment'))}"]
     lines += [f"{name} = {_toml(value)}" for name, value in fields.items()]
-    for name in ("alpha", "lam", "w", "gamma", "reward_scale", "actor_lr", "critic_lr"):
+    for name in GRID:
         found = list(dict.fromkeys(getattr(run, name) for run in result.runs))
         if found != [None]:
             lines.append(f"{name} = {_toml(found[0] if len(found) == 1 else found)}")

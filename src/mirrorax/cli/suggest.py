@@ -32,6 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--env", "--environment", dest="env", help="the environment, known or not")
     add("--max-return", type=float, metavar="R", help="the return that counts as 1")
+    add("--reward-scale", type=float, default=1.0, metavar="C", help="rewards times C (1)")
     add("--potential", metavar="H", help="only this potential")
     add("--drift", metavar="D", help="only this drift")
     add("--results", metavar="PATH", help="a store or exports to learn from (the shipped table)")
@@ -40,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="leave each environment out in turn and predict it from the others",
     )
-    add("--threshold", type=float, default=0.9, help="with --validate: a good score (0.9)")
+    add("--threshold", type=float, help="with --validate: a good score (0.9)")
     add("--json", action="store_true", help="print one JSON object and nothing else")
     plugin.add_flag(parser)
 
@@ -49,23 +50,35 @@ def run(args: argparse.Namespace) -> int:
     """Suggest, or validate."""
     from mirrorax.tuning.evidence import of_results
     from mirrorax.tuning.suggestion import suggest
-    from mirrorax.tuning.validation import validate
+    from mirrorax.tuning.validation import THRESHOLD, validate
 
     plugin.load(args)
     if args.validate:
         if args.env is not None:
             raise UserError("validate: it leaves out every environment; leave --env out too")
-        found = validate(of_results(args.results), args.threshold)
+        given = (args.potential, args.drift, args.max_return)
+        for name, value in zip(("potential", "drift", "max-return"), given, strict=True):
+            if value is not None:
+                raise UserError(
+                    f"--{name}: {value} says nothing to --validate, which takes all pairs"
+                )
+        if args.reward_scale != 1:
+            raise UserError("--reward-scale: it says nothing to --validate")
+        threshold = THRESHOLD if args.threshold is None else args.threshold
+        found = validate(of_results(args.results), threshold)
         if args.json:
             print(json.dumps(found.to_dict()))
         else:
             _show_validation(found)
         return 0
+    if args.threshold is not None:
+        raise UserError(f"--threshold: {args.threshold:g} is for --validate alone")
     if args.env is None:
         raise UserError("env: missing; for example --env Catch")
     made = suggest(
         args.env,
         args.max_return,
+        reward_scale=args.reward_scale,
         potential=args.potential,
         drift=args.drift,
         results=args.results,

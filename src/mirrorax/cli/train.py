@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mirrorax.cli import plugin
-from mirrorax.cli.flags import Typed, naming
+from mirrorax.cli.flags import Typed, naming, numbers, settings_from
 from mirrorax.errors import UserError, unknown
 from mirrorax.words import counted
 
@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.register("action", None, Typed)
     add = parser.add_argument
     add("--env", "--environment", dest="env", help="CartPole, Acrobot, Catch, DeepSea(16), ...")
-    add("--seeds", help="a number of seeds, or seeds separated by commas (5)")
+    add("--seeds", help="a number of seeds, or seeds with commas; 7, is seed 7 alone (5)")
     add("--preset", help=f"one of {', '.join(PRESETS)} (default)")
     add("--config", metavar="FILE.toml", help="read fields from a file; --preset, then flags win")
     add("--out", metavar="DIR", help="write results, curves, configuration and policies there")
@@ -76,40 +76,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             fields.add_argument(f"--{name.replace('_', '-')}", help=f"{words} ({shown})".strip())
 
 
-def _numbers(name: str, text: Any) -> Any:
-    """Read "0.1" or "0.1,0.2"; a number or list from TOML passes through."""
-    if not isinstance(text, str):
-        return text
-    try:
-        found = [float(part) for part in text.split(",")]
-    except ValueError:
-        raise UserError(f"{name}: {text!r} is not a number or numbers with commas") from None
-    return found[0] if len(found) == 1 else found
-
-
 def _seeds(given: Any) -> Any:
     if not isinstance(given, str):
         return given
     try:
-        found = [int(part) for part in given.split(",")]
+        found = [int(part) for part in given.removesuffix(",").split(",")]
     except ValueError:
         raise UserError(f"seeds: {given!r} is not a whole number or a list of them") from None
     return found[0] if "," not in given else found
-
-
-def _hidden(given: Any) -> Any:
-    if not isinstance(given, str):
-        return given
-    return given.split(",") if given else []
-
-
-def _whole(given: Any) -> Any:
-    """Read "1e6" as the whole number it is; TOML's 1e6 is taken for one too."""
-    try:
-        number = float(given) if isinstance(given, str) and "e" in given.lower() else None
-    except ValueError:
-        return given
-    return int(number) if number is not None and number.is_integer() else given
 
 
 def _from_file(path: str) -> dict[str, Any]:
@@ -148,14 +122,11 @@ def _gather(args: argparse.Namespace, from_file: dict[str, Any]) -> dict[str, An
     given |= {name: value for name in names if (value := getattr(args, name, None)) is not None}
     if "env" not in given:
         raise UserError("env: missing; for example --env Catch")
-    if "hidden" in given:
-        given["hidden"] = _hidden(given["hidden"])
-    for name in Settings.model_fields:
-        if isinstance(Settings.model_fields[name].default, int) and name in given:
-            given[name] = _whole(given[name])
+    given = settings_from(given)
+    given.pop("plugins", None)  # loaded, their versions checked: the names say which are used
     for name in _TRACED:
         if name in given:
-            given[name] = _numbers(name, given[name])
+            given[name] = numbers(name, given[name])
     if "seeds" in given:
         given["seeds"] = _seeds(given["seeds"])
     static = {name: value for name, value in given.items() if name in Settings.model_fields}
@@ -221,12 +192,13 @@ def _train(
 
     from mirrorax.mdpo.compilation import enable_cache
     from mirrorax.mdpo.program import default_lanes, make_program
+    from mirrorax.sweep.rates import check_memory
     from mirrorax.training import train
 
     enable_cache()
     # A mistake in something of the user's own is found before there is a progress bar.
     make_program(settings)
-    _check_memory(settings, request.get("lanes") or default_lanes())
+    check_memory(settings, request.get("lanes") or default_lanes())
     stop.check()
     bar = Bar(request["env"], hidden=args.json or args.quiet)
 
@@ -243,18 +215,6 @@ def _train(
         )
         stop.check()
     return result
-
-
-def _check_memory(settings: Settings, lanes: int) -> None:
-    """Refuse what this machine cannot hold, before the system ends the process for it."""
-    from mirrorax.sweep.rates import available_bytes, worker_bytes
-
-    need, free = worker_bytes(settings, lanes), available_bytes()
-    if need > free:
-        raise UserError(
-            f"lanes: {lanes} lanes with buffer_size = {settings.buffer_size} need about "
-            f"{need / 2**30:.1f} GiB, {free / 2**30:.1f} GiB are free"
-        )
 
 
 @contextlib.contextmanager

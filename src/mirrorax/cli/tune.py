@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import argparse
 import sys
+from math import isnan
 from typing import TYPE_CHECKING, Any
 
 from mirrorax.cli import plugin
-from mirrorax.cli.flags import Typed, naming
+from mirrorax.cli.flags import Typed, naming, settings_from
 from mirrorax.errors import UserError
 from mirrorax.words import counted
 
 if TYPE_CHECKING:
-    from mirrorax.tuning.search import Found
+    from mirrorax.tuning.search import Checked, Found
     from mirrorax.tuning.tune import TuneResult
 
 _EXAMPLES = """examples:
@@ -26,14 +27,13 @@ are for the search, the rest chooses among the best cells and checks the winner 
 With --store the same command goes on after Ctrl-C, or after the machine was switched off.
 """
 
-_TRACED = ("gamma", "reward_scale", "actor_lr", "critic_lr")
 #: settings that have a flag of their own above
 _OWN = ("environment", "potential", "drift", "steps", "plugins")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
-    from mirrorax.mdpo.config import PRESETS, RunValues, Settings
+    from mirrorax.mdpo.config import OTHER_NUMBERS, PRESETS, RunValues, Settings
 
     parser.epilog = _EXAMPLES
     parser.register("action", None, Typed)
@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--quiet", action="store_true", help="say nothing on the way")
     plugin.add_flag(parser)
     values = parser.add_argument_group("numbers that all runs share")
-    for name in _TRACED:
+    for name in OTHER_NUMBERS:
         values.add_argument(
             f"--{name.replace('_', '-')}",
             type=float,
@@ -80,17 +80,14 @@ def _range(name: str, text: str | None) -> list[float] | None:
 def run(args: argparse.Namespace) -> int:
     """Search, and tell what was found."""
     from mirrorax.cli.live import Stop, leave
-    from mirrorax.mdpo.config import Settings
+    from mirrorax.mdpo.config import OTHER_NUMBERS, Settings
     from mirrorax.tuning.tune import prepare, run_task
 
     if args.env is None:
         raise UserError("env: missing; for example --env Catch")
     names = [name for name in Settings.model_fields if name not in _OWN]
-    more = {name: getattr(args, name) for name in (*names, *_TRACED)}
-    if more["hidden"] is not None:
-        more["hidden"] = [part for part in more["hidden"].split(",") if part]
-    if args.steps is not None:
-        more["steps"] = args.steps
+    asked = {name: getattr(args, name) for name in (*names, "steps", *OTHER_NUMBERS)}
+    more = settings_from({name: value for name, value in asked.items() if value is not None})
     plugin.load(args)
     with naming(args, {"environment": "env"}):
         task = prepare(
@@ -118,7 +115,7 @@ def run(args: argparse.Namespace) -> int:
         stop.check()
 
     try:
-        with stop:
+        with stop, naming(args):
             result = run_task(task, store=args.store, on_batch=shown, on_segment=on_segment)
     except KeyboardInterrupt:
         if args.store:
@@ -149,7 +146,9 @@ class _Progress:
         if part == "search":
             batch = found.batches[-1]
             text = f"batch {batch.number + 1}: {counted(len(batch.cells), 'cell')}"
-            self._say(f"{spent}  {text}, best run so far {found.searched:.3f}")
+            best = found.searched
+            so_far = "every run diverged so far" if isnan(best) else f"best run so far {best:.3f}"
+            self._say(f"{spent}  {text}, {so_far}")
         elif part == "choose":
             self._say(f"{spent}  {counted(len(found.candidates), 'cell')} with further seeds")
         else:
@@ -163,6 +162,10 @@ class _Progress:
 def _around(result: TuneResult) -> str:
     """Say in words what the neighbours tell of the place that was found."""
     low, high = result.interval
+    lost = sum(one.diverged > 0 for one in result.neighbours)
+    if result.diverged or lost:
+        places = [*(["here"] if result.diverged else ()), *(["close by"] if lost else ())]
+        return f"not safe: runs diverged {' and '.join(places)}; lower learning rates may help"
     # A tenth of what there is to win; where that is not known, what seeds alone can make.
     much = 0.1 if result.units == "normalised return" else high - low
     shown = f"{much:.3g}"
@@ -178,24 +181,38 @@ def _around(result: TuneResult) -> str:
     return f"sensitive: a neighbour is {result.largest_drop:.3f} below"
 
 
+def _seeds(best: Checked) -> str:
+    """Say over how many fresh seeds a mean is, and how many are not in it."""
+    if not best.diverged:
+        return f"{len(best.scores)} fresh seeds"
+    return f"{len(best.whole)} of {len(best.scores)} fresh seeds; the others diverged"
+
+
 def _show(result: TuneResult) -> None:
     settings = result.settings
     names = list(result.cell)
     low, high = result.interval
     cell = ", ".join(f"{name} {value:g}" for name, value in result.cell.items())
     print(f"({settings.potential}, {settings.drift}) on {settings.environment}: {cell}")
-    print(
-        f"  {result.units} {result.mean:.3f}, 95% interval [{low:.3f}, {high:.3f}] over "
-        f"{len(result.scores)} fresh seeds"
-    )
+    count = len(result.scores)
+    if result.diverged == count:
+        print(f"  all {count} fresh seeds diverged")
+    else:
+        shown = "" if isnan(low) else f", 95% interval [{low:.3f}, {high:.3f}]"
+        print(f"  {result.units} {result.mean:.3f}{shown} over {_seeds(result.best)}")
     print(f"  (the search itself saw {result.searched:.3f}, the best of many: not a result)")
     print()
     print("half a decade away" if "w" not in names else "one step away")
     width = max(len(f"{one.cell[n]:g}") for one in result.neighbours for n in names)
     for one in result.neighbours:
         place = "  ".join(f"{name} {one.cell[name]:<{width}g}" for name in names)
+        if isnan(one.mean) or isnan(result.mean):
+            shown = "diverged" if isnan(one.mean) else f"{one.mean:.3f}"
+            print(f"  {place}  {shown}  ({counted(len(one.scores), 'seed')})")
+            continue
         change = one.mean - result.mean
         seeds = counted(len(one.scores), "seed")
+        seeds += f", {one.diverged} diverged" if one.diverged else ""
         print(f"  {place}  {one.mean:.3f}  ({change:+.3f}, {seeds})")
     print(f"  {_around(result)}")
     print()

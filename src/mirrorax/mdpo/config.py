@@ -251,6 +251,11 @@ def _plugins_of(
     return tuple(sorted(found))
 
 
+#: Numbers of a run that a grid may vary: the temperatures, and the others.
+TEMPERATURES = ("alpha", "lam", "w")
+OTHER_NUMBERS = ("gamma", "reward_scale", "actor_lr", "critic_lr")
+
+
 class RunValues(_Model):
     """The traced values of one run: data, not program."""
 

@@ -162,7 +162,7 @@ class Host:
         except Exception:  # whatever an environment raises that cannot be copied
             raise UserError(
                 f"environment: the state of {self._env.name} cannot be copied, so its runs cannot "
-                "be trained on from a result; train once with all the steps"
+                "be stopped and trained on, nor searched; train once with all the steps"
             ) from None
         other._memory = [self._memory[row].copy() for row in rows]
         return other

@@ -259,6 +259,17 @@ def worker_bytes(settings: Settings, lanes: int) -> int:
     return BASE_BYTES + lanes * lane_bytes(settings)
 
 
+def check_memory(settings: Settings, lanes: int, copies: int = 1) -> None:
+    """Refuse lanes that this machine cannot hold, before the system ends the process for it."""
+    need = BASE_BYTES + copies * lanes * lane_bytes(settings)
+    free = available_bytes()
+    if need > free:
+        raise UserError(
+            f"lanes: {lanes} lanes with buffer_size = {settings.buffer_size} need about "
+            f"{need / 2**30:.1f} GiB, {free / 2**30:.1f} GiB are free"
+        )
+
+
 def available_bytes() -> int:
     """Return the memory that is free for use on this machine, within the limits of its group."""
     free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -85,6 +85,9 @@ def train(
 
     A run depends on its own specification alone: it is the same in any grid, and in a sweep.
     """
+    if "environment" in settings:
+        given = settings["environment"]
+        raise UserError(f"environment: {given!r} and env = {env!r}; give env alone")
     made = make_settings(
         preset,
         **{

@@ -13,7 +13,7 @@ import numpy as np
 from mirrorax.envs import suite
 from mirrorax.errors import UserError, unknown
 from mirrorax.mdpo import single
-from mirrorax.mdpo.config import RunValues, Settings, check_values
+from mirrorax.mdpo.config import OTHER_NUMBERS, TEMPERATURES, RunValues, Settings, check_values
 
 if TYPE_CHECKING:
     from mirrorax.envs.adapter import Environment
@@ -32,7 +32,7 @@ MOST_SEEDS = 100_000
 MOST_RUNS = 100_000
 
 #: the values that span a grid, in the order of its runs
-GRID = ("alpha", "lam", "w", "gamma", "reward_scale", "actor_lr", "critic_lr")
+GRID = (*TEMPERATURES, *OTHER_NUMBERS)
 
 #: the largest number of the arithmetic of training
 _LARGEST = single.HIGHEST

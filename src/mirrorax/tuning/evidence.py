@@ -142,8 +142,8 @@ class Evidence:
 
     @property
     def pairs(self) -> tuple[tuple[str, str], ...]:
-        """The pairs there are results for, in order."""
-        return tuple(dict.fromkeys(one.pair for one in self.maps))
+        """The pairs there are results for at the usual rewards, in order."""
+        return tuple(dict.fromkeys(one.pair for one in self.maps if one.reward_scale == 1))
 
     @property
     def runs(self) -> int:
@@ -180,6 +180,10 @@ def gather(table: pa.Table) -> Evidence:
         raise UserError("results: no runs with constant temperatures and positive alpha and lam")
     usual = _usual(chosen)
     maps = [one for item in chosen if _rest(item) == usual for one in _maps(item) if one.runs.any()]
+    if all(one.reward_scale != 1 for one in maps):
+        raise UserError(
+            "results: every run has rescaled rewards; some with reward_scale 1 are needed"
+        )
     settings = dict(usual)
     laws = [law for item in chosen if _rest(item) == usual for law in _law(item)]
     return Evidence(tuple(maps), settings, tuple(laws))

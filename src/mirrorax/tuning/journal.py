@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mirrorax.errors import UserError
+from mirrorax.store.names import MARK as STORE_MARK
 
 JOURNAL = "search.jsonl"
 
@@ -37,9 +38,13 @@ def open_journal(folder: Path | None) -> Iterator[Any]:
 
     from optuna.storages.journal import JournalFileBackend
 
+    if (folder / STORE_MARK).exists():
+        raise UserError(
+            f"store: {str(folder)!r} holds the runs of sweeps; choose another folder for a search"
+        )
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / "lock").open("w")
+        lock = (folder / "search.lock").open("w")
     except OSError as error:
         raise UserError(f"store: cannot use {str(folder)!r}: {error.strerror}") from None
     with lock:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from mirrorax.envs.host import Gymnasium
 from mirrorax.mdpo.config import RunValues, Settings, check_values
 from mirrorax.mdpo.program import Layout, Program, default_lanes, default_layout, make_program
 from mirrorax.mdpo.session import Progress, Session
@@ -35,6 +36,7 @@ class LaneTrainer:
         self.updates = settings.updates
         self.bounds = self.program.env.return_bounds
         self.on_segment = on_segment
+        self._copied = False
 
     def start(self, cells: Sequence[Cell], seeds: Sequence[int]) -> Group:
         """Return a group of fresh runs, one per cell and seed."""
@@ -52,12 +54,15 @@ class LaneTrainer:
             layout=self.layout,
             program=self.program,
         )
+        if not self._copied and isinstance(self.program.env, Gymnasium):
+            session.select([0])  # halving copies; one that cannot be is to be told at once
+            self._copied = True
         return _LaneGroup(self, session)
 
     def score(self, session: Session) -> Float[np.ndarray, " runs"]:
         """Evaluate runs: the mean normalised return, or the mean return where bounds are unknown.
 
-        A run that diverged has the lowest score there can be.
+        A run that diverged has NaN.
         """
         returns, _ = session.evaluate()
         scale = np.asarray(session.columns["reward_scale"], np.float64)

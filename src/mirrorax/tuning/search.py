@@ -35,6 +35,7 @@ from mirrorax.tuning.space import (
     rounded,
     rung_updates,
 )
+from mirrorax.words import counted
 
 if TYPE_CHECKING:
     import optuna
@@ -55,7 +56,10 @@ class Group(Protocol):
     """Some runs in training."""
 
     def train(self, until: int) -> Float[np.ndarray, " runs"]:
-        """Train on to an update; return the score of each run there, larger is better."""
+        """Train on to an update; return the score of each run there, larger is better.
+
+        A run that diverged has NaN: it is worse than any other, whatever scores are counted in.
+        """
 
     def keep(self, rows: Sequence[int]) -> Group:
         """Return a group of some of the runs."""
@@ -77,22 +81,37 @@ class Batch:
 
     number: int
     cells: tuple[Cell, ...]
-    scores: tuple[float, ...]  # of the last rung each reached
+    scores: tuple[float, ...]  # of the last rung each reached; NaN if it diverged
     reached: tuple[int, ...]  # the update at which each was stopped
     cost: float  # in runs of full length
 
 
 @dataclass(frozen=True)
 class Checked:
-    """A cell and the scores of its fresh runs."""
+    """A cell and the scores of its fresh runs; NaN is one that diverged."""
 
     cell: Cell
     scores: tuple[float, ...]
 
     @property
+    def whole(self) -> tuple[float, ...]:
+        """The scores of the runs that did not diverge."""
+        return tuple(score for score in self.scores if math.isfinite(score))
+
+    @property
+    def diverged(self) -> int:
+        """How many runs diverged."""
+        return len(self.scores) - len(self.whole)
+
+    @property
     def mean(self) -> float:
-        """The mean score."""
-        return float(np.mean(self.scores))
+        """The mean score of the runs that did not diverge; NaN if all did."""
+        return float(np.mean(self.whole)) if self.whole else math.nan
+
+    @property
+    def rank(self) -> tuple[int, float]:
+        """What the better of two cells has more of: runs that held, then score."""
+        return -self.diverged, self.mean if self.whole else -math.inf
 
 
 @dataclass
@@ -108,13 +127,9 @@ class Found:
     @property
     def searched(self) -> float:
         """The best score the search itself saw at full length: optimistic, for comparison only."""
-        full = [
-            score
-            for batch in self.batches
-            for score, at in zip(batch.scores, batch.reached, strict=True)
-            if at == max(batch.reached)
-        ]
-        return max(full, default=math.nan)
+        return max(
+            (s for _, s in at_full_length(self.batches) if math.isfinite(s)), default=math.nan
+        )
 
 
 class Search:
@@ -150,11 +165,9 @@ class Search:
         if before is None:
             study.set_user_attr("arguments", arguments)
         elif before != arguments:
-            names = [n for n in arguments if before.get(n) != arguments[n]] or ["another version"]
-            name = names[0]
+            what = _difference(before, arguments)
             raise UserError(
-                f"store: it holds a search with other arguments ({name}: {before.get(name)!r}, "
-                f"here {arguments.get(name)!r}); choose another folder"
+                f"store: it holds a search with other arguments ({what}); choose another folder"
             )
         return study
 
@@ -183,7 +196,7 @@ class Search:
         return Batch(
             number=number,
             cells=tuple(recorded["cells"]),
-            scores=tuple(recorded["scores"]),
+            scores=tuple(math.nan if s is None else s for s in recorded["scores"]),
             reached=tuple(recorded["reached"]),
             cost=recorded["cost"],
         )
@@ -205,15 +218,18 @@ class Search:
         first = sum(len(batch.cells) for batch in self.found.batches)
         group = self.trainer.start(cells, [base + first + i for i in range(size)])
         alive = list(range(size))
-        scores, reached = [0.0] * size, [0] * size
+        scores: list[float | None] = [None] * size
+        reached = [0] * size
         curves: list[list[tuple[int, float]]] = [[] for _ in range(size)]
         for rung, until in enumerate(self._rungs):
-            seen = _finite(group.train(until))
+            seen = _plain(group.train(until))
             for row, score in zip(alive, seen, strict=True):
-                scores[row], reached[row] = float(score), until
-                curves[row].append((until, float(score)))
+                scores[row], reached[row] = score, until
+                if score is not None:
+                    curves[row].append((until, score))
             if rung + 1 < len(self._rungs):
-                order = np.argsort(-seen, kind="stable")[: kept(len(alive))]
+                worth = np.array([-math.inf if score is None else score for score in seen])
+                order = np.argsort(-worth, kind="stable")[: kept(len(alive))]
                 rows = sorted(int(i) for i in order)
                 group, alive = group.keep(rows), [alive[i] for i in rows]
         return {
@@ -267,6 +283,10 @@ class Search:
             if known.state.is_finished():
                 continue
             asked = self._optuna.trial.Trial(self._study, known._trial_id)
+            if recorded["scores"][index] is None:
+                # Stopped, without anything to report: the sampler takes it for the worst there is.
+                self._study.tell(asked, state=states.PRUNED)
+                continue
             for until, score in recorded["curves"][index]:
                 if until not in known.intermediate_values:
                     asked.report(score, until)
@@ -289,7 +309,7 @@ class Search:
 
     def _check(self) -> None:
         """Score the winner and its neighbours on seeds that nobody has seen."""
-        winner = max(self.found.candidates, key=lambda one: one.mean).cell
+        winner = max(self.found.candidates, key=lambda one: one.rank).cell
         around = neighbours(self.axes, winner)
         wanted = [(winner, CHECK_SEEDS + i) for i in range(self.budget.check_seeds)]
         each = self.budget.neighbour_seeds
@@ -312,42 +332,62 @@ class Search:
             recorded = self._study.user_attrs.get(name)
             if recorded is None:
                 group = self.trainer.start([c for c, _ in here], [base + s for _, s in here])
-                recorded = [float(s) for s in _finite(group.train(self._rungs[-1]))]
+                recorded = _plain(group.train(self._rungs[-1]))
                 self._study.set_user_attr(name, recorded)
-            scores += recorded
+            scores += [math.nan if score is None else score for score in recorded]
             self.found.spent += len(here)
         return scores
 
 
-def _finite(scores: Float[np.ndarray, " runs"]) -> Float[np.ndarray, " runs"]:
-    """Count what is not finite as the lowest score there was, or 0."""
-    given = np.asarray(scores, dtype=np.float64)
-    fine = np.isfinite(given)
-    lowest = min(0.0, float(given[fine].min())) if fine.any() else 0.0
-    return np.where(fine, given, lowest)
+def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """Name the first field in which two sets of arguments differ, with both values."""
+    for name in dict.fromkeys((*now, *before)):
+        one, other = before.get(name), now.get(name)
+        if one == other:
+            continue
+        if isinstance(one, dict) and isinstance(other, dict):
+            return _difference(one, other)
+        return f"{name}: {one!r}, here {other!r}"
+    return "another version"
+
+
+def _plain(scores: Float[np.ndarray, " runs"]) -> list[float | None]:
+    """Return scores as JSON has them: none for a run that diverged."""
+    return [float(score) if np.isfinite(score) else None for score in scores]
+
+
+def at_full_length(batches: Sequence[Batch]) -> list[tuple[Cell, float]]:
+    """Return the cells that were trained to the end, with their scores."""
+    return [
+        (cell, score)
+        for batch in batches
+        for cell, score, at in zip(batch.cells, batch.scores, batch.reached, strict=True)
+        if at == max(batch.reached)
+    ]
 
 
 def best_cells(axes: Sequence[Axis], batches: Sequence[Batch], count: int) -> list[Cell]:
     """Return the best cells that were trained to the end, by scores smoothed over neighbours.
 
     One run is a noisy score: a cell whose neighbours did well, too, is to be preferred to a lonely
-    lucky one. Cells that are nearly the same count once.
+    lucky one. Cells that are nearly the same count once, and those that diverged not at all; to
+    their neighbours they are as bad as the worst.
     """
-    rows = [
-        (cell, score)
-        for batch in batches
-        for cell, score, at in zip(batch.cells, batch.scores, batch.reached, strict=True)
-        if at == max(batch.reached)
-    ]
-    if not rows:
-        raise UserError("budget: the search could not finish a single run")
+    rows = at_full_length(batches)
+    given = np.array([score for _, score in rows])
+    held = np.isfinite(given)
+    if not held.any():
+        raise UserError(
+            f"tune: all {counted(len(rows), 'run')} that the search finished diverged; narrow "
+            "alpha_range and lam_range, or lower the learning rates"
+        )
     place = np.array([[a.to_unit(cell[a.name]) for a in axes] for cell, _ in rows])
-    scores = np.array([score for _, score in rows])
+    scores = np.where(held, given, given[held].min())
     apart = ((place[:, None, :] - place[None, :, :]) ** 2).sum(axis=-1)
     weight = np.exp(-apart / (2 * _BANDWIDTH**2))
     smoothed = (weight @ scores + _PRIOR * scores.mean()) / (weight.sum(axis=1) + _PRIOR)
     chosen: list[Cell] = []
-    for index in np.argsort(-smoothed, kind="stable"):
+    for index in np.argsort(np.where(held, -smoothed, np.inf), kind="stable")[: held.sum()]:
         cell = rows[int(index)][0]
         if all(distance(axes, cell, other) >= _APART for other in chosen):
             chosen.append(cell)

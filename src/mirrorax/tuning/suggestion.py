@@ -14,7 +14,7 @@ from jaxtyping import Bool
 from mirrorax.analysis.published import numbers as published
 from mirrorax.envs import suite
 from mirrorax.errors import UserError, nearest
-from mirrorax.mdpo.config import PRESETS, Settings
+from mirrorax.mdpo.config import OTHER_NUMBERS, PRESETS, RunValues, Settings
 from mirrorax.regularizers.names import parse_drift, parse_potential
 from mirrorax.tuning.evidence import Evidence, Map, family, of_results
 from mirrorax.tuning.prediction import (
@@ -48,7 +48,7 @@ class Suggestion:
     score: float
     #: what the returns were taken to be worth: the distance between those that count as 0 and 1
     return_scale: float | None
-    settings: str  # the flags of the settings the results were made with
+    settings: str  # the flags of the settings the results were made with, and of reward_scale
     reasons: tuple[str, ...]
     sure: str
 
@@ -62,9 +62,10 @@ class Suggestion:
 
     @property
     def search(self) -> str:
-        """The command that searches around it."""
-        pair = f"--potential {_quoted(self.potential)} --drift {_quoted(self.drift)}"
-        return f"mirrorax tune --env {_quoted(self.environment)} {pair}"
+        """The command that searches around it, with the same settings."""
+        parts = [f"mirrorax tune --env {_quoted(self.environment)}"]
+        parts.append(f"--potential {_quoted(self.potential)} --drift {_quoted(self.drift)}")
+        return " ".join(part for part in (*parts, self.settings) if part)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, ready for JSON."""
@@ -79,6 +80,7 @@ def suggest(
     env: str,
     max_return: float | None = None,
     *,
+    reward_scale: float = 1.0,
     potential: str | None = None,
     drift: str | None = None,
     results: str | os.PathLike[str] | None = None,
@@ -87,8 +89,9 @@ def suggest(
     """Recommend (h, D), alpha and lambda with ranges to search, from results.
 
     `max_return` is the return that counts as 1, where it is not the environment's usual one (its
-    rewards were rescaled) or not known by name. `potential` and `drift` fix the pair. `results` is
-    a store or exports to learn from in place of the shipped table.
+    rewards were rescaled) or not known by name; `reward_scale` says the same by the factor that
+    training will have. `potential` and `drift` fix the pair. `results` is a store or exports to
+    learn from in place of the shipped table.
     """
     name, unknown = _name(env)
     if max_return is not None and (
@@ -97,11 +100,14 @@ def suggest(
         or not math.isfinite(max_return)
     ):
         raise UserError(f"max_return: {max_return!r} is not a finite number")
+    scaled = float(RunValues(reward_scale=reward_scale).reward_scale)
+    if max_return is not None and scaled != 1:
+        raise UserError("max_return: it says what reward_scale says; give one of them")
     known = of_results(results) if evidence is None else evidence
     reasons = [unknown] if unknown else []
     reasons.append(_source(known))
     maps, pair = _choose_pair(known, potential, drift, reasons)
-    scale, factor, note = _scale(name, max_return)
+    scale, factor, note = _scale(name, max_return, scaled)
     if note:
         reasons.append(note)
     prediction, basis = _predict(name, maps, scale, factor, reasons)
@@ -118,7 +124,9 @@ def suggest(
         basis=basis,
         score=prediction.score,
         return_scale=scale,
-        settings=flags(known),
+        settings=" ".join(
+            [flags(known), *([f"--reward-scale {scaled!r}"] if scaled != 1 else [])]
+        ).strip(),
         reasons=tuple(reasons),
         sure=_sure(basis, prediction, checked, maps, name),
     )
@@ -163,12 +171,13 @@ def _bounds(name: str, load: bool) -> tuple[float, float] | None:
     return spec.known_bounds()
 
 
-def _scale(name: str, max_return: float | None) -> tuple[float | None, float, str]:
+def _scale(name: str, max_return: float | None, factor: float) -> tuple[float | None, float, str]:
     """Return the scale of the returns, the factor on the usual rewards, and a remark."""
     # Who says how large the returns are need not have the environment at hand.
     bounds = _bounds(name, load=max_return is None)
     if max_return is None:
-        return (None if bounds is None else bounds[1] - bounds[0]), 1.0, ""
+        scale = None if bounds is None else (bounds[1] - bounds[0]) * factor
+        return scale, factor, "" if factor == 1 else _rescaled(factor)
     if bounds is None:
         if max_return <= 0:
             raise UserError(
@@ -185,11 +194,14 @@ def _scale(name: str, max_return: float | None) -> tuple[float | None, float, st
         )
     if factor == 1:
         return high - low, 1.0, ""
-    note = (
+    return (high - low) * factor, factor, _rescaled(factor)
+
+
+def _rescaled(factor: float) -> str:
+    return (
         f"Rewards times {factor:g}: alpha and lam times {factor:g}, because the mirror step is the "
         "same when Q, alpha and lam are multiplied by one number."
     )
-    return (high - low) * factor, factor, note
 
 
 def _choose_pair(
@@ -290,9 +302,10 @@ def _predict(
         alphas, lams = grids(used, 1.0, 0.0)
         prediction = combine(used, 1.0, 0.0, alphas, lams)
         names = ", ".join(one.environment for one in used)
+        if prediction is None:
+            raise UserError(f"results: no cell was measured in all of these together: {names}")
         runs = sum(int(one.runs.sum()) for one in used)
         reasons.append(f"{runs:,} runs on {names} itself." if own else f"{runs:,} runs on {names}.")
-        assert prediction is not None
         return _times(prediction, factor), basis
     # At the usual rewards first; rescaled ones then rescale whatever was found.
     wanted = scale / factor if scale is not None else 1.0
@@ -379,6 +392,13 @@ def flags(evidence: Evidence) -> str:
     fields = {n: v for n, v in evidence.settings.items() if n in Settings.model_fields}
     for name in ("eval_every", "plugins"):
         fields.pop(name, None)
+    numbers = {
+        name: value
+        for name, value in evidence.settings.items()
+        if name in OTHER_NUMBERS
+        and name != "reward_scale"
+        and value != RunValues.model_fields[name].default
+    }
 
     def same(name: str, value: Any) -> bool:
         default = Settings.model_fields[name].default
@@ -388,8 +408,8 @@ def flags(evidence: Evidence) -> str:
     for preset, sets in sorted(PRESETS.items(), key=lambda item: -len(item[1])):
         if sets and all(fields.get(name) == value for name, value in sets.items()):
             rest = {n: v for n, v in fields.items() if n not in sets and not same(n, v)}
-            return " ".join([f"--preset {preset}", *_as_flags(rest)])
-    return " ".join(_as_flags({n: v for n, v in fields.items() if not same(n, v)}))
+            return " ".join([f"--preset {preset}", *_as_flags({**rest, **numbers})])
+    return " ".join(_as_flags({**{n: v for n, v in fields.items() if not same(n, v)}, **numbers}))
 
 
 def _as_flags(fields: dict[str, Any]) -> list[str]:

@@ -14,9 +14,8 @@ import numpy as np
 from scipy.special import stdtrit
 
 from mirrorax._version import ALGORITHM_VERSION
-from mirrorax.envs import suite
 from mirrorax.errors import UserError
-from mirrorax.mdpo.config import RunValues, Settings, make_settings
+from mirrorax.mdpo.config import OTHER_NUMBERS, RunValues, Settings, make_settings
 from mirrorax.training import check_lanes, check_layout
 from mirrorax.tuning.journal import import_optuna, open_journal
 from mirrorax.tuning.search import Checked, Found, Search
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
 
 #: Settings that a command names in other words.
 _NAMED = ("environment", "potential", "drift", "plugins")
-#: Traced values that are the same in every run of a search.
-FIXED = ("gamma", "reward_scale", "actor_lr", "critic_lr")
 
 
 @dataclass(frozen=True)
@@ -39,7 +36,7 @@ class TuneResult:
     settings: Settings
     fixed: Mapping[str, float]
     cell: Cell  # alpha (or w) and lam
-    scores: tuple[float, ...]  # of the fresh seeds
+    scores: tuple[float, ...]  # of the fresh seeds; NaN is one that diverged
     neighbours: tuple[Checked, ...]
     found: Found
     budget: int
@@ -47,19 +44,32 @@ class TuneResult:
     suggestion: Suggestion
 
     @property
+    def best(self) -> Checked:
+        """The best cell with its fresh runs."""
+        return Checked(self.cell, self.scores)
+
+    @property
     def mean(self) -> float:
-        """The mean score of the best cell over fresh seeds."""
-        return float(np.mean(self.scores))
+        """The mean score of the best cell over the fresh seeds that did not diverge."""
+        return self.best.mean
+
+    @property
+    def diverged(self) -> int:
+        """How many of the fresh seeds diverged."""
+        return self.best.diverged
 
     @property
     def interval(self) -> tuple[float, float]:
         """Student's 95% interval of that mean; without width where all seeds agree.
 
         A percentile bootstrap of the five seeds of a small budget would hold the mean 84 times of
-        100 (normal scores), this one 95.
+        100 (normal scores), this one 95. NaN where fewer than two seeds are left.
         """
-        count = len(self.scores)
-        half = stdtrit(count - 1, 0.975) * np.std(self.scores, ddof=1) / math.sqrt(count)
+        whole = self.best.whole
+        count = len(whole)
+        if count < 2:
+            return math.nan, math.nan
+        half = stdtrit(count - 1, 0.975) * np.std(whole, ddof=1) / math.sqrt(count)
         return float(self.mean - half), float(self.mean + half)
 
     @property
@@ -74,19 +84,19 @@ class TuneResult:
 
     @property
     def largest_drop(self) -> float:
-        """How much the worst neighbour is below the best cell."""
-        return self.mean - min(one.mean for one in self.neighbours)
+        """How much the worst neighbour is below the best cell; infinitely if all of it diverged."""
+        return self.mean - min(_or(one.mean, -math.inf) for one in self.neighbours)
 
     @property
     def largest_rise(self) -> float:
         """How much the best neighbour is above the best cell."""
-        return max(one.mean for one in self.neighbours) - self.mean
+        return max(_or(one.mean, -math.inf) for one in self.neighbours) - self.mean
 
     @property
     def command(self) -> str:
         """The command that trains with what was found."""
         settings = self.settings
-        cell = " ".join(f"--{name} {value:g}" for name, value in self.cell.items())
+        cell = " ".join(f"--{name} {value!r}" for name, value in self.cell.items())
         parts = [f'mirrorax train --env "{settings.environment}"']
         parts.append(f'--potential "{settings.potential}" --drift "{settings.drift}" {cell}')
         for name, info in Settings.model_fields.items():
@@ -96,7 +106,7 @@ class TuneResult:
                 flag = text.lower() if isinstance(value, bool) else text
                 parts.append(f"--{name.replace('_', '-')} {flag}")
         parts += [f"--plugin {one.partition('==')[0]}" for one in settings.plugins]
-        parts += [f"--{name.replace('_', '-')} {value:g}" for name, value in self.fixed.items()]
+        parts += [f"--{name.replace('_', '-')} {value!r}" for name, value in self.fixed.items()]
         return " ".join(parts)
 
     def to_dict(self) -> dict[str, Any]:
@@ -107,24 +117,20 @@ class TuneResult:
             "drift": self.settings.drift,
             "cell": dict(self.cell),
             "units": self.units,
-            "mean": self.mean,
-            "interval": list(self.interval),
-            "scores": list(self.scores),
-            "neighbours": [
-                {**one.cell, "mean": one.mean, "runs": len(one.scores)} for one in self.neighbours
-            ],
-            "largest_drop": self.largest_drop,
-            "largest_rise": self.largest_rise,
+            "mean": _or_none(self.mean),
+            "interval": [_or_none(end) for end in self.interval],
+            "scores": [_or_none(score) for score in self.scores],
+            "diverged": self.diverged,
+            "neighbours": [_row(one) for one in self.neighbours],
+            "largest_drop": _or_none(self.largest_drop),
+            "largest_rise": _or_none(self.largest_rise),
             "budget": self.budget,
             "spent": self.spent,
             "tried": sum(len(batch.cells) for batch in self.found.batches),
-            "searched": self.searched,
-            "candidates": [
-                {**one.cell, "mean": one.mean, "runs": len(one.scores)}
-                for one in self.found.candidates
-            ],
+            "searched": _or_none(self.searched),
+            "candidates": [_row(one) for one in self.found.candidates],
             "trials": [
-                {**cell, "score": score, "updates": at, "batch": batch.number}
+                {**cell, "score": _or_none(score), "updates": at, "batch": batch.number}
                 for batch in self.found.batches
                 for cell, score, at in zip(batch.cells, batch.scores, batch.reached, strict=True)
             ],
@@ -136,6 +142,19 @@ class TuneResult:
     def to_json(self) -> str:
         """Return `to_dict` as one line."""
         return json.dumps(self.to_dict())
+
+
+def _or(value: float, otherwise: float) -> float:
+    return otherwise if math.isnan(value) else value
+
+
+def _or_none(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _row(one: Checked) -> dict[str, Any]:
+    mean = _or_none(one.mean)
+    return {**one.cell, "mean": mean, "runs": len(one.scores), "diverged": one.diverged}
 
 
 @dataclass(frozen=True)
@@ -170,11 +189,13 @@ def prepare(
 ) -> Task:
     """Check the arguments of `tune`, before anything heavy is imported."""
     import_optuna()
-    fixed = {name: more.pop(name) for name in FIXED if more.get(name) is not None}
+    fixed = {name: more.pop(name) for name in OTHER_NUMBERS if more.get(name) is not None}
     more = {name: value for name, value in more.items() if value is not None}
     for name in ("alpha", "lam", "w"):
         if name in more:
             raise UserError(f"{name}: it is what a search finds; give {name}_range to bound it")
+    if "environment" in more:
+        raise UserError(f"environment: {more['environment']!r} and env = {env!r}; give env alone")
     plan_budget(budget)
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 10**6:
         raise UserError(f"seed: {seed!r} is not allowed: a whole number from 0 to 999999")
@@ -184,11 +205,9 @@ def prepare(
     if steps is not None:
         more["steps"] = steps
     draft = make_settings(preset, **{**more, "environment": env})
-    scale = float(RunValues(**fixed).reward_scale)
-    bounds = suite.environment(draft.environment).bounds
     made = suggest(
         draft.environment,
-        None if bounds is None or scale == 1 else bounds[1] * scale,
+        reward_scale=float(RunValues(**fixed).reward_scale),
         potential=potential,
         drift=drift,
         results=results,
@@ -261,8 +280,12 @@ def run_task(
     if folder is not None and folder.exists() and not folder.is_dir():
         raise UserError(f"store: {str(folder)!r} is a file; name a folder")
     with open_journal(folder) as storage:
+        from mirrorax.mdpo.program import default_lanes
+        from mirrorax.sweep.rates import check_memory
         from mirrorax.tuning.lanes import LaneTrainer
 
+        # Of the better half of a batch there are two copies for a moment.
+        check_memory(task.settings, task.lanes or default_lanes(), copies=2)
         trainer = LaneTrainer(
             task.settings,
             task.fixed,
