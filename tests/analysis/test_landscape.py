@@ -257,6 +257,33 @@ def test_unknown_bounds_are_a_random_policys_return_and_the_best_run_seen(small)
     assert max(np.nanmax(scores), np.nanmax(greedy)) == pytest.approx(1.0, rel=1e-9)
 
 
+@pytest.mark.parametrize("wrong", [np.inf, 1e9])
+def test_a_diverged_run_is_not_the_best_one_seen(small, wrong):
+    table = small.append_column("bounds_source", pa.array(["estimated"] * small.num_rows))
+    before = [e.return_max for e in landscapes(table)[0].environments]
+    returns = table["returns"].to_pylist()
+    returns[0] = [wrong] * len(returns[0])
+    broken = changed(table, "returns", returns)
+    flags = [wrong < np.inf, *([False] * (small.num_rows - 1))]
+    broken = (
+        changed(broken, "diverged", flags)
+        if "diverged" in broken.column_names
+        else broken.append_column("diverged", pa.array(flags))
+    )
+    for item in landscapes(broken):
+        assert [e.return_max for e in item.environments] == pytest.approx(before)
+
+
+def test_seeds_are_kept_to_the_last_digit(small):
+    clock = 1_718_000_000_000_000_000
+    table = changed(small, "seed", small["seed"].to_numpy() + clock)
+    for item in landscapes(table):
+        assert set(np.unique(item.seeds)) - {-1} == {clock, clock + 1, clock + 2}
+    for wrong in (small["seed"].to_numpy() + 0.5, [None] * small.num_rows):
+        with pytest.raises(UserError, match="seed: a whole number"):
+            landscapes(changed(small, "seed", wrong))
+
+
 def test_the_table_says_which_bounds_are_estimated(small, rng):
     source = ["estimated" if e == "Acrobot" else "known" for e in small["environment"].to_pylist()]
     table = small.append_column("bounds_source", pa.array(source))

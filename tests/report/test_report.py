@@ -171,6 +171,9 @@ def test_seeds_are_named_where_they_are_not_zero_to_n(small):
     table = changed(small, "seed", small["seed"].to_numpy() + 100)
     names = unpack(payload(table, about)["algorithms"][0]["seed_names"], "<i4")
     assert sorted(set(names.tolist())) == [100, 101, 102]
+    table = changed(small, "seed", small["seed"].to_numpy() + 3_000_000_000)
+    names = payload(table, about)["algorithms"][0]["seed_names"]
+    assert sorted(set(names)) == ["3000000000", "3000000001", "3000000002"]
 
 
 def test_algorithms_without_a_common_environment_still_make_a_page(synthetic, rng):

@@ -7,12 +7,16 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from mirrorax.cli import main
 from mirrorax.envs import suite
+from mirrorax.figures.heatmap import HeatMap, draw_panel, edges
+from mirrorax.figures.style import PAGE, new
+from mirrorax.reproduction import drawing, fixed, handling, pairs
 from mirrorax.reproduction.claim import sizes
-from mirrorax.reproduction.data import Runs
+from mirrorax.reproduction.data import Runs, alike
 from mirrorax.reproduction.verdicts import judge
 from mirrorax.spec.expand import expand
 from mirrorax.spec.study import parse
@@ -145,6 +149,149 @@ def test_runs_with_other_settings_are_not_taken_for_the_papers(faithful):
     index = faithful.column_names.index("batch_size")
     other = faithful.set_column(index, "batch_size", pa.array([64] * len(faithful), pa.int64()))
     assert Runs(other).find(Panel("baseline")) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("gamma", 0.5), ("actor_lr", 0.1), ("algorithm_version", 99)]
+)
+def test_numbers_of_a_run_tell_the_papers_from_others_too(faithful, name, value):
+    index = faithful.column_names.index(name)
+    column = pa.array([value] * len(faithful), faithful.schema.field(name).type)
+    other = faithful.set_column(index, name, column)
+    assert Runs(other).find(Panel("baseline")) is None
+    ((reason, count),) = Runs(other).foreign.items()
+    assert reason.startswith(f"{name} {value}, not ")
+    assert count == len(faithful)
+
+
+def test_panels_to_compare_are_cut_to_the_cells_and_seeds_they_share(faithful):
+    rng = np.random.default_rng(8)
+    finer = world(catalogue.make(["baseline"], "reduced", grid=15, seeds=3), as_the_paper_says, rng)
+    schedules = faithful.filter(pc.equal(faithful["lam_schedule"], "linear"))
+    runs = Runs(pa.concat_tables([finer, schedules]))
+    panels = [
+        Panel("c", schedules=("constant", "constant")),
+        Panel("l", schedules=("constant", "linear")),
+    ]
+    first, second = runs.find_all(panels)
+    assert (first.given.shape, first.seeds) == ((15, 15), (3, 3))
+    cut, same = alike((first, second))
+    for each in (cut, same):
+        assert (each.given.shape, each.seeds) == ((8, 8), (2, 2))
+        assert each.given.all()
+    assert cut.beyond == 15 * 15 - 64
+    # What is left are the runs of that grid and of seeds 0 and 1, cell by cell.
+    at = np.searchsorted(first.landscape.alphas, cut.landscape.alphas)
+    to = np.searchsorted(first.landscape.lams, cut.landscape.lams)
+    np.testing.assert_array_equal(
+        cut.landscape.runs(), first.landscape.runs()[np.ix_(at, to)][..., :2]
+    )
+    np.testing.assert_array_equal(same.landscape.runs(), second.landscape.runs())
+
+
+def test_schedules_that_are_all_alike_refuse_nothing():
+    """Noise alone, where no schedule makes a difference, must not speak against claim 5b."""
+
+    def flaky(settings, alpha, lam, scale):
+        del settings, scale
+        works = np.where((alpha > 0.05) & (lam < 100), 0.9, 0.3)
+        return np.where(rng.random(alpha.shape) < works, 1, 0.1)
+
+    said = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        table = world(catalogue.make(["baseline", "pairs", "schedules"], "reduced"), flaky, rng)
+        rng2 = np.random.default_rng(0)
+        said.append(handling.alpha_handling(Runs(table), rng2).verdict)
+    assert "not reproduced" not in said
+
+
+def test_an_exponent_that_is_hardly_known_reproduces_nothing(faithful, monkeypatch):
+    fitted = handling.power_law
+
+    def vague(points):
+        return replace(fitted(points), low=0.4, high=11.8)
+
+    assert verdicts(faithful)["6a"].verdict == "reproduced"
+    monkeypatch.setattr(handling, "power_law", vague)
+    assert verdicts(faithful)["6a"].verdict == "not decided"
+
+
+def test_further_seeds_of_the_best_cell_judge_it():
+    study = catalogue.make(["baseline", "pairs"], "reduced")
+    rng = np.random.default_rng(9)
+    table = world(study, as_the_paper_says, rng)
+    each = Runs(table).find(Panel("baseline"))
+    assert pairs.best_cell(each).fresh is None
+    tuning = pairs.best_cell(each).tuning
+    alpha, lam = (
+        v[i]
+        for v, i in zip(
+            (each.landscape.alphas, each.landscape.lams), tuning.fixed_cell, strict=True
+        )
+    )
+    more = parse(
+        study.text.split("[[blocks]]")[0]
+        + f"""[[blocks]]
+environments = ["CartPole", "Acrobot", "Catch", "DeepSea"]
+pairs = [["entropy", "kl"]]
+alpha = [{alpha}]
+lam = [{lam}]
+seeds = [2, 3, 4]
+steps = 16000000
+steps_counted = "per_env"
+"""
+    )
+    bad = world(more, lambda settings, alpha, lam, scale: np.full(alpha.shape, 0.4), rng)
+    found = pairs.best_cell(Runs(pa.concat_tables([table, bad])).find(Panel("baseline")))
+    assert found.tuning.fixed_cell == tuning.fixed_cell
+    assert found.tuning.fixed == tuning.fixed  # chosen and scored as before
+    assert np.isfinite(found.fresh).sum() == 12
+    assert np.nanmean(found.fresh) == pytest.approx(0.4, abs=0.02)
+    claim = verdicts(pa.concat_tables([table, bad]))["4"]
+    assert f"C {np.nanmean(found.fresh):.3f}" in claim.note
+    assert "C [0.3" in claim.interval
+
+
+def test_table_2_is_the_papers_and_the_presets():
+    shown = {row[0]: row[1:] for row in fixed.rows(Runs(world_of_one()).expected)}
+    assert len(shown) == 11
+    assert shown["Learning rates"] == ("0.0025", "0.0025")
+    assert shown["Total environment steps"] == (
+        "10^6",
+        "16,000,000 in all, 10^6 in each environment",
+    )
+    for name in ("Number of environments", "Train batch size", "Critic update epochs"):
+        assert shown[name][0] == shown[name][1]
+    assert shown["Replay buffer size"] == ("10^5", "100000")
+
+
+def world_of_one():
+    study = catalogue.make(["baseline"], "reduced", seeds=1)
+    return world(study, as_the_paper_says, np.random.default_rng(0))
+
+
+def test_maps_of_strips_and_of_whole_grids_stand_on_their_own_axes(faithful, tmp_path):
+    figure = next(figure for figure in FIGURES if figure.name == "Figure 14")
+    seen = []
+
+    def spy(maps, drawing, columns):
+        axes = draw_panel(maps, drawing, columns=columns)
+        drawing.canvas.draw()
+        seen.append((maps, [ax.get_ylim() for ax in axes]))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(drawing, "draw_panel", spy)
+        drawing.draw(figure, Runs(faithful), tmp_path, np.random.default_rng(0))
+    ((maps, limits),) = seen
+    for one, (low, high) in zip(maps, limits, strict=True):
+        assert len(one.alphas) == 29
+        assert (low, high) == (edges(one.alphas)[0], edges(one.alphas)[-1])
+    uneven = [maps[0], HeatMap(maps[0].scores[:5], maps[0].alphas[:5], maps[0].lams, "", "alpha")]
+    figure, _ = new(PAGE, 3.0)
+    figure.clear()
+    tops = [ax.get_ylim()[1] for ax in draw_panel(uneven, figure)]
+    assert tops == [edges(one.alphas)[-1] for one in uneven]
 
 
 def test_the_report_draws_what_is_there_and_names_what_is_not(tmp_path, capsys):

@@ -139,6 +139,16 @@ def numbers(table: pa.Table, name: str, default: float = np.nan) -> Float[np.nda
     return np.asarray(pc.cast(column, pa.float64()).to_numpy(), dtype=np.float64)
 
 
+def whole_numbers(table: pa.Table, name: str) -> Int[np.ndarray, " rows"]:
+    """Return a column of whole numbers, to their last digit."""
+    try:
+        if table.column(name).null_count:
+            raise ValueError
+        return np.asarray(pc.cast(table.column(name), pa.int64()).to_numpy(), dtype=np.int64)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError):
+        raise UserError(f"{name}: a whole number below 2^63 is needed in every run") from None
+
+
 def matches(table: pa.Table, name: str, value: str) -> Bool[np.ndarray, " rows"]:
     """Return where a column of texts has a value; nowhere if it is absent."""
     if name not in table.column_names or pa.types.is_null(table.column(name).type):

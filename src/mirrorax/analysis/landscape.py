@@ -238,11 +238,13 @@ def _estimated(
     if not np.isfinite(low).any():  # nothing but failed runs
         return Environment(name, scale, np.nan, np.nan, "estimated")
     part = table.filter(pa.array(mine))
-    seen = [columns.matrix(part, kind) for kind in ("returns", "greedy_returns")]
+    drawn, greedy = (columns.matrix(part, kind) for kind in ("returns", "greedy_returns"))
+    state, _ = _state(part, drawn, greedy)
     best = -np.inf
-    for returns, lengths in seen:
-        sums = np.nansum(returns[lengths > 0], axis=1)
-        best = max(best, float((sums / lengths[lengths > 0]).max(initial=-np.inf)))
+    for returns, lengths in (drawn, greedy):
+        held = (state == DONE) & (lengths > 0)  # a diverged run has no best return
+        sums = np.nansum(returns[held], axis=1)
+        best = max(best, float((sums / lengths[held]).max(initial=-np.inf)))
     return Environment(name, scale, *estimated_bounds(float(np.nanmin(low)), best), "estimated")
 
 
@@ -280,7 +282,7 @@ def landscapes(table: pa.Table) -> tuple[Landscape, ...]:
     env, environments = _environments(table)
     alpha = _temperatures(table, group, settings)
     lam = columns.numbers(table, "lam")
-    seed = columns.numbers(table, "seed").astype(np.int64)
+    seed = columns.whole_numbers(table, "seed")
     low = np.array([e.return_min for e in environments])[env][:, None]
     high = np.array([e.return_max for e in environments])[env][:, None]
     raw, greedy_raw = columns.matrix(table, "returns"), columns.matrix(table, "greedy_returns")

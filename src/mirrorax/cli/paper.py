@@ -118,17 +118,20 @@ def _report(args: argparse.Namespace) -> int:
     from mirrorax.cli.stored import read_runs
     from mirrorax.errors import UserError
     from mirrorax.reproduction.page import write
+    from mirrorax.words import counted
 
     if args.seed < 0:
         raise UserError(f"seed: {args.seed} is negative; a whole number from 0 is needed")
     if not Path(args.store).exists():
         raise UserError(f"store: {args.store} does not exist")
     table = read_runs(args.store, exports=True)
-    claims, drawn = write(table, args.out, np.random.default_rng(args.seed))
+    claims, drawn, foreign = write(table, args.out, np.random.default_rng(args.seed))
     for claim in claims:
         print(f"({claim.number}) {claim.text}: {claim.verdict}")
     absent = [each.figure.name for each in drawn if not each.files]
     print(f"{Path(args.out) / 'index.html'}: {len(drawn) - len(absent)} of {len(drawn)} figures")
     if absent:
         print(f"no runs for {', '.join(absent)}")
+    for why, count in foreign.items():
+        print(f"{counted(count, 'run')} with {why}: not the paper's settings, in no figure")
     return 0

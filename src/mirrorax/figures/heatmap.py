@@ -269,7 +269,9 @@ def draw_panel(
         raise UserError("panel: there is no heat map to draw")
     columns = min(columns, len(maps))
     rows = -(-len(maps) // columns)
-    axes = figure.subplots(rows, columns, squeeze=False, sharey="row")
+    # Rows may share their axis only where it has the same values throughout.
+    same = all(np.array_equal(one.alphas, maps[0].alphas) for one in maps)
+    axes = figure.subplots(rows, columns, squeeze=False, sharey="row" if same else False)
     layout = figure.get_layout_engine()
     if isinstance(layout, ConstrainedLayoutEngine):
         # Maps must stand further apart than the column of zeros does from its own map.

@@ -93,7 +93,10 @@ def _algorithm(
     slots = np.broadcast_to(np.arange(item.expected), item.seeds.shape)
     usual = (item.seeds == slots) | (item.seeds < 0)
     if not usual.all() and item.seeds.size <= SEEDS:
-        out["seed_names"] = pack(item.seeds, "<i4")
+        if item.seeds.max() < 2**31:
+            out["seed_names"] = pack(item.seeds, "<i4")
+        else:
+            out["seed_names"] = [str(seed) for seed in item.seeds.ravel()]
     return out
 
 

@@ -15,6 +15,8 @@ from mirrorax.reproduction.data import Found
 Verdict = Literal["reproduced", "not reproduced", "not decided"]
 DRAWS = 2000
 GOOD = 0.9  # the level of a good cell
+#: Two algorithms whose scores differ by less than this make no noticeable difference.
+MARGIN = 0.05
 
 
 @dataclass(frozen=True)
@@ -30,10 +32,17 @@ class Claim:
     runs: int = 0
     verdict: Verdict = "not decided"
     note: str = ""
+    short: str = ""  # ours with its interval, where there is room for a line only
 
     def lacking(self, why: str) -> Claim:
         """Return the claim as it is without the runs it needs."""
         return replace(self, note=why)
+
+    @property
+    def brief(self) -> str:
+        """What was found, with its interval, in one line."""
+        with_ends = f"{self.ours} {self.interval}" if self.interval.startswith("[") else self.ours
+        return self.short or with_ends
 
 
 def ends(interval: Interval | None, digits: int = 3) -> str:

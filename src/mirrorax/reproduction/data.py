@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 
 import numpy as np
 import pyarrow as pa
 from jaxtyping import Bool
 
+from mirrorax._version import ALGORITHM_VERSION
 from mirrorax.analysis.landscape import ABSENT, Landscape, landscapes
-from mirrorax.mdpo.config import Settings
+from mirrorax.mdpo.config import OTHER_NUMBERS, RunValues, Settings
 from mirrorax.studies import catalogue
 from mirrorax.studies.panels import Panel
 
@@ -68,12 +69,12 @@ class Found:
 
 
 class Runs:
-    """All runs of a table, by the panels of the paper."""
+    """All runs of a table, by the panels of the paper; `expected` are the settings they share."""
 
     def __init__(self, table: pa.Table) -> None:
         self.table = table
         self._items = landscapes(table)
-        self._expected = _expected()
+        self.expected = _expected()
 
     def find(self, panel: Panel, *, nested: bool = True) -> Found | None:
         """Return the panel's runs on the largest of the nested grids that is complete.
@@ -81,20 +82,17 @@ class Runs:
         Without one, or with `nested` False, the grid is that of the rows and columns with a
         complete cell.
         """
-        wanted = {**self._expected, **panel.settings}
+        wanted = {**self.expected, **panel.settings}
         for item in self._items:
-            if any(
-                name in item.settings and _plain(item.settings[name]) != _plain(value)
-                for name, value in wanted.items()
-            ):
+            if _differs(item, wanted):
                 continue
             have = {environment.label for environment in item.environments}
             if not set(panel.labels) <= have:
-                return None
+                continue
             chosen = item.select(panel.labels)
             complete = chosen.counts.min(axis=-1) > 0
             if not complete.any():
-                return None
+                continue
             rows, columns = (_nested(chosen, complete) if nested else None) or (
                 np.flatnonzero(complete.any(axis=1)),
                 np.flatnonzero(complete.any(axis=0)),
@@ -103,9 +101,62 @@ class Runs:
             return Found(panel, _cut(chosen, rows, columns), beyond)
         return None
 
-    def find_all(self, panels: Sequence[Panel]) -> tuple[Found, ...]:
+    def find_all(self, panels: Sequence[Panel], *, nested: bool = True) -> tuple[Found, ...]:
         """Return those panels that have runs."""
-        return tuple(found for panel in panels if (found := self.find(panel)) is not None)
+        found = (self.find(panel, nested=nested) for panel in panels)
+        return tuple(each for each in found if each is not None)
+
+    @cached_property
+    def foreign(self) -> dict[str, int]:
+        """How many runs are of no algorithm of the paper, by the first setting that differs."""
+        out: dict[str, int] = {}
+        for item in self._items:
+            if name := _differs(item, self.expected):
+                theirs, ours = _plain(item.settings[name]), _plain(self.expected[name])
+                reason = f"{name} {theirs}, not {ours}"
+                out[reason] = out.get(reason, 0) + int((item.state != ABSENT).sum())
+        return out
+
+
+def alike(found: Sequence[Found]) -> tuple[Found, ...]:
+    """Cut panels that are to be compared to the cells and the seeds that all of them have.
+
+    More cells make a better best one, and so do fewer seeds.
+    """
+    if len(found) < 2:
+        return tuple(found)
+    alphas = _shared([each.landscape.alphas for each in found])
+    lams = _shared([each.landscape.lams for each in found])
+    if not alphas.size or not lams.size:
+        return tuple(found)
+    seeds = _shared([each.landscape.seeds[each.landscape.seeds >= 0] for each in found])
+    out = []
+    for each in found:
+        item = each.landscape
+        rows, columns = (
+            np.flatnonzero(np.isin(values, kept))
+            for values, kept in ((item.alphas, alphas), (item.lams, lams))
+        )
+        cut = _cut(item, rows, columns)
+        if seeds.size:
+            state = np.where(np.isin(cut.seeds, seeds), cut.state, ABSENT)
+            cut = replace(cut, state=state.astype(cut.state.dtype))
+            cut = _cut(cut, np.arange(len(rows)), np.arange(len(columns)))
+        lost = int(each.given.sum() - each.given[np.ix_(rows, columns)].sum())
+        out.append(replace(each, landscape=cut, beyond=each.beyond + lost))
+    return tuple(out)
+
+
+def _shared(parts: Sequence[np.ndarray]) -> np.ndarray:
+    return reduce(np.intersect1d, parts)
+
+
+def _differs(item: Landscape, wanted: Mapping[str, object]) -> str:
+    """Return the first setting in which an algorithm is another one; nothing if it is not."""
+    for name, value in wanted.items():
+        if name in item.settings and _plain(item.settings[name]) != _plain(value):
+            return name
+    return ""
 
 
 def _expected() -> dict[str, object]:
@@ -113,7 +164,12 @@ def _expected() -> dict[str, object]:
     block = catalogue.entry("baseline").study().blocks[0]
     fixed = {name: value for name, value in block.fixed if name in Settings.model_fields}
     settings = Settings(environment="Catch", **fixed).model_dump()
-    return {n: v for n, v in settings.items() if n not in (*_VARIED, "environment", "plugins")}
+    numbers = RunValues().model_dump()
+    return {
+        **{n: v for n, v in settings.items() if n not in (*_VARIED, "environment", "plugins")},
+        **{name: numbers[name] for name in OTHER_NUMBERS},
+        "algorithm_version": ALGORITHM_VERSION,
+    }
 
 
 def _plain(value: object) -> object:

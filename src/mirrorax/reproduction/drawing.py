@@ -23,7 +23,7 @@ from mirrorax.figures.save import save
 from mirrorax.figures.scaling import Scaling, draw_scaling
 from mirrorax.figures.style import COLUMN, PAGE, new, style
 from mirrorax.reproduction.claim import sizes
-from mirrorax.reproduction.data import Found, Runs
+from mirrorax.reproduction.data import Found, Runs, alike
 from mirrorax.studies.catalogue import STRIP
 from mirrorax.studies.panels import BASELINE, SCHEDULES, TSALLIS, Figure, Panel
 
@@ -46,6 +46,11 @@ def draw(figure: Figure, runs: Runs, home: Path, rng: np.random.Generator) -> Dr
     if figure.kind == "scaling":
         return _scaling(figure, runs, home)
     found = runs.find_all(figure.panels)
+    if figure.kind == "maps" and len({each.given.shape for each in found}) > 1:
+        # Strips beside whole grids: everything there is of each, so that they can be compared.
+        found = runs.find_all(figure.panels, nested=False)
+    if figure.kind == "best":
+        found = _alike_by_pair(found)
     have = {each.panel for each in found}
     missing = tuple(panel.title for panel in figure.panels if panel not in have)
     files: tuple[Path, ...] = ()
@@ -54,6 +59,14 @@ def draw(figure: Figure, runs: Runs, home: Path, rng: np.random.Generator) -> Dr
             kinds = {"maps": _maps, "table": _table, "frequency": _frequency, "best": _best}
             files = kinds[figure.kind](figure, found, home, rng)
     return Drawn(figure, files, sum(each.runs for each in found), sizes(found), missing)
+
+
+def _alike_by_pair(found: Sequence[Found]) -> tuple[Found, ...]:
+    """Cut the schedules of a pair to what all of them have."""
+    groups: dict[tuple[str, str], list[Found]] = {}
+    for each in found:
+        groups.setdefault(each.panel.pair, []).append(each)
+    return tuple(one for group in groups.values() for one in alike(group))
 
 
 def _stem(figure: Figure) -> str:
@@ -152,7 +165,8 @@ def _scaling(figure: Figure, runs: Runs, home: Path) -> Drawn:
     have = {found.panel for found in each}
     missing = tuple(panel.title for panel in figure.panels if panel not in have)
     scales = tuple(found.panel.environments[0] for found in each)
-    joint = runs.find(Panel("CartPole", environments=scales), nested=False) if scales else None
+    panel = Panel("CartPole", environments=scales)
+    joint = runs.find(panel, nested=False) if len(scales) > 1 else None
     if joint is None:
         return Drawn(figure, (), 0, "", missing)
     files: list[Path] = []

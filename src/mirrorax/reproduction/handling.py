@@ -4,32 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
+from itertools import combinations
 from typing import Any, Literal
 
 import numpy as np
 
-from mirrorax.analysis.estimates import no_interval
+from mirrorax.analysis.estimates import Interval, no_interval
 from mirrorax.analysis.power_law import power_law
 from mirrorax.analysis.resampling import score_resamples
 from mirrorax.analysis.robustness import top
 from mirrorax.analysis.scores import cell_scores
 from mirrorax.analysis.temperature import minimal_temperatures
 from mirrorax.errors import UserError
-from mirrorax.reproduction.claim import DRAWS, Claim, Verdict, central, ends, joined, sizes
-from mirrorax.reproduction.data import Found, Runs
+from mirrorax.reproduction.claim import (
+    DRAWS,
+    MARGIN,
+    Claim,
+    Verdict,
+    central,
+    ends,
+    joined,
+    sizes,
+)
+from mirrorax.reproduction.data import Found, Runs, alike
 from mirrorax.studies.catalogue import STRIP
 from mirrorax.studies.panels import BASELINE, MAX_RETURNS, SCHEDULES, TSALLIS, Panel
 
 _SHARES = (0.01, 0.1)
+#: An exponent is known well enough to be called 1 if its interval lies within these.
+_EXPONENTS = (0.5, 2.0)
 _NAMES = {BASELINE: "(entropy, kl)", TSALLIS: "Tsallis 0.5"}
 
 
 def _schedules(runs: Runs, pair: tuple[str, str]) -> dict[tuple[str, str], Found]:
-    return {
-        schedules: found
-        for schedules in SCHEDULES
-        if (found := runs.find(Panel(str(schedules), pair, schedules))) is not None
-    }
+    panels = [Panel(str(schedules), pair, schedules) for schedules in SCHEDULES]
+    found = alike(runs.find_all(panels))
+    return {each.panel.schedules: each for each in found}
 
 
 def _best(found: Found, share: float) -> float:
@@ -49,10 +60,10 @@ def _both_pairs(
     claim: Claim,
     runs: Runs,
     numbers: Callable[[str, dict[tuple[str, str], Found]], Iterable[_Number]],
-    sign: Literal[1, -1],
+    speaks: Callable[[Interval], int],
 ) -> Claim:
-    """Judge by the numbers of both pairs: all of one sign, or one of the other."""
-    ours, intervals, signs, used = [], [], [], []
+    """Judge by the numbers of both pairs: all speak for the claim, or one against it."""
+    ours, intervals, said, used = [], [], [], []
     why = ""
     for pair in (BASELINE, TSALLIS):
         found = _schedules(runs, pair)
@@ -68,12 +79,13 @@ def _both_pairs(
             if not why:
                 interval = central(draw())
                 intervals.append(f"{name} {ends(interval)}")
-                signs.append(1 if interval.low > 0 else -1 if interval.high < 0 else 0)
+                said.append(speaks(interval))
     verdict: Verdict = "not decided"
-    if signs and all(each == sign for each in signs):
+    if said and all(each == 1 for each in said):
         verdict = "reproduced"
-    elif -sign in signs:
+    elif -1 in said:
         verdict = "not reproduced"
+    short = f"{said.count(1)} of {len(said)} numbers speak for it, {said.count(-1)} against"
     return replace(
         claim,
         ours=", ".join(ours),
@@ -81,6 +93,7 @@ def _both_pairs(
         runs=sum(found.runs for found in used),
         verdict=verdict,
         note=joined(sizes(used), why),
+        short=short if said else "",
     )
 
 
@@ -106,35 +119,42 @@ def constant_lam(runs: Runs, rng: np.random.Generator) -> Claim:
             value = gain({s: _best(f, share) for s, f in found.items()})
             yield f"{name} {100 * share:g}%", f"{value:+.3f}", draw
 
-    return _both_pairs(claim, runs, numbers, sign=1)
+    return _both_pairs(claim, runs, numbers, _above)
 
 
 def alpha_handling(runs: Runs, rng: np.random.Generator) -> Claim:
-    """How alpha is handled matters less than how lambda is."""
+    """How alpha is handled matters little."""
     claim = Claim(
         "5b",
         "How alpha is handled matters little",
-        "best 10% of cells at constant lambda: the widest gap between two ways to handle alpha, "
-        "less the gap between constant and annealed lambda at constant alpha; reproduced if the "
-        "95% interval lies below 0 for both pairs, not reproduced if above 0 for one",
+        "best 10% of cells at constant lambda: reproduced if the 95% intervals of all differences "
+        f"between two ways to handle alpha lie within +-{MARGIN:g} for both pairs, not reproduced "
+        "if one lies outside",
         "little impact",
     )
-    kept = [schedules for schedules in SCHEDULES if schedules[1] == "constant"]
-
-    def gaps(best: dict[tuple[str, str], Any]) -> tuple[Any, Any]:
-        widest = np.ptp(np.stack([best[schedules] for schedules in kept]), axis=0)
-        return widest, best["constant", "constant"] - best["constant", "linear"]
+    ways = [alpha for alpha, lam in SCHEDULES if lam == "constant"]
 
     def numbers(name: str, found: dict[tuple[str, str], Found]) -> Iterable[_Number]:
-        alpha, lam = gaps({s: _best(f, 0.1) for s, f in found.items()})
+        best = {way: _best(found[way, "constant"], 0.1) for way in ways}
+        drawn = {way: _best_draws(found[way, "constant"], 0.1, rng) for way in ways}
+        for one, other in combinations(ways, 2):
+            gap = drawn[one] - drawn[other]
+            label = f"{name} {one} - {other}".replace("_", " ")
+            yield label, f"{best[one] - best[other]:+.3f}", partial(np.asarray, gap)
 
-        def draw() -> np.ndarray:
-            widest, annealing = gaps({s: _best_draws(f, 0.1, rng) for s, f in found.items()})
-            return np.asarray(widest - annealing)
+    return _both_pairs(claim, runs, numbers, _within)
 
-        yield name, f"{alpha:.3f} against {lam:.3f}", draw
 
-    return _both_pairs(claim, runs, numbers, sign=-1)
+def _above(interval: Interval) -> int:
+    """1 for an interval above 0, -1 for one below, 0 for neither."""
+    return 1 if interval.low > 0 else -1 if interval.high < 0 else 0
+
+
+def _within(interval: Interval) -> int:
+    """1 for an interval within the margin, -1 for one outside, 0 for neither."""
+    if interval.low > -MARGIN and interval.high < MARGIN:
+        return 1
+    return -1 if interval.low > MARGIN or interval.high < -MARGIN else 0
 
 
 def growth(temperature: Literal["alpha", "lam"]) -> Callable[[Runs, np.random.Generator], Claim]:
@@ -147,9 +167,10 @@ def growth(temperature: Literal["alpha", "lam"]) -> Callable[[Runs, np.random.Ge
             "6a" if temperature == "alpha" else "6b",
             f"The smallest {word} that works grows linearly with the maximum return",
             "exponent of a power law through CartPole's eleven reward scales, fitted to the grid "
-            "values between which each temperature lies, at thresholds 0.75 and 0.85: reproduced "
-            "if both 95% intervals contain 1 and not 0, not reproduced if one lies above or below "
-            "1",
+            f"values between which each temperature lies along the {STRIP} lowest values of the "
+            "other, at thresholds 0.75 and 0.85: reproduced if both 95% intervals contain 1 and "
+            f"lie within [{_EXPONENTS[0]:g}, {_EXPONENTS[1]:g}], not reproduced if one lies above "
+            "or below 1",
             "linear (Figure 4)",
         )
         scales = tuple(("CartPole", scale) for scale in MAX_RETURNS.values())
@@ -166,14 +187,15 @@ def growth(temperature: Literal["alpha", "lam"]) -> Callable[[Runs, np.random.Ge
                 continue
             ours.append(f"at {threshold:g}: {fit.exponent:.2f}")
             intervals.append(f"[{fit.low:.2f}, {fit.high:.2f}]")
-            marks.append((fit.low <= 1 <= fit.high, fit.low > 0))
+            narrow = _EXPONENTS[0] <= fit.low and fit.high <= _EXPONENTS[1]
+            marks.append((fit.low <= 1 <= fit.high, narrow))
             hidden = sum(p.censored for p in points)
             zeros = sum(p.value == 0 and not p.censored for p in points)
             notes.append(f"at {threshold:g}: {hidden} never reach it, {zeros} do at zero")
         verdict: Verdict = "not decided"
         single = found.seeds[0] < 2
         if len(marks) == 2 and not single:
-            if all(contains and positive for contains, positive in marks):
+            if all(contains and narrow for contains, narrow in marks):
                 verdict = "reproduced"
             elif any(not contains for contains, _ in marks):
                 verdict = "not reproduced"
@@ -184,6 +206,7 @@ def growth(temperature: Literal["alpha", "lam"]) -> Callable[[Runs, np.random.Ge
             runs=found.runs,
             verdict=verdict,
             note=joined(found.size, *notes, "one seed per cell" if single else ""),
+            short=", ".join(f"{a} {b}" for a, b in zip(ours, intervals, strict=True)),
         )
 
     return judge

@@ -8,7 +8,7 @@ import io
 import json
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from urllib.parse import quote
 
@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from mirrorax.errors import UserError
 from mirrorax.figures.gallery import prepare
+from mirrorax.reproduction import fixed
 from mirrorax.reproduction.claim import Claim
 from mirrorax.reproduction.data import Runs
 from mirrorax.reproduction.drawing import Drawn, draw
@@ -30,8 +31,8 @@ _HEAD = ("claim", "paper", "ours", "95% interval", "runs", "verdict")
 
 def write(
     table: pa.Table, out: str | os.PathLike[str], rng: np.random.Generator
-) -> tuple[tuple[Claim, ...], tuple[Drawn, ...]]:
-    """Write everything to a folder; return the claims and the figures."""
+) -> tuple[tuple[Claim, ...], tuple[Drawn, ...], Mapping[str, int]]:
+    """Write everything to a folder; return the claims, the figures, and runs of neither."""
     if table.num_rows == 0:
         raise UserError("store: it holds no runs yet, so there is nothing to compare")
     home = prepare(out)
@@ -41,15 +42,17 @@ def write(
         drawn = tuple(draw(figure, runs, home, first) for figure in FIGURES)
         claims = judge(runs, second)
         counted = progress(table)
+        (home / "table_2.md").write_text(fixed.markdown(runs.expected), encoding="utf-8")
+        (home / "table_2.csv").write_text(fixed.comma_separated(runs.expected), encoding="utf-8")
         (home / "comparison.md").write_text(markdown(claims), encoding="utf-8")
         (home / "comparison.csv").write_text(_csv(claims), encoding="utf-8")
         (home / "comparison.json").write_text(
             json.dumps([asdict(claim) for claim in claims], indent=1), encoding="utf-8"
         )
-        (home / "index.html").write_text(_page(claims, drawn, counted, table), encoding="utf-8")
+        (home / "index.html").write_text(_page(claims, drawn, counted, runs), encoding="utf-8")
     except OSError as error:
         raise UserError(f"out: cannot write to {home}: {error.strerror or error}") from error
-    return claims, drawn
+    return claims, drawn, runs.foreign
 
 
 def progress(table: pa.Table) -> list[tuple[str, int, int]]:
@@ -124,7 +127,7 @@ def _page(
     claims: Sequence[Claim],
     drawn: Sequence[Drawn],
     progress: Sequence[tuple[str, int, int]],
-    table: pa.Table,
+    runs: Runs,
 ) -> str:
     text = html.escape
     done, total = sum(d for _, d, _ in progress), sum(t for _, _, t in progress)
@@ -148,18 +151,44 @@ def _page(
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>The paper, reproduced</title><style>{_STYLE}</style></head><body>
 <h1>The paper, reproduced as far as it was run</h1>
-<p>{done:,} of the paper's {total:,} runs. {text(_where(table))}</p>
-<h2>Claims</h2>
+<p>{done:,} of the paper's {total:,} runs. {text(_where(runs.table))}</p>
+{_foreign(runs)}<h2>Claims</h2>
 <table><thead><tr>{"".join(f"<th>{text(h)}</th>" for h in _HEAD)}</tr></thead>
 <tbody>{rows}</tbody></table>
-<p>Verdicts follow rules that were fixed beforehand:</p><ul class=note>{notes}</ul>
+<p>Verdicts follow these rules, fixed before the runs they judge were whole:</p>
+<ul class=note>{notes}</ul>
 <h2>What was run</h2>
 <table><thead><tr><th>study</th><th>runs here</th><th>runs in the paper</th></tr></thead>
 <tbody>{studies}</tbody></table>
 <h2>Figures and tables</h2>
 {"".join(_figure(each) for each in drawn)}
+{_table_2(runs)}
 </body></html>
 """
+
+
+def _foreign(runs: Runs) -> str:
+    """Say which runs are not the paper's, and why, so that nobody looks for them in a figure."""
+    if not runs.foreign:
+        return ""
+    reasons = "; ".join(f"{count:,} with {why}" for why, count in runs.foreign.items())
+    return (
+        "<p class=note>Runs with other settings than the preset <code>paper</code> are in no "
+        f"figure and no verdict: {html.escape(reasons)}.</p>\n"
+    )
+
+
+def _table_2(runs: Runs) -> str:
+    """Table 2, which needs no runs."""
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in fixed.HEAD)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
+        for row in fixed.rows(runs.expected)
+    )
+    return (
+        "<h3>Table 2: Fixed hyperparameters</h3>"
+        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    )
 
 
 def _where(table: pa.Table) -> str:
@@ -175,6 +204,9 @@ def _where(table: pa.Table) -> str:
         if counts:
             values = [str(value)[:12] if name == "commit" else str(value) for value in counts]
             parts.append(f"{word} {', '.join(sorted(values))}")
+    changed = sum(value is True for value in table["dirty"].to_pylist())
+    if changed:
+        parts.append(f"{changed:,} runs from files that differed from their commit")
     return f"Made with {'; '.join(parts)}." if parts else "Provenance was not recorded."
 
 

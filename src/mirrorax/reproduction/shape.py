@@ -5,19 +5,26 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from scipy import stats
 
-from mirrorax.analysis.estimates import Interval, no_interval
+from mirrorax.analysis.estimates import Interval, cell_intervals, no_interval
 from mirrorax.analysis.landscape import Landscape
 from mirrorax.analysis.region import Region, region
 from mirrorax.analysis.resampling import score_resamples
 from mirrorax.analysis.scores import cell_scores
-from mirrorax.reproduction.claim import DRAWS, GOOD, Claim, Verdict, central, ends, joined, sizes
+from mirrorax.reproduction.claim import (
+    DRAWS,
+    GOOD,
+    MARGIN,
+    Claim,
+    Verdict,
+    central,
+    ends,
+    joined,
+    sizes,
+)
 from mirrorax.reproduction.data import Found, Runs
 from mirrorax.studies.panels import SCALED_CATCH, Panel
 
-#: Two algorithms whose cells differ by less than this on average make no noticeable difference.
-MARGIN = 0.05
 _RESAMPLES = 500  # each is a region of its own
 
 _RULE = (
@@ -80,6 +87,7 @@ def _arms(claim: Claim, found: Found | None, rng: np.random.Generator) -> Claim:
         runs=found.runs,
         verdict=verdict,
         note=joined(found.size, why),
+        short="" if why else text,
     )
 
 
@@ -102,7 +110,6 @@ def _band(values: np.ndarray) -> str:
 
 def necessary(runs: Runs, rng: np.random.Generator) -> Claim:
     """Regularisation is needed at all."""
-    del rng
     claim = Claim(
         "2b",
         "Some regularisation is necessary: alpha = lambda = 0 is poor",
@@ -120,11 +127,8 @@ def necessary(runs: Runs, rng: np.random.Generator) -> Claim:
     verdict: Verdict = "not decided"
     text = "none"
     if not why:
-        # Every environment has a spread of its own; the score is the mean of their means.
-        variance = np.nanvar(cell, axis=-1, ddof=1) / count
-        freedom = float((count - 1).sum())
-        half = float(stats.t.ppf(0.975, freedom) * np.sqrt(variance.sum()) / len(cell))
-        interval = Interval(score - half, score + half)
+        low, high = cell_intervals(cell[None], rng=rng)
+        interval = Interval(max(float(low[0]), 0.0), min(float(high[0]), 1.0))
         text = ends(interval)
         if interval.high < GOOD:
             verdict = "reproduced"

@@ -17,7 +17,9 @@ const ALGORITHMS = DATA.algorithms.map((a, index) => ({
   N: a.seeds,
   runs: { stochastic: new Float32Array(bytes(a.stochastic)), greedy: new Float32Array(bytes(a.greedy)) },
   state: a.state === null ? null : new Uint8Array(bytes(a.state)),
-  seedNames: a.seed_names === null ? null : new Int32Array(bytes(a.seed_names)),
+  // As text where one does not fit into 32 bits.
+  seedNames: a.seed_names === null || Array.isArray(a.seed_names)
+    ? a.seed_names : new Int32Array(bytes(a.seed_names)),
   curve: a.curve === null ? null : { ...a.curve, y: new Float32Array(bytes(a.curve.y)) },
   views: new Map(),
   masks: new Map(),
