@@ -244,14 +244,30 @@ def register(kind: Kind, name: str, made: Any, taken: Iterable[str]) -> None:
         raise UserError(
             f"{kind} name: {name!r} is not allowed: letters, digits, - and _, a letter first"
         )
-    cls = made if isinstance(made, type) or callable(made) else type(made)
-    origin = f"{getattr(cls, '__module__', '')}:{getattr(cls, '__qualname__', repr(cls))}"
+    origin = _origin(made)
     if name in taken:
         raise UserError(f"{kind} name: {name!r} is taken by mirrorax itself; choose another")
     before = _NAMES.get((kind, name))
-    if before is not None and before.origin != origin:
+    if before is not None and (before.origin != origin or _shown(before.made) != _shown(made)):
         raise UserError(f"{kind} name: {name!r} is taken by {before.origin}; choose another")
     note(kind, name, made, origin)
+
+
+def _origin(made: Any) -> str:
+    """Say where a definition stands; of a lambda, which has no name, the line."""
+    cls = made if isinstance(made, type) or callable(made) else type(made)
+    place = f"{getattr(cls, '__module__', '')}:{getattr(cls, '__qualname__', repr(cls))}"
+    code = getattr(made, "__code__", None)
+    if code is None or not place.endswith("<lambda>"):
+        return place
+    return f"{place} (line {code.co_firstlineno})"
+
+
+def _shown(made: Any) -> str:
+    """Return what tells two objects of one class apart: their values, not their addresses."""
+    if isinstance(made, type) or callable(made):
+        return ""
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(made))
 
 
 #: the name under which `load` is offered to users

@@ -308,6 +308,13 @@ def test_the_interval_of_a_mean_holds_it_and_shrinks_with_seeds():
     assert mean_interval(np.array([0.3, 0.3])) == pytest.approx((0.3, 0.3))
 
 
+def test_an_interval_made_in_pieces_is_the_one_made_at_once():
+    values = np.random.default_rng(3).random(701)
+    picks = np.random.default_rng(0).integers(0, 701, (10_000, 701))
+    expected = np.quantile(values[picks].mean(1), [0.025, 0.975])
+    assert mean_interval(values) == tuple(expected)
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """The folder of a small training run."""

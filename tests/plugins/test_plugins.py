@@ -1,5 +1,6 @@
 """Names of users' own: declared, imported, part of a run's identity."""
 
+import argparse
 import sys
 from pathlib import Path
 from textwrap import dedent
@@ -11,6 +12,8 @@ import pytest
 import mirrorax
 from mirrorax import plugins
 from mirrorax.analysis import columns
+from mirrorax.cli import main
+from mirrorax.cli import train as train_cli
 from mirrorax.envs import adapter, suite
 from mirrorax.errors import UserError
 from mirrorax.mdpo.config import RunValues, Settings
@@ -18,6 +21,7 @@ from mirrorax.spec.expand import expand
 from mirrorax.spec.identity import run_id, specification
 from mirrorax.spec.study import parse
 from mirrorax.store import load
+from mirrorax.store.store import Store
 from mirrorax.sweep import execute
 from mirrorax.sweep.driver import sweep
 from mirrorax.sweep.engines.local import LocalEngine
@@ -191,6 +195,69 @@ def test_one_name_means_one_thing(module):
     with pytest.raises(UserError, match=r"environment name: 'Thing' is taken by things_f:Thing"):
         plugins.load(module("things_g", GOOD))
     plugins.load(module("things_f", GOOD))  # the same again is no conflict
+
+
+def test_two_lambdas_or_two_objects_under_one_name_are_two_things(module):
+    start = "import mirrorax, dataclasses\n"
+    lambdas = 'mirrorax.register_schedule("l", lambda k: 1)\n'
+    plugins.load(module("things_l", start + lambdas))
+    with pytest.raises(
+        UserError, match=r"schedule name: 'l' is taken by things_l:<lambda> \(line 2"
+    ):
+        plugins.load(module("things_l", start + lambdas + lambdas))
+    objects = """
+        @dataclasses.dataclass
+        class Bridge:
+            planks: int
+            def step(self): ...
+        mirrorax.register_environment("Bridge4", Bridge(4))
+        """
+    plugins.load(module("things_o", start + dedent(objects)))
+    plugins.load(module("things_o", start + dedent(objects)))  # the same again is no conflict
+    more = '\nmirrorax.register_environment("Bridge4", Bridge(9))\n'
+    with pytest.raises(UserError, match="environment name: 'Bridge4' is taken by things_o:Bridge"):
+        plugins.load(module("things_o", start + dedent(objects) + more))
+
+
+def test_a_configuration_of_train_names_its_plugins_with_or_without_a_version(module):
+    name = module("things_c", GOOD)
+    for text in (name, f"{name}=={plugins.load(name).version}"):
+        Path("c.toml").write_text(f'env = "Catch"\npotential = "half"\nplugins = ["{text}"]\n')
+        arguments = argparse.Namespace(config="c.toml", preset=None, plugin=[])
+        found = train_cli._gather(arguments, {})
+        assert found["plugins"] == (f"{name}=={plugins.load(name).version}",)
+    Path("c.toml").write_text(f'env = "Catch"\npotential = "half"\nplugins = ["{name}==0.0"]\n')
+    with pytest.raises(UserError, match=r"version 0\.0 of things_c is wanted"):
+        train_cli._gather(argparse.Namespace(config="c.toml", preset=None, plugin=[]), {})
+
+
+def test_another_version_in_one_small_block_is_seen_behind_recorded_ids(module):
+    """Ids that a store has recorded are not taken for those of a plugin that was edited."""
+    big = "[[blocks]]\nenvironments = ['Catch']\nseeds = 6000\n"
+    text = (
+        'plugins = ["things_v"]\npairs = [["entropy", "kl"]]\nalpha = 0.1\nlam = 1.0\n'
+        f"{big}[[blocks]]\nenvironments = ['Catch']\npairs = [['half', 'kl']]\nseeds = 10\n"
+        f"{big.replace('Catch', 'DeepSea')}"
+    )
+    module("things_v", '__version__ = "1"\n' + GOOD)
+    first = expand(parse(text))
+    module("things_v", '__version__ = "2"\n' + GOOD)
+    second = expand(parse(text), first.ids)
+    changed = first.ids != second.ids
+    assert changed.sum() == 10
+    np.testing.assert_array_equal(second.ids, expand(parse(text)).ids)
+
+
+def test_an_export_of_a_study_imports_its_plugins(module, tmp_path, capsys):
+    name = module("things_x", GOOD)
+    study = f'plugins = ["{name}"]\nenvironments = ["Catch"]\n{STUDY.replace("entropy", "half")}'
+    Path("s.toml").write_text(study)
+    with Store(tmp_path / "store"):
+        pass
+    sys.path[:] = [place for place in sys.path if place != str(tmp_path)]
+    words = ["sweep", "export", "--store", "store", "--study", "s.toml", "--to", "out.csv"]
+    assert main(words) == 0
+    assert capsys.readouterr().out == "0 runs written to out.csv\n"
 
 
 def test_a_study_imports_what_it_declares_and_nothing_else(module):

@@ -543,6 +543,26 @@ def test_curves_are_a_second_set_of_shards(tmp_path):
     assert len(reading.load(tmp_path / "store")) == len(runs)
 
 
+def test_curves_count_only_with_their_shard(tmp_path):
+    runs, table = chunk(0)
+
+    def curves(value):
+        return pa.table({"run_id": table["run_id"], "return": pa.array([[value]] * len(runs))})
+
+    def broken(point):  # the store's fault is called for shards, not for curves
+        if point == "temp-opened":
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    with Store(tmp_path / "store", fault=broken) as store, pytest.raises((OSError, StoreError)):
+        store.commit(table, curves(222.0))
+    assert len(list((tmp_path / "store" / "curves").iterdir())) == 1
+    with pytest.raises(UserError, match="has no learning curves"):
+        reading.load_curves(tmp_path / "store")
+    with Store(tmp_path / "store") as store:
+        store.commit(table, curves(111.0))
+    assert reading.load_curves(tmp_path / "store")["return"].to_pylist() == [[111.0]] * len(runs)
+
+
 def test_an_older_shard_without_a_column_reads_as_null(filled):
     runs, table = chunk(0)
     older = shards.encode(table.drop_columns(["tau", "host"]))

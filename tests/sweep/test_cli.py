@@ -205,6 +205,22 @@ def test_mistakes_on_the_command_line_are_exit_code_2(study, tmp_path, capsys, w
     assert len(err.splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("run", "--engine", "ray", "--chunk-timeout", 5), "--chunk-timeout: a worker of this"),
+        (("run", "--address", "10.0.0.5:6379"), "--address: '10.0.0.5:6379' is for --engine ray"),
+        (("plan", "--node-workers", 64), "--node-workers: 64 on how many nodes? give --nodes N"),
+    ],
+)
+def test_a_flag_that_would_be_ignored_is_refused(study, tmp_path, capsys, words, said):
+    store = tmp_path / "store"
+    code, _, err = call(capsys, words[0], study, "--store", store, *words[1:])
+    assert code == 2
+    assert said in err
+    assert not store.exists()
+
+
 def test_a_store_that_is_held_is_exit_code_2_with_the_holder(study, tmp_path, capsys):
     with Store(tmp_path / "store"):
         code, _, err = call(capsys, "run", study, "--store", tmp_path / "store")

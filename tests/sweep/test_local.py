@@ -144,6 +144,22 @@ def test_failed_runs_wait_for_retry_failed(tmp_path, monkeypatch):
     assert set(load(tmp_path / "store")["status"].to_pylist()) == {"done"}
 
 
+def test_failed_runs_that_were_not_come_to_again_stay_counted(tmp_path):
+    declared = study(lam=(standin.RAISES, 0.1))
+    before, _ = run(tmp_path / "store", declared)
+    assert before.failed == 4
+    stopped = sweep(
+        declared,
+        tmp_path / "store",
+        lambda logs: InlineEngine(standin.run_chunk),
+        lanes=1,
+        retry_failed=True,
+        fail_fast=True,
+    )
+    assert 1 <= stopped.session_failed < 4
+    assert (stopped.done, stopped.failed) == (4, 4)
+
+
 def test_fail_fast_stops_at_the_first_failure(tmp_path, monkeypatch):
     monkeypatch.setenv("STANDIN_SECONDS", "0.3")
     declared = study(lam=(standin.NO_MEMORY, *np.linspace(0.1, 0.9, 9).tolist()))

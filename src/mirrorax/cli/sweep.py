@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mirrorax.cli import plugin
+from mirrorax.errors import UserError
 from mirrorax.words import counted, duration
 
 if TYPE_CHECKING:
@@ -67,8 +68,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     plan = command("plan", "Say what a study has left to do; write nothing.", study=True)
     run = command("run", "Run what a study has left to do, from the start or again.", study=True)
-    for each in (plan, run):
-        plugin.add_flag(each)
     add_sizes(plan)
     plan.add_argument(
         "--measure", action="store_true", help="time one segment per configuration, in a child"
@@ -94,6 +93,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--from", dest="source", metavar="PATH", required=True, help="FILE.parquet, or a folder"
     )
     export = command("export", "Write all runs, or those of one study, to one file.")
+    for each in (plan, run, export):
+        plugin.add_flag(each)
     export.add_argument("--study", metavar="STUDY.toml", help="only the runs of this study")
     export.add_argument("--to", metavar="FILE", required=True, help="FILE.csv or FILE.parquet")
     export.add_argument(
@@ -229,6 +230,8 @@ def _elsewhere(plan: Plan, workers: int, args: argparse.Namespace) -> list[tuple
     """Say what the same would take on a GPU or on a cluster, from the rate here."""
     rows = []
     factor = ""
+    if args.node_workers and not args.nodes:
+        raise UserError(f"--node-workers: {args.node_workers} on how many nodes? give --nodes N")
     if args.speedup:
         factor = f"{args.speedup:g} times as fast as a worker here (given, not measured)"
         seconds = plan.seconds_on(1, args.speedup)
@@ -273,6 +276,10 @@ def run_study(study: Study, args: argparse.Namespace) -> int:
     from mirrorax.sweep.driver import sweep
     from mirrorax.sweep.engine import Engine
 
+    if args.engine == "ray" and args.chunk_timeout:
+        raise UserError("--chunk-timeout: a worker of this machine can be ended, not one of Ray's")
+    if args.engine != "ray" and args.address != "auto":
+        raise UserError(f"--address: {args.address!r} is for --engine ray")
     if args.engine == "ray":
         from mirrorax.sweep.engines import ray
 
@@ -282,7 +289,7 @@ def run_study(study: Study, args: argparse.Namespace) -> int:
         if args.engine == "ray":
             return ray.RayEngine(
                 address=args.address,
-                workers=args.workers,
+                workers=args.gpus or args.workers,
                 gpus=1.0 if args.gpus else 0.0,
                 function=task.CHUNK_FUNCTION,
             )
@@ -379,6 +386,7 @@ def _export(args: argparse.Namespace) -> int:
     from mirrorax.spec.study import read
     from mirrorax.store.exporting import export
 
+    plugin.load(args)
     with damage_named() as damaged:
         study = read(args.study) if args.study else None
         count = export(args.store, args.to, provenance=not args.no_provenance, study=study)

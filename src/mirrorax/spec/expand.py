@@ -81,6 +81,8 @@ def expand(study: Study, recorded: np.ndarray | None = None) -> Runs:
     plain = [settings.model_dump() for settings in configurations]
     if recorded is not None and len(recorded) == len(configuration):
         some = np.linspace(0, len(recorded) - 1, _SAMPLE).astype(np.int64)
+        # One of each configuration besides: another version of a plugin may be in a single one.
+        some = np.union1d(some, np.unique(configuration, return_index=True)[1])
         chosen = {name: column[some] for name, column in values.items()}
         if (identity.run_ids(plain, configuration[some], chosen) == recorded[some]).all():
             return Runs(tuple(configurations), configuration, values, recorded)

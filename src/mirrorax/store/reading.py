@@ -208,10 +208,16 @@ def load(directory: str | os.PathLike[str]) -> pa.Table:
 
 
 def load_curves(directory: str | os.PathLike[str]) -> pa.Table:
-    """Return the learning curves of a store: `run_id` and one list column per curve."""
+    """Return the learning curves of a store: `run_id` and one list column per curve.
+
+    Curves whose shard is not there were never committed, or are of runs that were set aside.
+    """
     root = names.existing(directory)
     tables = []
+    committed = {names.sequence_in(name) for name in names.listed(root, "shards")}
     for name in names.listed(root, "curves"):
+        if names.sequence_in(name) not in committed:
+            continue
         try:
             tables.append(shards.read(root, "curves", name))
         except Damaged as error:

@@ -101,6 +101,7 @@ class Store:
         name = f"{self._next:08d}-{files.digest(data)}.parquet"
         if curves is not None:
             extra = shards.encode(curves)
+            self._drop_loose_curves()
             files.write(
                 self.root, "curves", f"{self._next:08d}-{files.digest(extra)}.parquet", extra
             )
@@ -110,6 +111,12 @@ class Store:
         if self._since_parts >= parts.FULL:
             self.consolidate()
         return name
+
+    def _drop_loose_curves(self) -> None:
+        """Remove curves with the next number: their shard was never written."""
+        for name in names.listed(self.root, "curves"):
+            if names.sequence_in(name) == self._next:
+                (names.folder(self.root, "curves") / name).unlink(missing_ok=True)
 
     def consolidate(self, *, everything: bool = False) -> None:
         """Bring the copies for fast loading up to date."""

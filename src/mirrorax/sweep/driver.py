@@ -130,16 +130,19 @@ def sweep(
             store.record(study, runs, width)
             progress = Progress(plan, engine.workers)
             progress.read_cells(store.root)
-            stopped_by = _loop(store, plan, engine, progress, shown, fail_fast)
+            left = {chunk.number: chunk for chunk in plan.chunks}
+            stopped_by = _loop(store, plan, engine, progress, shown, fail_fast, left)
         finally:
             engine.close()
             live.clear(store.root)
         if progress.done or progress.failed:
             store.consolidate(everything=True)
+        tried = [chunk.positions for chunk in plan.chunks if chunk.number not in left]
+        again = sum(int(plan.failed[positions].sum()) for positions in tried)
         return Summary(
             total=progress.total,
             done=progress.before + progress.done,
-            failed=int(plan.failed.sum()) * (not retry_failed) + progress.failed,
+            failed=int(plan.failed.sum()) - again + progress.failed,
             session_done=progress.done,
             session_failed=progress.failed,
             stopped_by=stopped_by,
@@ -155,10 +158,13 @@ def _loop(
     progress: Progress,
     display: Display,
     fail_fast: bool,
+    left: dict[int, planning.Chunk],
 ) -> int | None:
-    """Take outcomes until nothing is left or somebody says stop; return the signal if one did."""
+    """Take outcomes until nothing is left or somebody says stop; return the signal if one did.
+
+    Chunks that came to an end, one way or the other, go from `left`.
+    """
     queue = planning.Queue(plan)
-    chunks = {chunk.number: chunk for chunk in plan.chunks}
     provenance = here()
     deadline: float | None = None
     last_live = last_held = 0.0
@@ -167,7 +173,7 @@ def _loop(
         try:
             while engine.busy():
                 for outcome in engine.finished(_POLL):
-                    mine = plan.runs.select(chunks.pop(outcome.task.number).positions)
+                    mine = plan.runs.select(left.pop(outcome.task.number).positions)
                     _commit(store, outcome, mine, provenance)
                     progress.add(outcome, mine)
                     if outcome.result is None:

@@ -21,13 +21,22 @@ if TYPE_CHECKING:
     from mirrorax.mdpo.session import Progress, Session
 
 
+#: How many draws of a bootstrap are made at once.
+_MOST_PICKS = 2_000_000
+
+
 def mean_interval(
     values: Float[np.ndarray, " runs"], level: float = 0.95, draws: int = 10_000
 ) -> tuple[float, float]:
     """Return the percentile bootstrap interval of the mean over runs, from fixed random numbers."""
     rng = np.random.default_rng(0)
-    picks = rng.integers(0, len(values), (draws, len(values)))
-    low, high = np.quantile(values[picks].mean(1), [(1 - level) / 2, (1 + level) / 2])
+    means = np.empty(draws)
+    rows = max(1, _MOST_PICKS // len(values))  # in pieces: all draws of many runs fill the memory
+    for first in range(0, draws, rows):
+        count = min(rows, draws - first)
+        picks = rng.integers(0, len(values), (count, len(values)))
+        means[first : first + count] = values[picks].mean(1)
+    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)
 
 
