@@ -2,6 +2,7 @@
 
 python benchmarks/analysis_coverage.py [REPETITIONS]             # all of it
 python benchmarks/analysis_coverage.py [REPETITIONS] exponent    # that of minimal temperatures
+python benchmarks/analysis_coverage.py [REPETITIONS] runs        # the same, from runs on
 """
 
 from __future__ import annotations
@@ -21,6 +22,10 @@ from mirrorax.studies.panels import MAX_RETURNS
 SEEDS = (2, 3, 5, 10)
 RETURNS = np.array(sorted(MAX_RETURNS), dtype=float)
 SPREADS = (0.0, 0.1, 0.2, 0.4)
+#: Over how many decades of a temperature the chance that a run succeeds rises.
+WIDTHS = (0.05, 0.15, 0.3)
+#: Runs of a value: three values of the other temperature, two seeds; and what one scores.
+RUNS, FAILURE, SUCCESS = 6, 0.02, 1.0
 
 
 def table(title: str, rows: list[Coverage]) -> None:
@@ -48,6 +53,20 @@ def shown_by(grid: np.ndarray, truth: np.ndarray) -> list[Minimal]:
     ]
 
 
+def seen_by_runs(
+    grid: np.ndarray, truth: np.ndarray, width: float, threshold: float, rng: np.random.Generator
+) -> list[Minimal]:
+    """What runs show that fail or succeed, by chances that rise around a known temperature."""
+    out = []
+    for x, y in zip(RETURNS, truth, strict=True):
+        with np.errstate(divide="ignore"):
+            chance = 1 / (1 + np.exp(-np.log10(grid / y) / width))
+        share = rng.binomial(RUNS, chance) / RUNS
+        means = FAILURE + (SUCCESS - FAILURE) * share
+        out.append(Minimal("", x, *smallest(means, grid, threshold)))
+    return out
+
+
 def taken_as_exact(points: list[Minimal]) -> tuple[float, float]:
     """Least squares through the logarithms of the values, with the usual interval."""
     kept = [(p.max_return, p.value) for p in points if not p.censored]
@@ -55,6 +74,27 @@ def taken_as_exact(points: list[Minimal]) -> tuple[float, float]:
     fit = stats.linregress(x, y)
     half = stats.t.ppf(0.975, len(x) - 2) * fit.stderr
     return fit.slope - half, fit.slope + half
+
+
+def from_runs(repetitions: int) -> None:
+    """Temperatures that grow linearly, seen through six runs of each value of the paper's grids."""
+    print(f"\n### exponent of minimal temperatures, from runs on, {repetitions} repetitions\n")
+    heads = " | ".join(f"rises over {width:g} decades" for width in WIDTHS)
+    print(f"| temperature | threshold | {heads} |")
+    print("|---|---|" + "---:|" * len(WIDTHS))
+    for name, grid, low, high in (("alpha", ALPHAS, 0.02, 0.3), ("lambda", LAMS, 1.0, 100.0)):
+        for threshold in (0.75, 0.85):
+            rng = np.random.default_rng(11)
+            cells = []
+            for width in WIDTHS:
+                found = []
+                for _ in range(repetitions):
+                    truth = np.exp(rng.uniform(np.log(low), np.log(high))) / 500 * RETURNS
+                    law = power_law(seen_by_runs(grid, truth, width, threshold, rng))
+                    found.append((law.low <= 1 <= law.high, law.high - law.low))
+                share, middle = np.mean([h for h, _ in found]), np.median([w for _, w in found])
+                cells.append(f"{100 * share:.0f}% ({middle:.2f})")
+            print(f"| {name} | {threshold:g} | " + " | ".join(cells) + " |", flush=True)
 
 
 def exponents(repetitions: int) -> None:
@@ -88,8 +128,11 @@ def exponents(repetitions: int) -> None:
 def main() -> None:
     repetitions = int(sys.argv[1]) if len(sys.argv) > 1 else 200
     start = time.perf_counter()
-    exponents(repetitions)
-    if sys.argv[2:] == ["exponent"]:
+    if sys.argv[2:] != ["runs"]:
+        exponents(repetitions)
+    if sys.argv[2:] != ["exponent"]:
+        from_runs(repetitions)
+    if sys.argv[2:]:
         print(f"\n{time.perf_counter() - start:.0f} s")
         return
     table(
