@@ -19,7 +19,6 @@ from mirrorax.analysis.landscape import DIVERGED, Landscape, landscapes
 from mirrorax.analysis.region import region
 from mirrorax.analysis.robustness import frequency, rbst
 from mirrorax.analysis.scores import cell_scores, environment_scores
-from mirrorax.analysis.tuning import tuned_against_fixed
 from mirrorax.figures.heatmap import HeatMap, draw_panel
 from mirrorax.figures.save import save
 from mirrorax.figures.style import COLOURS, PAGE, new, style
@@ -27,7 +26,7 @@ from mirrorax.reproduction.claim import ends
 from mirrorax.reproduction.data import Runs
 from mirrorax.reproduction.drawing import draw
 from mirrorax.reproduction.page import markdown, progress
-from mirrorax.reproduction.pairs import published_rbst, table_1
+from mirrorax.reproduction.pairs import best_cell, published_rbst, table_1
 from mirrorax.reproduction.verdicts import judge
 from mirrorax.store.importing import read_exports
 from mirrorax.studies.panels import FIGURES, PAIRS, SUITE, Panel
@@ -237,10 +236,12 @@ def compared(runs: Runs) -> str:
         if label not in found:
             lines.append(line(*cells, f"{theirs[0][label]:.4f}", *[""] * 7, "0"))
             continue
-        item = found[label].landscape
-        tuning = tuned_against_fixed(item.runs(), found[label].positive)
+        whole = runs.find(Panel(label, (h, d)), every_seed=True)
+        item, chosen = whole.landscape, best_cell(whole)
+        tuning = chosen.tuning
         i, j = tuning.fixed_cell
-        held = tuning.fixed_held_out
+        fresh = chosen.fresh
+        held = tuning.fixed_held_out if fresh is None else float(cell_scores(fresh[None])[0])
         for paper, (_, estimates) in zip(theirs, by_level, strict=True):
             estimate = estimates[label]
             cells += [f"{paper[label]:.4f}", f"{estimate.value:.3f}", ends(estimate.interval())]
@@ -254,7 +255,7 @@ def compared(runs: Runs) -> str:
 
 
 def _first_stream() -> np.random.Generator:
-    return np.random.default_rng(SEED).spawn(1)[0]
+    return np.random.default_rng(SEED).spawn(1)[0].spawn(2)[0]
 
 
 def limits(runs: Runs) -> str:

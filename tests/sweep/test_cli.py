@@ -221,6 +221,13 @@ def test_a_flag_that_would_be_ignored_is_refused(study, tmp_path, capsys, words,
     assert not store.exists()
 
 
+def test_node_workers_need_nodes_even_where_nothing_is_left(study, tmp_path, capsys):
+    store = tmp_path / "store"
+    assert call(capsys, "run", study, "--store", store, "--quiet")[0] == 0
+    code, _, err = call(capsys, "plan", study, "--store", store, "--node-workers", 2)
+    assert (code, "give --nodes N" in err) == (2, True)
+
+
 def test_a_store_that_is_held_is_exit_code_2_with_the_holder(study, tmp_path, capsys):
     with Store(tmp_path / "store"):
         code, _, err = call(capsys, "run", study, "--store", tmp_path / "store")

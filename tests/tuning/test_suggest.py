@@ -286,6 +286,15 @@ def test_a_pair_with_rescaled_rewards_alone_is_no_pair_to_choose(make_bump, stud
     )
     with pytest.raises(UserError, match="results: every run has rescaled rewards"):
         gather(alone)
+    failed = pa.array(["failed"] * study.num_rows)
+    index = study.schema.get_field_index("status")
+    table = (
+        study.append_column("status", failed)
+        if index < 0
+        else study.set_column(index, "status", failed)
+    )
+    with pytest.raises(UserError, match="results: no run with positive alpha and lam has a result"):
+        gather(table)
 
 
 def test_results_that_do_not_meet_are_one_line(make_bump):

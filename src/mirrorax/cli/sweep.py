@@ -156,6 +156,8 @@ def reported(action: Callable[[], int]) -> int:
 
 
 def _plan(args: argparse.Namespace) -> int:
+    if args.node_workers and not args.nodes:
+        raise UserError(f"--node-workers: {args.node_workers} on how many nodes? give --nodes N")
     from mirrorax.spec.study import read
     from mirrorax.store import names, shards, studies
     from mirrorax.sweep import plan as planning
@@ -230,8 +232,6 @@ def _elsewhere(plan: Plan, workers: int, args: argparse.Namespace) -> list[tuple
     """Say what the same would take on a GPU or on a cluster, from the rate here."""
     rows = []
     factor = ""
-    if args.node_workers and not args.nodes:
-        raise UserError(f"--node-workers: {args.node_workers} on how many nodes? give --nodes N")
     if args.speedup:
         factor = f"{args.speedup:g} times as fast as a worker here (given, not measured)"
         seconds = plan.seconds_on(1, args.speedup)
@@ -289,7 +289,7 @@ def run_study(study: Study, args: argparse.Namespace) -> int:
         if args.engine == "ray":
             return ray.RayEngine(
                 address=args.address,
-                workers=args.gpus or args.workers,
+                workers=args.workers or args.gpus,
                 gpus=1.0 if args.gpus else 0.0,
                 function=task.CHUNK_FUNCTION,
             )
@@ -316,7 +316,7 @@ def run_study(study: Study, args: argparse.Namespace) -> int:
         display=display.make(quiet=args.quiet),
     )
     print(f"{summary.done:,} of {summary.total:,} runs done, {summary.failed:,} failed")
-    if summary.failed and not summary.session_failed:
+    if summary.failed and not summary.session_failed and not args.retry_failed:
         print("failed runs are left alone; --retry-failed runs them again")
     if summary.stopped_by is not None:
         print("stopped; the same command goes on from here")

@@ -62,9 +62,13 @@ def sizes(found: Sequence[Found]) -> str:
     """Say what was run, each size once, with all the cells that were left out of it."""
     alike: dict[str, list[Found]] = {}
     for each in found:
-        alike.setdefault(replace(each, beyond=0).size, []).append(each)
+        alike.setdefault(replace(each, beyond=0, spare=0).size, []).append(each)
     return "; ".join(
-        replace(group[0], beyond=sum(each.beyond for each in group)).size
+        replace(
+            group[0],
+            beyond=sum(each.beyond for each in group),
+            spare=sum(each.spare for each in group),
+        ).size
         for group in alike.values()
     )
 

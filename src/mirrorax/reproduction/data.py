@@ -8,10 +8,10 @@ from functools import cached_property, reduce
 
 import numpy as np
 import pyarrow as pa
-from jaxtyping import Bool
+from jaxtyping import Bool, Int
 
 from mirrorax._version import ALGORITHM_VERSION
-from mirrorax.analysis.landscape import ABSENT, Landscape, landscapes
+from mirrorax.analysis.landscape import ABSENT, DIVERGED, DONE, Landscape, landscapes
 from mirrorax.mdpo.config import OTHER_NUMBERS, RunValues, Settings
 from mirrorax.studies import catalogue
 from mirrorax.studies.panels import Panel
@@ -27,6 +27,7 @@ class Found:
     panel: Panel
     landscape: Landscape
     beyond: int = 0  # complete cells of other values than those of the nested grid
+    spare: int = 0  # runs with seeds that most cells do not have
 
     @cached_property
     def given(self) -> Bool[np.ndarray, "alpha lam"]:
@@ -65,7 +66,8 @@ class Found:
         if self.whole:
             return "29 x 29 cells, 5 seeds"
         more = f" ({self.beyond} further cells left out)" if self.beyond else ""
-        return f"reduced: {grid} of 29 x 29 cells{more}, {seeds} of 5 seeds"
+        spare = f" ({self.spare} runs with further seeds left out)" if self.spare else ""
+        return f"reduced: {grid} of 29 x 29 cells{more}, {seeds} of 5 seeds{spare}"
 
 
 class Runs:
@@ -76,11 +78,12 @@ class Runs:
         self._items = landscapes(table)
         self.expected = _expected()
 
-    def find(self, panel: Panel, *, nested: bool = True) -> Found | None:
+    def find(self, panel: Panel, *, nested: bool = True, every_seed: bool = False) -> Found | None:
         """Return the panel's runs on the largest of the nested grids that is complete.
 
         Without one, or with `nested` False, the grid is that of the rows and columns with a
-        complete cell.
+        complete cell. Seeds that most cells do not have, as the best ones may, count only with
+        `every_seed`.
         """
         wanted = {**self.expected, **panel.settings}
         for item in self._items:
@@ -98,7 +101,8 @@ class Runs:
                 np.flatnonzero(complete.any(axis=0)),
             )
             beyond = int(complete.sum() - complete[np.ix_(rows, columns)].sum())
-            return Found(panel, _cut(chosen, rows, columns), beyond)
+            found = Found(panel, _cut(chosen, rows, columns), beyond)
+            return found if every_seed else usual(found)
         return None
 
     def find_all(self, panels: Sequence[Panel], *, nested: bool = True) -> tuple[Found, ...]:
@@ -118,37 +122,72 @@ class Runs:
         return out
 
 
+def usual_seeds(found: Found) -> Int[np.ndarray, " seeds"]:
+    """Return the seeds that most cells have in most environments; all where there are none."""
+    slots = found.landscape.seeds[found.given]  # [cell, environment, slot]
+    seeds, counts = np.unique(slots[slots >= 0], return_counts=True)
+    most = seeds[counts > slots.shape[0] * slots.shape[1] / 2]
+    return most if most.size else seeds
+
+
+def usual(found: Found) -> Found:
+    """Leave out the runs with other seeds than the usual ones."""
+    item = found.landscape
+    cut = _keep(item, np.isin(item.seeds, usual_seeds(found)))
+    spare = int((item.state != ABSENT).sum() - (cut.state != ABSENT).sum())
+    return replace(found, landscape=cut, spare=found.spare + spare)
+
+
 def alike(found: Sequence[Found]) -> tuple[Found, ...]:
     """Cut panels that are to be compared to the cells and the seeds that all of them have.
 
-    More cells make a better best one, and so do fewer seeds.
+    More cells make a better best one, and so do fewer seeds. Without a cell in common there is
+    nothing to compare, and nothing is returned.
     """
-    if len(found) < 2:
-        return tuple(found)
-    alphas = _shared([each.landscape.alphas for each in found])
-    lams = _shared([each.landscape.lams for each in found])
+    if not found:
+        return ()
+    alphas = reduce(np.intersect1d, [each.landscape.alphas for each in found])
+    lams = reduce(np.intersect1d, [each.landscape.lams for each in found])
     if not alphas.size or not lams.size:
-        return tuple(found)
-    seeds = _shared([each.landscape.seeds[each.landscape.seeds >= 0] for each in found])
-    out = []
-    for each in found:
-        item = each.landscape
-        rows, columns = (
-            np.flatnonzero(np.isin(values, kept))
-            for values, kept in ((item.alphas, alphas), (item.lams, lams))
+        return ()
+    parts = [
+        _cut(
+            each.landscape,
+            np.flatnonzero(np.isin(each.landscape.alphas, alphas)),
+            np.flatnonzero(np.isin(each.landscape.lams, lams)),
         )
-        cut = _cut(item, rows, columns)
-        if seeds.size:
-            state = np.where(np.isin(cut.seeds, seeds), cut.state, ABSENT)
-            cut = replace(cut, state=state.astype(cut.state.dtype))
-            cut = _cut(cut, np.arange(len(rows)), np.arange(len(columns)))
-        lost = int(each.given.sum() - each.given[np.ix_(rows, columns)].sum())
-        out.append(replace(each, landscape=cut, beyond=each.beyond + lost))
+        for each in found
+    ]
+    seeds = np.unique(np.concatenate([part.seeds.ravel() for part in parts]))
+    # [alpha, lam, environment, seed]: whether every panel has that run
+    shared = reduce(np.logical_and, [_has(part, seeds) for part in parts])
+    shared &= np.asarray(shared.any(axis=-1).all(axis=-1))[..., None, None]
+    rows, columns = (np.flatnonzero(shared.any(axis=axes)) for axes in ((1, 2, 3), (0, 2, 3)))
+    if not rows.size:
+        return ()
+    out = []
+    for each, part in zip(found, parts, strict=True):
+        kept = np.take_along_axis(shared, np.searchsorted(seeds, part.seeds), axis=-1)
+        cut = replace(each, landscape=_cut(_keep(part, kept), rows, columns))
+        lost = int(each.given.sum() - cut.given.sum())
+        out.append(replace(cut, beyond=each.beyond + lost))
     return tuple(out)
 
 
-def _shared(parts: Sequence[np.ndarray]) -> np.ndarray:
-    return reduce(np.intersect1d, parts)
+def _has(item: Landscape, seeds: Int[np.ndarray, " seeds"]) -> Bool[np.ndarray, "a l e seeds"]:
+    """Return which seeds each cell has in each environment, with a result."""
+    out = np.zeros((*item.seeds.shape[:-1], len(seeds)), dtype=bool)
+    counted = (item.state == DONE) | (item.state == DIVERGED)
+    at = np.nonzero(counted)
+    out[at[0], at[1], at[2], np.searchsorted(seeds, item.seeds[at])] = True
+    return out
+
+
+def _keep(item: Landscape, kept: Bool[np.ndarray, "a l e slot"]) -> Landscape:
+    """Take some runs out of a landscape, and the slots of seeds that nothing is left in."""
+    state = np.where(kept, item.state, ABSENT).astype(item.state.dtype)
+    held = replace(item, state=state)
+    return _cut(held, np.arange(len(item.alphas)), np.arange(len(item.lams)))
 
 
 def _differs(item: Landscape, wanted: Mapping[str, object]) -> str:

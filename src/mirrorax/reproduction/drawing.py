@@ -66,7 +66,7 @@ def _alike_by_pair(found: Sequence[Found]) -> tuple[Found, ...]:
     groups: dict[tuple[str, str], list[Found]] = {}
     for each in found:
         groups.setdefault(each.panel.pair, []).append(each)
-    return tuple(one for group in groups.values() for one in alike(group))
+    return tuple(one for group in groups.values() for one in alike(group) or group)
 
 
 def _stem(figure: Figure) -> str:

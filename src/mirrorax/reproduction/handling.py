@@ -39,7 +39,9 @@ _NAMES = {BASELINE: "(entropy, kl)", TSALLIS: "Tsallis 0.5"}
 
 def _schedules(runs: Runs, pair: tuple[str, str]) -> dict[tuple[str, str], Found]:
     panels = [Panel(str(schedules), pair, schedules) for schedules in SCHEDULES]
-    found = alike(runs.find_all(panels))
+    found = runs.find_all(panels)
+    if len(found) == len(SCHEDULES):
+        found = alike(found)
     return {each.panel.schedules: each for each in found}
 
 
@@ -69,7 +71,8 @@ def _both_pairs(
         found = _schedules(runs, pair)
         if len(found) < len(SCHEDULES):
             return claim.lacking(
-                f"{len(found)} of {len(SCHEDULES)} schedules of {_NAMES[pair]} have been run"
+                f"{len(found)} of {len(SCHEDULES)} schedules of {_NAMES[pair]} have been run on "
+                "cells that all of them have"
             )
         used += list(found.values())
         single = (no_interval(f.landscape.runs()[f.positive]) for f in found.values())

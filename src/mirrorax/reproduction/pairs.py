@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import reduce
 
 import numpy as np
 from jaxtyping import Float
@@ -11,6 +10,7 @@ from scipy import stats
 
 from mirrorax.analysis.estimates import Estimate, cell_intervals, robustness
 from mirrorax.analysis.published import numbers
+from mirrorax.analysis.resampling import score_resamples
 from mirrorax.analysis.robustness import rbst
 from mirrorax.analysis.scores import cell_scores
 from mirrorax.analysis.tuning import Tuning, tuned_against_fixed
@@ -24,7 +24,7 @@ from mirrorax.reproduction.claim import (
     joined,
     sizes,
 )
-from mirrorax.reproduction.data import Found, Runs, alike
+from mirrorax.reproduction.data import Found, Runs, alike, usual_seeds
 from mirrorax.studies.panels import PAIRS, Panel
 
 #: Seeds of the paper.
@@ -33,9 +33,11 @@ SEEDS = 5
 SOLVED = 0.95
 
 
-def _found(runs: Runs) -> dict[str, Found]:
+def _found(runs: Runs, *, every_seed: bool = False) -> dict[str, Found]:
     """Return the pairs of Table 1 that have a cell to count."""
-    found = {label: runs.find(Panel(label, pair)) for label, pair in PAIRS.items()}
+    found = {
+        label: runs.find(Panel(label, pair), every_seed=every_seed) for label, pair in PAIRS.items()
+    }
     return {label: each for label, each in found.items() if each and each.positive.any()}
 
 
@@ -49,7 +51,8 @@ def table_1(
     """
     found = _found(runs)
     if same:
-        found = dict(zip(found, alike(tuple(found.values())), strict=True))
+        cut = alike(tuple(found.values()))
+        found = {each.panel.title: each for each in cut if each.positive.any()}
     streams = dict(zip(PAIRS, rng.spawn(len(PAIRS)), strict=True))
     estimates = {
         label: robustness(
@@ -74,13 +77,14 @@ def published_rbst(level: float = GOOD) -> dict[str, float]:
 def values(runs: Runs, rng: np.random.Generator) -> Claim:
     """Table 1's numbers."""
     paper = published_rbst()
-    found, estimates = table_1(runs, rng)
+    first, second = rng.spawn(2)
+    found, estimates = table_1(runs, first)
     claim = Claim(
         "1a",
         "Table 1: the values of Rbst_0.9",
-        "reproduced if ours, computed as the paper's, is within 1.96 standard errors of the "
-        "difference for all eleven pairs but at most two, the paper's own taken as ours with five "
-        "seeds; decided on the whole grid only",
+        "reproduced if ours, computed as the paper's and with the bias that five seeds have, is "
+        "within 1.96 standard errors of the difference for all eleven pairs but at most two, the "
+        "paper's own taken as ours with five seeds; decided on the whole grid only",
         f"{min(paper.values()):.4f} to {max(paper.values()):.4f}",
         runs=sum(each.runs for each in found.values()),
     )
@@ -88,10 +92,11 @@ def values(runs: Runs, rng: np.random.Generator) -> Claim:
         return claim.lacking("no pair has runs in all four environments")
     inside: list[str] = []
     outside: list[str] = []
-    for label, estimate in estimates.items():
+    for (label, estimate), stream in zip(
+        estimates.items(), second.spawn(len(estimates)), strict=True
+    ):
         if estimate.draws is not None:
-            error = float(np.std(estimate.draws)) * np.sqrt(1 + found[label].seeds[0] / SEEDS)
-            near = abs(estimate.value - paper[label]) <= 1.96 * error
+            near = as_near_as_chance(found[label], estimate, paper[label], stream)
             (inside if near else outside).append(label)
     verdict: Verdict = "not decided"
     if len(inside) + len(outside) == len(PAIRS) and all(each.whole for each in found.values()):
@@ -108,6 +113,21 @@ def values(runs: Runs, rng: np.random.Generator) -> Claim:
     )
 
 
+def as_near_as_chance(
+    found: Found, ours: Estimate, theirs: float, rng: np.random.Generator
+) -> bool:
+    """Whether a value of the paper and ours are within 1.96 standard errors of their difference.
+
+    Noise makes Rbst as it is defined too large, the more so the fewer the seeds: what is compared
+    is ours as it would be with the paper's seeds. The paper's error is ours with as many.
+    """
+    share = found.seeds[0] / SEEDS
+    value = ours.corrected + share * (ours.value - ours.corrected)
+    drawn = score_resamples(found.landscape.runs()[found.positive], DRAWS, rng, scaled=True)
+    error = float(np.std([rbst(scores, GOOD) for scores in drawn])) * np.sqrt(1 + share)
+    return bool(abs(value - theirs) <= 1.96 * error)
+
+
 def order(runs: Runs, rng: np.random.Generator) -> Claim:
     """Table 1's order."""
     paper = published_rbst()
@@ -122,7 +142,9 @@ def order(runs: Runs, rng: np.random.Generator) -> Claim:
     )
     labels = [label for label, estimate in estimates.items() if estimate.draws is not None]
     if len(labels) < len(PAIRS):
-        return claim.lacking(f"{len(labels)} of {len(PAIRS)} pairs have two seeds or more")
+        return claim.lacking(
+            f"{len(labels)} of {len(PAIRS)} pairs have two seeds or more of the same cells"
+        )
     theirs = stats.rankdata([paper[label] for label in labels])
     ours = np.array([estimates[label].value for label in labels])
     drawn = [d for label in labels if (d := estimates[label].draws) is not None]
@@ -182,7 +204,7 @@ def solved(runs: Runs, rng: np.random.Generator) -> Claim:
         "at 0.95 on the whole grid",
         "all eleven",
     )
-    found = _found(runs)
+    found = _found(runs, every_seed=True)
     best: dict[str, float] = {}
     held: dict[str, float] = {}
     intervals: dict[str, str] = {}
@@ -226,7 +248,7 @@ def solved(runs: Runs, rng: np.random.Generator) -> Claim:
 
 @dataclass(frozen=True, eq=False)
 class BestCell:
-    """The best cell of a pair by the seeds that all cells have, and its scores on further ones."""
+    """The best cell of a pair by the seeds that most cells have, and its scores on further ones."""
 
     tuning: Tuning
     fresh: Float[np.ndarray, "env seed"] | None
@@ -235,13 +257,8 @@ class BestCell:
 def best_cell(found: Found) -> BestCell:
     """Choose a pair's best cell; with two further seeds of it or more, these are to judge it."""
     item, cells = found.landscape, found.positive
-    used = item.seeds[cells].reshape(-1, item.seeds.shape[-1])
-    common = reduce(np.intersect1d, used)
-    common = common[common >= 0]
     scores = item.runs()
-    if not common.size:
-        return BestCell(tuned_against_fixed(scores, cells), None)
-    chosen_by = np.isin(item.seeds, common)
+    chosen_by = np.isin(item.seeds, usual_seeds(found))
     tuning = tuned_against_fixed(np.where(chosen_by, scores, np.nan), cells)
     fresh = np.where(chosen_by, np.nan, scores)[tuning.fixed_cell]
     enough = np.isfinite(fresh).sum(axis=-1).min() >= 2

@@ -99,9 +99,9 @@ class Store:
             raise ValueError(f"columns {table.schema.names}, expected {wanted.names}")
         data = shards.encode(table.cast(wanted))
         name = f"{self._next:08d}-{files.digest(data)}.parquet"
+        self._drop_loose_curves()
         if curves is not None:
             extra = shards.encode(curves)
-            self._drop_loose_curves()
             files.write(
                 self.root, "curves", f"{self._next:08d}-{files.digest(extra)}.parquet", extra
             )

@@ -180,6 +180,8 @@ def gather(table: pa.Table) -> Evidence:
         raise UserError("results: no runs with constant temperatures and positive alpha and lam")
     usual = _usual(chosen)
     maps = [one for item in chosen if _rest(item) == usual for one in _maps(item) if one.runs.any()]
+    if not maps:
+        raise UserError("results: no run with positive alpha and lam has a result")
     if all(one.reward_scale != 1 for one in maps):
         raise UserError(
             "results: every run has rescaled rewards; some with reward_scale 1 are needed"
