@@ -92,11 +92,10 @@ def values(runs: Runs, rng: np.random.Generator) -> Claim:
         return claim.lacking("no pair has runs in all four environments")
     inside: list[str] = []
     outside: list[str] = []
-    for (label, estimate), stream in zip(
-        estimates.items(), second.spawn(len(estimates)), strict=True
-    ):
+    streams = dict(zip(PAIRS, second.spawn(len(PAIRS)), strict=True))
+    for label, estimate in estimates.items():
         if estimate.draws is not None:
-            near = as_near_as_chance(found[label], estimate, paper[label], stream)
+            near = as_near_as_chance(found[label], estimate, paper[label], streams[label])
             (inside if near else outside).append(label)
     verdict: Verdict = "not decided"
     if len(inside) + len(outside) == len(PAIRS) and all(each.whole for each in found.values()):
@@ -208,12 +207,13 @@ def solved(runs: Runs, rng: np.random.Generator) -> Claim:
     best: dict[str, float] = {}
     held: dict[str, float] = {}
     intervals: dict[str, str] = {}
-    for (label, each), stream in zip(found.items(), rng.spawn(len(found)), strict=True):
+    streams = dict(zip(PAIRS, rng.spawn(len(PAIRS)), strict=True))
+    for label, each in found.items():
         chosen = best_cell(each)
         best[label] = chosen.tuning.fixed
         if chosen.fresh is not None:
             held[label] = float(cell_scores(chosen.fresh[None])[0])
-            low, high = cell_intervals(chosen.fresh[None], rng=stream)
+            low, high = cell_intervals(chosen.fresh[None], rng=streams[label])
             if np.isfinite(low[0]):
                 intervals[label] = f"{label} [{max(low[0], 0):.3f}, {min(high[0], 1):.3f}]"
         elif chosen.tuning.fixed_held_out is not None:
