@@ -238,10 +238,8 @@ def compared(runs: Runs) -> str:
             continue
         whole = runs.find(Panel(label, (h, d)), every_seed=True)
         item, chosen = whole.landscape, best_cell(whole)
-        tuning = chosen.tuning
+        tuning, held = chosen.tuning, chosen.held_out
         i, j = tuning.fixed_cell
-        fresh = chosen.fresh
-        held = tuning.fixed_held_out if fresh is None else float(cell_scores(fresh[None])[0])
         for paper, (_, estimates) in zip(theirs, by_level, strict=True):
             estimate = estimates[label]
             cells += [f"{paper[label]:.4f}", f"{estimate.value:.3f}", ends(estimate.interval())]

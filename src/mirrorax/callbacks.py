@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 
 from mirrorax.errors import UserError
+from mirrorax.mdpo.config import OTHER_NUMBERS, TEMPERATURES
 
 if TYPE_CHECKING:
     from mirrorax.mdpo.config import RunValues, Settings
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 METHODS = ("on_start", "on_segment", "on_end")
 
 #: values that may differ from run to run, in the order of a run's name
-_NAMED = ("alpha", "lam", "w", "gamma", "reward_scale", "actor_lr", "critic_lr", "seed")
+_NAMED = (*TEMPERATURES, *OTHER_NUMBERS, "seed")
 
 
 @runtime_checkable

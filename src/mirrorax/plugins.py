@@ -254,9 +254,15 @@ def register(kind: Kind, name: str, made: Any, taken: Iterable[str]) -> None:
 
 
 def _origin(made: Any) -> str:
-    """Say where a definition stands; of a lambda, which has no name, the line."""
+    """Say where a definition stands."""
     cls = made if isinstance(made, type) or callable(made) else type(made)
-    place = f"{getattr(cls, '__module__', '')}:{getattr(cls, '__qualname__', repr(cls))}"
+    return located(
+        f"{getattr(cls, '__module__', '')}:{getattr(cls, '__qualname__', repr(cls))}", made
+    )
+
+
+def located(place: str, made: Any) -> str:
+    """Add the line to the place of a lambda, which has no name."""
     code = getattr(made, "__code__", None)
     if code is None or not place.endswith("<lambda>"):
         return place

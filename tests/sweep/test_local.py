@@ -127,19 +127,22 @@ def test_out_of_memory_is_said_with_the_width_that_fits_and_not_tried_again(tmp_
         assert "would fit" in row["failure"]
 
 
+def retried(store, declared, **more):
+    """Run what failed again, in this process."""
+
+    def engine(logs):
+        return InlineEngine(standin.run_chunk)
+
+    return sweep(declared, store, engine, lanes=1, retry_failed=True, **more)
+
+
 def test_failed_runs_wait_for_retry_failed(tmp_path, monkeypatch):
     declared = study(lam=(0.1, standin.RAISES))
     run(tmp_path / "store", declared)
     again, _ = run(tmp_path / "store", declared)
     assert (again.done, again.failed, again.session_failed) == (4, 4, 0)
     monkeypatch.setattr(standin, "_misbehave", lambda asked: None)
-    fixed = sweep(
-        declared,
-        tmp_path / "store",
-        lambda logs: InlineEngine(standin.run_chunk),
-        lanes=1,
-        retry_failed=True,
-    )
+    fixed = retried(tmp_path / "store", declared)
     assert (fixed.done, fixed.failed, fixed.exit_code) == (8, 0, 0)
     assert set(load(tmp_path / "store")["status"].to_pylist()) == {"done"}
 
@@ -148,14 +151,7 @@ def test_failed_runs_that_were_not_come_to_again_stay_counted(tmp_path):
     declared = study(lam=(standin.RAISES, 0.1))
     before, _ = run(tmp_path / "store", declared)
     assert before.failed == 4
-    stopped = sweep(
-        declared,
-        tmp_path / "store",
-        lambda logs: InlineEngine(standin.run_chunk),
-        lanes=1,
-        retry_failed=True,
-        fail_fast=True,
-    )
+    stopped = retried(tmp_path / "store", declared, fail_fast=True)
     assert 1 <= stopped.session_failed < 4
     assert (stopped.done, stopped.failed) == (4, 4)
 

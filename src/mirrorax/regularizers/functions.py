@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mirrorax import plugins
 from mirrorax.convex import minimize_on_simplex
 from mirrorax.errors import UserError, in_one_line
 from mirrorax.regularizers import names
@@ -166,12 +167,9 @@ def registered(
 
 
 def _origin(function: Callable[..., Any]) -> str:
-    """Say which function this is: its place, and for a lambda, which has no name, its line."""
-    place = f"{function.__module__}.{getattr(function, '__qualname__', type(function).__name__)}"
-    code = getattr(function, "__code__", None)
-    if code is None or not place.endswith("<lambda>"):
-        return place
-    return f"{place} (line {code.co_firstlineno})"
+    """Say which function this is by its place."""
+    name = getattr(function, "__qualname__", type(function).__name__)
+    return plugins.located(f"{function.__module__}.{name}", function)
 
 
 def lift(p: Any) -> Any:

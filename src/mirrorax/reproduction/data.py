@@ -133,9 +133,9 @@ def usual_seeds(found: Found) -> Int[np.ndarray, " seeds"]:
 def usual(found: Found) -> Found:
     """Leave out the runs with other seeds than the usual ones."""
     item = found.landscape
-    cut = _keep(item, np.isin(item.seeds, usual_seeds(found)))
-    spare = int((item.state != ABSENT).sum() - (cut.state != ABSENT).sum())
-    return replace(found, landscape=cut, spare=found.spare + spare)
+    kept = np.isin(item.seeds, usual_seeds(found))
+    spare = int((~kept & (item.state != ABSENT)).sum())
+    return replace(found, landscape=_keep(item, kept), spare=spare) if spare else found
 
 
 def alike(found: Sequence[Found]) -> tuple[Found, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from functools import partial
+from functools import cache
 from itertools import combinations
 from typing import Any, Literal
 
@@ -139,11 +139,18 @@ def alpha_handling(runs: Runs, rng: np.random.Generator) -> Claim:
 
     def numbers(name: str, found: dict[tuple[str, str], Found]) -> Iterable[_Number]:
         best = {way: _best(found[way, "constant"], 0.1) for way in ways}
-        drawn = {way: _best_draws(found[way, "constant"], 0.1, rng) for way in ways}
+
+        @cache  # each way is in several differences
+        def drawn(way: str) -> np.ndarray:
+            return _best_draws(found[way, "constant"], 0.1, rng)
+
         for one, other in combinations(ways, 2):
-            gap = drawn[one] - drawn[other]
+
+            def draw(one: str = one, other: str = other) -> np.ndarray:
+                return drawn(one) - drawn(other)
+
             label = f"{name} {one} - {other}".replace("_", " ")
-            yield label, f"{best[one] - best[other]:+.3f}", partial(np.asarray, gap)
+            yield label, f"{best[one] - best[other]:+.3f}", draw
 
     return _both_pairs(claim, runs, numbers, _within)
 

@@ -155,7 +155,7 @@ def _page(
 {_foreign(runs)}<h2>Claims</h2>
 <table><thead><tr>{"".join(f"<th>{text(h)}</th>" for h in _HEAD)}</tr></thead>
 <tbody>{rows}</tbody></table>
-<p>Verdicts follow these rules, fixed before the runs they judge were whole:</p>
+<p>Verdicts follow these rules:</p>
 <ul class=note>{notes}</ul>
 <h2>What was run</h2>
 <table><thead><tr><th>study</th><th>runs here</th><th>runs in the paper</th></tr></thead>

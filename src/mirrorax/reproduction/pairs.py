@@ -211,13 +211,12 @@ def solved(runs: Runs, rng: np.random.Generator) -> Claim:
     for label, each in found.items():
         chosen = best_cell(each)
         best[label] = chosen.tuning.fixed
+        if chosen.held_out is not None:
+            held[label] = chosen.held_out
         if chosen.fresh is not None:
-            held[label] = float(cell_scores(chosen.fresh[None])[0])
             low, high = cell_intervals(chosen.fresh[None], rng=streams[label])
             if np.isfinite(low[0]):
                 intervals[label] = f"{label} [{max(low[0], 0):.3f}, {min(high[0], 1):.3f}]"
-        elif chosen.tuning.fixed_held_out is not None:
-            held[label] = chosen.tuning.fixed_held_out
     if not best:
         return claim.lacking("no pair has runs in all four environments")
     failed = [label for label in best if best[label] < SOLVED and found[label].whole]
@@ -252,6 +251,13 @@ class BestCell:
 
     tuning: Tuning
     fresh: Float[np.ndarray, "env seed"] | None
+
+    @property
+    def held_out(self) -> float | None:
+        """Its score on seeds that had no part in choosing it; None with a single seed."""
+        if self.fresh is None:
+            return self.tuning.fixed_held_out
+        return float(cell_scores(self.fresh[None])[0])
 
 
 def best_cell(found: Found) -> BestCell:

@@ -1,6 +1,6 @@
 """All claims of the paper, judged on the runs there are.
 
-The rules are fixed beforehand and stand beside each verdict. A claim whose runs are missing, or
+The rules stand beside each verdict. A claim whose runs are missing, or
 have one seed, is not decided. That something exists (a good cell) can be shown on part of a grid,
 but only the whole grid can show that it does not; values on part of a grid are not the paper's.
 """

@@ -65,7 +65,9 @@ class Store:
             self._lock.release()
             raise
         present = names.listed(self.root, "shards")
-        self._next = names.sequence_in(present[-1]) + 1 if present else 1
+        # Curves whose shard was never written keep their number to themselves.
+        used = [*present[-1:], *names.listed(self.root, "curves")[-1:]]
+        self._next = max(map(names.sequence_in, used), default=0) + 1
         self._since_parts = len(present) - sum(
             len(listed) for listed in parts.usable(self.root, set(present)).values()
         )
@@ -98,25 +100,16 @@ class Store:
         if table.schema.names != wanted.names:
             raise ValueError(f"columns {table.schema.names}, expected {wanted.names}")
         data = shards.encode(table.cast(wanted))
-        name = f"{self._next:08d}-{files.digest(data)}.parquet"
-        self._drop_loose_curves()
+        number, self._next = self._next, self._next + 1  # used once, whatever comes of it
+        name = f"{number:08d}-{files.digest(data)}.parquet"
         if curves is not None:
             extra = shards.encode(curves)
-            files.write(
-                self.root, "curves", f"{self._next:08d}-{files.digest(extra)}.parquet", extra
-            )
+            files.write(self.root, "curves", f"{number:08d}-{files.digest(extra)}.parquet", extra)
         files.write(self.root, "shards", name, data, self._fault)
-        self._next += 1
         self._since_parts += 1
         if self._since_parts >= parts.FULL:
             self.consolidate()
         return name
-
-    def _drop_loose_curves(self) -> None:
-        """Remove curves with the next number: their shard was never written."""
-        for name in names.listed(self.root, "curves"):
-            if names.sequence_in(name) == self._next:
-                (names.folder(self.root, "curves") / name).unlink(missing_ok=True)
 
     def consolidate(self, *, everything: bool = False) -> None:
         """Bring the copies for fast loading up to date."""

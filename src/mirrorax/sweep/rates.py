@@ -261,8 +261,7 @@ def worker_bytes(settings: Settings, lanes: int) -> int:
 
 def check_memory(settings: Settings, lanes: int, copies: int = 1) -> None:
     """Refuse lanes that this machine cannot hold, before the system ends the process for it."""
-    need = BASE_BYTES + copies * lanes * lane_bytes(settings)
-    free = available_bytes()
+    need, free = worker_bytes(settings, copies * lanes), available_bytes()
     if need > free:
         raise UserError(
             f"lanes: {lanes} lanes with buffer_size = {settings.buffer_size} need about "

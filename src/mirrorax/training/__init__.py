@@ -17,6 +17,7 @@ from mirrorax.training.request import (
     GRID,
     LAYOUTS,
     Numbers,
+    check_env_alone,
     check_lanes,
     check_layout,
     expand_seeds,
@@ -36,6 +37,7 @@ __all__ = [
     "KEPT_SESSIONS",
     "LAYOUTS",
     "TrainResult",
+    "check_env_alone",
     "check_lanes",
     "check_layout",
     "expand_seeds",
@@ -85,9 +87,7 @@ def train(
 
     A run depends on its own specification alone: it is the same in any grid, and in a sweep.
     """
-    if "environment" in settings:
-        given = settings["environment"]
-        raise UserError(f"environment: {given!r} and env = {env!r}; give env alone")
+    check_env_alone(env, settings)
     made = make_settings(
         preset,
         **{

@@ -85,6 +85,12 @@ def expand_seeds(seeds: int | Iterable[int]) -> list[int]:
     return found
 
 
+def check_env_alone(env: Any, more: Mapping[str, Any]) -> None:
+    """Refuse a second environment under the name that the setting has."""
+    if "environment" in more:
+        raise UserError(f"environment: {more['environment']!r} and env = {env!r}; give env alone")
+
+
 def check_lanes(lanes: Any) -> None:
     """Refuse what is not a number of lanes, or None for the device's own."""
     if lanes is None:

@@ -185,14 +185,15 @@ class TrainResult:
 
     def to_json(self) -> str:
         """Return `to_dict` as one line; a number that is not finite becomes null."""
-        return json.dumps(_finite(self.to_dict()), allow_nan=False)
+        return json.dumps(finite(self.to_dict()), allow_nan=False)
 
 
-def _finite(data: Any) -> Any:
+def finite(data: Any) -> Any:
+    """Return plain data as JSON has it: a number that is not finite is null."""
     if isinstance(data, dict):
-        return {key: _finite(value) for key, value in data.items()}
+        return {key: finite(value) for key, value in data.items()}
     if isinstance(data, list):
-        return [_finite(value) for value in data]
+        return [finite(value) for value in data]
     return None if isinstance(data, float) and not math.isfinite(data) else data
 
 

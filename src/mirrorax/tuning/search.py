@@ -23,6 +23,7 @@ import numpy as np
 from jaxtyping import Float
 
 from mirrorax.errors import UserError
+from mirrorax.training.result import finite
 from mirrorax.tuning.journal import import_optuna
 from mirrorax.tuning.space import (
     Axis,
@@ -109,9 +110,14 @@ class Checked:
         return float(np.mean(self.whole)) if self.whole else math.nan
 
     @property
+    def worth(self) -> float:
+        """The mean score; below any other if all runs diverged."""
+        return self.mean if self.whole else -math.inf
+
+    @property
     def rank(self) -> tuple[int, float]:
         """What the better of two cells has more of: runs that held, then score."""
-        return -self.diverged, self.mean if self.whole else -math.inf
+        return -self.diverged, self.worth
 
 
 @dataclass
@@ -196,7 +202,7 @@ class Search:
         return Batch(
             number=number,
             cells=tuple(recorded["cells"]),
-            scores=tuple(math.nan if s is None else s for s in recorded["scores"]),
+            scores=tuple(_scores(recorded["scores"])),
             reached=tuple(recorded["reached"]),
             cost=recorded["cost"],
         )
@@ -222,7 +228,7 @@ class Search:
         reached = [0] * size
         curves: list[list[tuple[int, float]]] = [[] for _ in range(size)]
         for rung, until in enumerate(self._rungs):
-            seen = _plain(group.train(until))
+            seen = finite(group.train(until).tolist())
             for row, score in zip(alive, seen, strict=True):
                 scores[row], reached[row] = score, until
                 if score is not None:
@@ -332,9 +338,9 @@ class Search:
             recorded = self._study.user_attrs.get(name)
             if recorded is None:
                 group = self.trainer.start([c for c, _ in here], [base + s for _, s in here])
-                recorded = _plain(group.train(self._rungs[-1]))
+                recorded = finite(group.train(self._rungs[-1]).tolist())
                 self._study.set_user_attr(name, recorded)
-            scores += [math.nan if score is None else score for score in recorded]
+            scores += _scores(recorded)
             self.found.spent += len(here)
         return scores
 
@@ -351,9 +357,9 @@ def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     return "another version"
 
 
-def _plain(scores: Float[np.ndarray, " runs"]) -> list[float | None]:
-    """Return scores as JSON has them: none for a run that diverged."""
-    return [float(score) if np.isfinite(score) else None for score in scores]
+def _scores(recorded: Sequence[float | None]) -> list[float]:
+    """Return scores as they were before JSON: NaN for a run that diverged."""
+    return [math.nan if score is None else score for score in recorded]
 
 
 def at_full_length(batches: Sequence[Batch]) -> list[tuple[Cell, float]]:

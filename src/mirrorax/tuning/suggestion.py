@@ -125,7 +125,7 @@ def suggest(
         score=prediction.score,
         return_scale=scale,
         settings=" ".join(
-            [flags(known), *([f"--reward-scale {scaled!r}"] if scaled != 1 else [])]
+            [flags(known), *as_flags({"reward_scale": scaled} if scaled != 1 else {})]
         ).strip(),
         reasons=tuple(reasons),
         sure=_sure(basis, prediction, checked, maps, name),
@@ -408,13 +408,15 @@ def flags(evidence: Evidence) -> str:
     for preset, sets in sorted(PRESETS.items(), key=lambda item: -len(item[1])):
         if sets and all(fields.get(name) == value for name, value in sets.items()):
             rest = {n: v for n, v in fields.items() if n not in sets and not same(n, v)}
-            return " ".join([f"--preset {preset}", *_as_flags({**rest, **numbers})])
-    return " ".join(_as_flags({**{n: v for n, v in fields.items() if not same(n, v)}, **numbers}))
+            return " ".join([f"--preset {preset}", *as_flags({**rest, **numbers})])
+    return " ".join(as_flags({**{n: v for n, v in fields.items() if not same(n, v)}, **numbers}))
 
 
-def _as_flags(fields: dict[str, Any]) -> list[str]:
+def as_flags(fields: Mapping[str, Any]) -> list[str]:
+    """Return fields as the command line takes them; widths as settings or tables have them."""
     out = []
     for name, value in fields.items():
-        text = str(value).replace(" x ", ",") if name == "hidden" else f"{value}"
+        text = ",".join(map(str, value)) if isinstance(value, tuple) else f"{value}"
+        text = text.replace(" x ", ",") if name == "hidden" else text
         out.append(f"--{name.replace('_', '-')} {text.lower() if value in (True, False) else text}")
     return out

@@ -15,12 +15,13 @@ from scipy.special import stdtrit
 
 from mirrorax._version import ALGORITHM_VERSION
 from mirrorax.errors import UserError
-from mirrorax.mdpo.config import OTHER_NUMBERS, RunValues, Settings, make_settings
-from mirrorax.training import check_lanes, check_layout
+from mirrorax.mdpo.config import OTHER_NUMBERS, TEMPERATURES, RunValues, Settings, make_settings
+from mirrorax.training import check_env_alone, check_lanes, check_layout
+from mirrorax.training.result import finite
 from mirrorax.tuning.journal import import_optuna, open_journal
 from mirrorax.tuning.search import Checked, Found, Search
 from mirrorax.tuning.space import Axis, Cell, log_axis, plan_budget, w_axis
-from mirrorax.tuning.suggestion import Suggestion, suggest
+from mirrorax.tuning.suggestion import Suggestion, as_flags, suggest
 
 if TYPE_CHECKING:
     from mirrorax.mdpo.session import Progress
@@ -85,52 +86,53 @@ class TuneResult:
     @property
     def largest_drop(self) -> float:
         """How much the worst neighbour is below the best cell; infinitely if all of it diverged."""
-        return self.mean - min(_or(one.mean, -math.inf) for one in self.neighbours)
+        return self.mean - min(one.worth for one in self.neighbours)
 
     @property
     def largest_rise(self) -> float:
         """How much the best neighbour is above the best cell."""
-        return max(_or(one.mean, -math.inf) for one in self.neighbours) - self.mean
+        return max(one.worth for one in self.neighbours) - self.mean
 
     @property
     def command(self) -> str:
         """The command that trains with what was found."""
         settings = self.settings
-        cell = " ".join(f"--{name} {value!r}" for name, value in self.cell.items())
         parts = [f'mirrorax train --env "{settings.environment}"']
-        parts.append(f'--potential "{settings.potential}" --drift "{settings.drift}" {cell}')
-        for name, info in Settings.model_fields.items():
-            value = getattr(settings, name)
-            if name not in _NAMED and value != info.default:
-                text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
-                flag = text.lower() if isinstance(value, bool) else text
-                parts.append(f"--{name.replace('_', '-')} {flag}")
+        parts.append(f'--potential "{settings.potential}" --drift "{settings.drift}"')
+        parts += as_flags(self.cell)
+        parts += as_flags(
+            {
+                name: getattr(settings, name)
+                for name, info in Settings.model_fields.items()
+                if name not in _NAMED and getattr(settings, name) != info.default
+            }
+        )
         parts += [f"--plugin {one.partition('==')[0]}" for one in settings.plugins]
-        parts += [f"--{name.replace('_', '-')} {value!r}" for name, value in self.fixed.items()]
+        parts += as_flags(self.fixed)
         return " ".join(parts)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data, ready for JSON."""
+        """Return plain data."""
         return {
             "environment": self.settings.environment,
             "potential": self.settings.potential,
             "drift": self.settings.drift,
             "cell": dict(self.cell),
             "units": self.units,
-            "mean": _or_none(self.mean),
-            "interval": [_or_none(end) for end in self.interval],
-            "scores": [_or_none(score) for score in self.scores],
+            "mean": self.mean,
+            "interval": list(self.interval),
+            "scores": list(self.scores),
             "diverged": self.diverged,
             "neighbours": [_row(one) for one in self.neighbours],
-            "largest_drop": _or_none(self.largest_drop),
-            "largest_rise": _or_none(self.largest_rise),
+            "largest_drop": self.largest_drop,
+            "largest_rise": self.largest_rise,
             "budget": self.budget,
             "spent": self.spent,
             "tried": sum(len(batch.cells) for batch in self.found.batches),
-            "searched": _or_none(self.searched),
+            "searched": self.searched,
             "candidates": [_row(one) for one in self.found.candidates],
             "trials": [
-                {**cell, "score": _or_none(score), "updates": at, "batch": batch.number}
+                {**cell, "score": score, "updates": at, "batch": batch.number}
                 for batch in self.found.batches
                 for cell, score, at in zip(batch.cells, batch.scores, batch.reached, strict=True)
             ],
@@ -140,21 +142,12 @@ class TuneResult:
         }
 
     def to_json(self) -> str:
-        """Return `to_dict` as one line."""
-        return json.dumps(self.to_dict())
-
-
-def _or(value: float, otherwise: float) -> float:
-    return otherwise if math.isnan(value) else value
-
-
-def _or_none(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+        """Return `to_dict` as one line; a number that is not finite becomes null."""
+        return json.dumps(finite(self.to_dict()), allow_nan=False)
 
 
 def _row(one: Checked) -> dict[str, Any]:
-    mean = _or_none(one.mean)
-    return {**one.cell, "mean": mean, "runs": len(one.scores), "diverged": one.diverged}
+    return {**one.cell, "mean": one.mean, "runs": len(one.scores), "diverged": one.diverged}
 
 
 @dataclass(frozen=True)
@@ -191,11 +184,10 @@ def prepare(
     import_optuna()
     fixed = {name: more.pop(name) for name in OTHER_NUMBERS if more.get(name) is not None}
     more = {name: value for name, value in more.items() if value is not None}
-    for name in ("alpha", "lam", "w"):
+    for name in TEMPERATURES:
         if name in more:
             raise UserError(f"{name}: it is what a search finds; give {name}_range to bound it")
-    if "environment" in more:
-        raise UserError(f"environment: {more['environment']!r} and env = {env!r}; give env alone")
+    check_env_alone(env, more)
     plan_budget(budget)
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 10**6:
         raise UserError(f"seed: {seed!r} is not allowed: a whole number from 0 to 999999")
