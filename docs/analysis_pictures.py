@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import analysis_synthetic as synthetic
 
 from mirrorax.analysis import cell_scores, landscapes, minimal_temperatures, top
+from mirrorax.analysis.temperature import THRESHOLDS
 from mirrorax.figures.best import Bars, draw_best
 from mirrorax.figures.frequency import draw_frequency, frequency_curve
 from mirrorax.figures.heatmap import draw_heat_map, draw_panel, heat_map
@@ -66,7 +67,7 @@ def main() -> None:
             ]
         )
         (item,) = landscapes(scaled)
-        points = {t: minimal_temperatures(item, "alpha", t) for t in (0.75, 0.85)}
+        points = {t: minimal_temperatures(item, "alpha", t) for t in THRESHOLDS}
         figure, ax = new(COLUMN)
         draw_scaling(Scaling("alpha", points), ax, log=True)
         save(figure, IMAGES / "analysis_scaling", ["png"])

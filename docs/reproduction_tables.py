@@ -10,15 +10,19 @@ docs/images/paper_*.png. A test compares the files with what this makes of the r
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from mirrorax.analysis.estimates import cell_intervals
+from mirrorax.analysis.estimates import Interval, cell_intervals
 from mirrorax.analysis.landscape import DIVERGED, Landscape, landscapes
+from mirrorax.analysis.power_law import power_law
 from mirrorax.analysis.region import region
 from mirrorax.analysis.robustness import frequency, rbst
 from mirrorax.analysis.scores import cell_scores, environment_scores
+from mirrorax.analysis.temperature import THRESHOLDS, Minimal, minimal_temperatures
+from mirrorax.errors import UserError
 from mirrorax.figures.heatmap import HeatMap, draw_panel
 from mirrorax.figures.save import save
 from mirrorax.figures.style import COLOURS, PAGE, new, style
@@ -29,7 +33,8 @@ from mirrorax.reproduction.page import markdown, progress
 from mirrorax.reproduction.pairs import best_cell, published_rbst, table_1
 from mirrorax.reproduction.verdicts import judge
 from mirrorax.store.importing import read_exports
-from mirrorax.studies.panels import FIGURES, PAIRS, SUITE, Panel
+from mirrorax.studies.catalogue import STRIP
+from mirrorax.studies.panels import CARTPOLES, FIGURES, PAIRS, SUITE, Panel
 from mirrorax.tuning.evidence import gather
 from mirrorax.tuning.validation import Validation, validate
 
@@ -278,6 +283,34 @@ def limits(runs: Runs) -> str:
     return "\n".join(lines)
 
 
+def minimal(runs: Runs) -> str:
+    """The numbers of Figure 4: the smallest temperatures that work, and how they grow."""
+    found = runs.find(CARTPOLES, nested=False)
+    columns = [(way, level) for way in ("alpha", "lam") for level in THRESHOLDS]
+    words = {"alpha": "alpha", "lam": "lambda"}
+    lines = [
+        line("maximum return", *(f"{words[way]}, {level:g}" for way, level in columns)),
+        "|---:|" + "---|" * len(columns),
+    ]
+    if found is None:
+        return "\n".join(lines)
+    by_column = [
+        minimal_temperatures(found.landscape, way, level, strip=STRIP) for way, level in columns
+    ]
+    for row in zip(*by_column, strict=True):
+        values = ("none" if point.censored else f"{point.value:g}" for point in row)
+        lines.append(line(f"{row[0].max_return:g}", *values))
+    return "\n".join([*lines, line("exponent", *map(_exponent, by_column))])
+
+
+def _exponent(points: Sequence[Minimal]) -> str:
+    try:
+        law = power_law(points)
+    except UserError:
+        return "too few values"
+    return f"{law.exponent:.2f} {ends(Interval(law.low, law.high), 2)}"
+
+
 def brief(claims) -> str:
     """The table of the README: long lists of numbers are left to the documentation."""
     lines = [
@@ -349,6 +382,7 @@ def pages() -> dict[Path, str]:
     text = fill(text, "settings", settings_table(changed_settings()))
     text = fill(text, "plain", plain_table(runs))
     text = fill(text, "table 1", compared(runs))
+    text = fill(text, "minimal", minimal(runs))
     text = fill(text, "limits", limits(runs))
     text = fill(text, "verdicts", markdown(claims).strip())
     text = fill(text, "runs", counted(table))

@@ -115,6 +115,8 @@ def test_ours_beside_the_papers_with_the_difference(summary):
     assert float(by_label["C"]["difference_0.9"]) == pytest.approx(ours - 0.0747)
     assert by_label[""]["paper_0.9"] == ""
     assert any("not like for like" in note for note in summary.notes)
+    (how,) = (note for note in summary.notes if "otherwise" in note)  # said once for both rows
+    assert how == "trained otherwise than the paper's: steps 1,000,000, not 16,000,000"
     text = render(summary, "text")
     assert "ours - paper" in text
     assert "0.0747" in text

@@ -9,14 +9,20 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+from mirrorax.studies.settings import difference, differing
+
 
 @dataclass(frozen=True)
 class Published:
-    """One row of the paper's Table 1: its letter and Rbst by threshold."""
+    """One row of the paper's Table 1: its letter and Rbst by threshold.
+
+    `otherwise` says how the algorithm that it stands beside was trained otherwise.
+    """
 
     label: str
     rbst: Mapping[float, float]
     cells: int
+    otherwise: str
 
 
 @cache
@@ -41,5 +47,6 @@ def published(settings: Mapping[str, Any], environments: Sequence[str]) -> Publi
     for row in table["rows"]:
         if (row["potential"], row["drift"]) == pair:
             by_threshold = dict(zip(table["thresholds"], row["rbst"], strict=True))
-            return Published(row["label"], by_threshold, table["cells"])
+            how = "; ".join(difference(settings, name) for name in differing(settings))
+            return Published(row["label"], by_threshold, table["cells"], how)
     return None

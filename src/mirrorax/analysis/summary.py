@@ -248,6 +248,10 @@ def _notes(
                 f"{row.label}: the paper's value is over {row.paper.cells} cells, ours over "
                 f"{row.grid}: not like for like"
             )
+    # What all rows share is said once.
+    for how in dict.fromkeys(row.paper.otherwise for row in rows if row.paper):
+        if how:
+            notes.append(f"trained otherwise than the paper's: {how}")
     total = sum(row.diverged for row in rows)
     if total:
         how = "count with the lowest return" if diverged == "lowest" else "are left out"

@@ -23,6 +23,9 @@ from mirrorax.errors import UserError, unknown
 
 Temperature = Literal["alpha", "lam"]
 
+#: When a task counts as solved: the caption of Figure 4 says the first, the text the second.
+THRESHOLDS = (0.75, 0.85)
+
 
 @dataclass(frozen=True)
 class Minimal:

@@ -15,7 +15,7 @@ from mirrorax.analysis.progress import unfinished
 from mirrorax.analysis.robustness import Top, top
 from mirrorax.analysis.scores import cell_scores
 from mirrorax.analysis.summary import Summary, summarise
-from mirrorax.analysis.temperature import minimal_temperatures
+from mirrorax.analysis.temperature import THRESHOLDS, minimal_temperatures
 from mirrorax.errors import UserError
 from mirrorax.figures.best import Bars, draw_best
 from mirrorax.figures.frequency import draw_frequency, frequency_curve
@@ -152,7 +152,7 @@ def _scaling(
             if temperature == "alpha" and item.axis != "alpha":
                 continue
             try:
-                points = {t: minimal_temperatures(chosen, temperature, t) for t in (0.75, 0.85)}
+                points = {t: minimal_temperatures(chosen, temperature, t) for t in THRESHOLDS}
             except UserError as error:
                 skipped.append(f"{item.label}, minimal {temperature} on {name}: {error}")
                 continue

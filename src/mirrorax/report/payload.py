@@ -87,7 +87,12 @@ def _algorithm(
     }
     if theirs is not None:
         values = [[t, r] for t, r in theirs.rbst.items()]
-        out["paper"] = {"label": theirs.label, "rbst": values, "cells": theirs.cells}
+        out["paper"] = {
+            "label": theirs.label,
+            "rbst": values,
+            "cells": theirs.cells,
+            "otherwise": theirs.otherwise,
+        }
     if (item.state != DONE).any():
         out["state"] = pack(item.state, "u1")
     slots = np.broadcast_to(np.arange(item.expected), item.seeds.shape)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 
@@ -10,14 +10,9 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Bool, Int
 
-from mirrorax._version import ALGORITHM_VERSION
 from mirrorax.analysis.landscape import ABSENT, DIVERGED, DONE, Landscape, landscapes
-from mirrorax.mdpo.config import OTHER_NUMBERS, RunValues, Settings
-from mirrorax.studies import catalogue
+from mirrorax.studies import catalogue, settings
 from mirrorax.studies.panels import Panel
-
-#: What tells one algorithm of the paper from another; all else is the preset's.
-_VARIED = ("potential", "drift", "alpha_schedule", "lam_schedule", "actor_q")
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +71,7 @@ class Runs:
     def __init__(self, table: pa.Table) -> None:
         self.table = table
         self._items = landscapes(table)
-        self.expected = _expected()
+        self.expected = settings.shared()
 
     def find(self, panel: Panel, *, nested: bool = True, every_seed: bool = False) -> Found | None:
         """Return the panel's runs on the largest of the nested grids that is complete.
@@ -87,7 +82,7 @@ class Runs:
         """
         wanted = {**self.expected, **panel.settings}
         for item in self._items:
-            if _differs(item, wanted):
+            if settings.differing(item.settings, wanted):
                 continue
             have = {environment.label for environment in item.environments}
             if not set(panel.labels) <= have:
@@ -115,9 +110,8 @@ class Runs:
         """How many runs are of no algorithm of the paper, by the first setting that differs."""
         out: dict[str, int] = {}
         for item in self._items:
-            if name := _differs(item, self.expected):
-                theirs, ours = _plain(item.settings[name]), _plain(self.expected[name])
-                reason = f"{name} {theirs}, not {ours}"
+            if names := settings.differing(item.settings):
+                reason = settings.difference(item.settings, names[0])
                 out[reason] = out.get(reason, 0) + int((item.state != ABSENT).sum())
         return out
 
@@ -188,32 +182,6 @@ def _keep(item: Landscape, kept: Bool[np.ndarray, "a l e slot"]) -> Landscape:
     state = np.where(kept, item.state, ABSENT).astype(item.state.dtype)
     held = replace(item, state=state)
     return _cut(held, np.arange(len(item.alphas)), np.arange(len(item.lams)))
-
-
-def _differs(item: Landscape, wanted: Mapping[str, object]) -> str:
-    """Return the first setting in which an algorithm is another one; nothing if it is not."""
-    for name, value in wanted.items():
-        if name in item.settings and _plain(item.settings[name]) != _plain(value):
-            return name
-    return ""
-
-
-def _expected() -> dict[str, object]:
-    """The settings that all of the paper's algorithms share."""
-    block = catalogue.entry("baseline").study().blocks[0]
-    fixed = {name: value for name, value in block.fixed if name in Settings.model_fields}
-    settings = Settings(environment="Catch", **fixed).model_dump()
-    numbers = RunValues().model_dump()
-    return {
-        **{n: v for n, v in settings.items() if n not in (*_VARIED, "environment", "plugins")},
-        **{name: numbers[name] for name in OTHER_NUMBERS},
-        "algorithm_version": ALGORITHM_VERSION,
-    }
-
-
-def _plain(value: object) -> object:
-    """A list as the analysis writes it down: 64 x 64."""
-    return " x ".join(map(str, value)) if isinstance(value, (list, tuple)) else value
 
 
 def _nested(

@@ -13,7 +13,7 @@ import numpy as np
 from mirrorax.analysis.robustness import Top, top
 from mirrorax.analysis.scores import cell_scores
 from mirrorax.analysis.summary import summarise
-from mirrorax.analysis.temperature import minimal_temperatures
+from mirrorax.analysis.temperature import THRESHOLDS, minimal_temperatures
 from mirrorax.errors import UserError
 from mirrorax.figures.best import Bars, draw_best
 from mirrorax.figures.frequency import draw_frequency, frequency_curve
@@ -178,7 +178,7 @@ def _scaling(figure: Figure, runs: Runs, home: Path) -> Drawn:
                 for ax, way in zip(axes, ways, strict=True):
                     points = {
                         level: minimal_temperatures(joint.landscape, way, level, strip=STRIP)
-                        for level in (0.75, 0.85)
+                        for level in THRESHOLDS
                     }
                     draw_scaling(Scaling(way, dict(points)), ax, log=log)
             except UserError as error:

@@ -15,7 +15,7 @@ from mirrorax.analysis.power_law import power_law
 from mirrorax.analysis.resampling import score_resamples
 from mirrorax.analysis.robustness import top
 from mirrorax.analysis.scores import cell_scores
-from mirrorax.analysis.temperature import minimal_temperatures
+from mirrorax.analysis.temperature import THRESHOLDS, minimal_temperatures
 from mirrorax.errors import UserError
 from mirrorax.reproduction.claim import (
     DRAWS,
@@ -29,7 +29,7 @@ from mirrorax.reproduction.claim import (
 )
 from mirrorax.reproduction.data import Found, Runs, alike
 from mirrorax.studies.catalogue import STRIP
-from mirrorax.studies.panels import BASELINE, MAX_RETURNS, SCHEDULES, TSALLIS, Panel
+from mirrorax.studies.panels import BASELINE, CARTPOLES, SCHEDULES, TSALLIS, Panel
 
 _SHARES = (0.01, 0.1)
 #: An exponent is known well enough to be called 1 if its interval lies within these.
@@ -183,12 +183,11 @@ def growth(temperature: Literal["alpha", "lam"]) -> Callable[[Runs, np.random.Ge
             "or below 1",
             "linear (Figure 4)",
         )
-        scales = tuple(("CartPole", scale) for scale in MAX_RETURNS.values())
-        found = runs.find(Panel("CartPole", environments=scales), nested=False)
+        found = runs.find(CARTPOLES, nested=False)
         if found is None:
             return claim.lacking("not all of the eleven CartPoles have been run")
         ours, intervals, marks, notes = [], [], [], []
-        for threshold in (0.75, 0.85):
+        for threshold in THRESHOLDS:
             try:
                 points = minimal_temperatures(found.landscape, temperature, threshold, strip=STRIP)
                 fit = power_law(points)

@@ -155,6 +155,10 @@ def _cartpoles(*returns: int) -> tuple[Panel, ...]:
     )
 
 
+#: All reward scales of CartPole as one panel: what Figure 4 compares.
+CARTPOLES = Panel(
+    "CartPole", environments=tuple(("CartPole", scale) for scale in MAX_RETURNS.values())
+)
 _APMD = Panel("(entropy, kl), APMD", actor_q="unregularized")
 _NAMED = Panel("(entropy, kl)")
 

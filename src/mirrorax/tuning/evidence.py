@@ -32,7 +32,7 @@ from mirrorax.analysis import columns
 from mirrorax.analysis.landscape import Landscape, landscapes
 from mirrorax.analysis.power_law import power_law
 from mirrorax.analysis.scores import environment_scores
-from mirrorax.analysis.temperature import Temperature, minimal_temperatures
+from mirrorax.analysis.temperature import THRESHOLDS, Temperature, minimal_temperatures
 from mirrorax.envs import suite
 from mirrorax.errors import UserError
 from mirrorax.words import counted
@@ -43,8 +43,6 @@ _NOTES = b"mirrorax.evidence"
 _DIGITS = 4
 #: A grid without holes stands for a map if it holds at least this share of its cells.
 _GRID_SHARE = 0.25
-#: The thresholds of the paper's Figure 4, in its text and in its caption.
-LAW_THRESHOLDS = (0.75, 0.85)
 #: How many of the lowest values of the other temperature the law is read along.
 LAW_STRIP = 3
 
@@ -249,7 +247,7 @@ def _law(item: Landscape) -> list[dict[str, Any]]:
     for name in rescaled:
         mine = item.select([e.label for e in item.environments if e.name == name])
         for temperature in _TEMPERATURES:
-            for threshold in LAW_THRESHOLDS:
+            for threshold in THRESHOLDS:
                 try:
                     points = minimal_temperatures(mine, temperature, threshold, strip=LAW_STRIP)
                     line = power_law(points)

@@ -20,7 +20,7 @@ function tableRows(state) {
     const like = state.environment === "shared" && state.evaluation === "stochastic" && state.statistic === "mean" && state.cells === "positive";
     const theirs = like && a.paper ? a.paper.rbst.find(([t]) => Math.abs(t - state.threshold) < 1e-9) : null;
     rows.push({ a, label: a.label, paperLabel: a.paper ? a.paper.label : "", best: bestCell(a, view, mask), rbst, freq,
-      paper: theirs ? theirs[1] : NaN, gap: theirs ? rbst.value - theirs[1] : NaN, cells: rbst.n, grid, runs, wanted, unlike: theirs && a.paper.cells !== grid });
+      paper: theirs ? theirs[1] : NaN, gap: theirs ? rbst.value - theirs[1] : NaN, cells: rbst.n, grid, runs, wanted, unlike: theirs && a.paper.cells !== grid, otherwise: theirs ? a.paper.otherwise : "" });
   }
   // A rank is as sure as the differences that the data support.
   for (const row of rows) {
@@ -109,6 +109,7 @@ function showTable(rows, state, choose) {
   const why = new Set(rows.map((r) => r.rbst.why).filter(Boolean));
   notes.push(...why);
   if (rows.some((r) => r.unlike)) notes.push("The paper's values are over another number of cells than ours: not like for like.");
+  for (const how of new Set(rows.map((r) => r.otherwise).filter(Boolean))) notes.push(`Trained otherwise than the paper's: ${how}.`);
   const grids = (axis) => new Set(rows.filter((r) => r.a.axis === axis).map((r) => `${r.a.alphas}|${r.a.lams}`)).size;
   if (grids("alpha") > 1 || grids("w") > 1) notes.push("The algorithms have different grids: their rows are not comparable.");
   const left = DATA.environments.filter((_, e) => !DATA.shared.includes(e)).map((e) => e.label);
