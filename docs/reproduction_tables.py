@@ -285,17 +285,18 @@ def limits(runs: Runs) -> str:
 
 def minimal(runs: Runs) -> str:
     """The numbers of Figure 4: the smallest temperatures that work, and how they grow."""
-    found = runs.find(CARTPOLES, nested=False)
     columns = [(way, level) for way in ("alpha", "lam") for level in THRESHOLDS]
     words = {"alpha": "alpha", "lam": "lambda"}
+    strips = {way: runs.strip(CARTPOLES, way) for way in words}
     lines = [
         line("maximum return", *(f"{words[way]}, {level:g}" for way, level in columns)),
         "|---:|" + "---|" * len(columns),
     ]
-    if found is None:
+    if None in strips.values():
         return "\n".join(lines)
     by_column = [
-        minimal_temperatures(found.landscape, way, level, strip=STRIP) for way, level in columns
+        minimal_temperatures(strips[way].landscape, way, level, strip=STRIP)
+        for way, level in columns
     ]
     for row in zip(*by_column, strict=True):
         values = ("none" if point.censored else f"{point.value:g}" for point in row)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from mirrorax.analysis.power_law import power_law
+from mirrorax.analysis.power_law import exponents_without_one, power_law
 from mirrorax.analysis.temperature import Minimal
 from mirrorax.errors import UserError
 from mirrorax.studies.panels import MAX_RETURNS
@@ -55,6 +55,17 @@ def test_narrow_brackets_give_the_usual_line_with_its_usual_intervals(rng):
     low, high = law.band(at)
     np.testing.assert_allclose(np.log10(law.line(at) / low), width, atol=4e-3)
     np.testing.assert_allclose(np.log10(high / law.line(at)), width, atol=4e-3)
+
+
+def test_each_environment_is_left_out_in_turn(rng):
+    y = 3e-4 * RETURNS**0.8 * 10 ** rng.normal(0, 0.3, len(RETURNS))
+    points = narrow(RETURNS, y)
+    points.insert(3, Minimal("none", 7.0, 1.0, True, (0.0, np.inf)))
+    u, v = np.log10(RETURNS), np.log10(y)
+    slopes = [stats.linregress(np.delete(u, k), np.delete(v, k)).slope for k in range(len(RETURNS))]
+    np.testing.assert_allclose(exponents_without_one(points), slopes, atol=2e-3)
+    with pytest.raises(UserError, match="at least 3"):
+        exponents_without_one(points[:3])
 
 
 def test_it_is_the_maximum_of_the_likelihood(synthetic, rng):

@@ -61,6 +61,30 @@ def test_each_temperature_is_read_along_the_strip_of_the_other(synthetic):
     assert minimal_temperatures(item, "alpha", 0.75, strip=5)[0].censored
 
 
+def test_values_that_solve_the_task_alone_say_nothing_of_the_other_temperature(synthetic):
+    alphas, lams = np.array([0.0, 0.1, 0.2]), np.array([0.0, 1.0, 2.0, 4.0])
+    alone = np.zeros((3, 4))
+    alone[1:, :] = 1.0  # alpha 0.1 and 0.2 need no lambda
+    alone[0, 2:] = 1.0  # without alpha, lambda must be 2
+    (item,) = landscapes(made(synthetic, alone, 1.0, alphas, lams))
+    (got,) = minimal_temperatures(item, "lam", 0.6, strip=3)
+    assert got == Minimal("CartPole", 500.0, 2.0, False, (1.0, 2.0))
+    # Nothing is needed at all: that is known.
+    (item,) = landscapes(made(synthetic, np.ones((3, 4)), 1.0, alphas, lams))
+    (got,) = minimal_temperatures(item, "lam", 0.6, strip=3)
+    assert got == Minimal("CartPole", 500.0, 0.0, False, (0.0, 1.0))
+    # Without a run at alpha = 0 the task is always solved by alpha alone.
+    (item,) = landscapes(made(synthetic, np.ones((2, 4)), 1.0, alphas[1:], lams))
+    (got,) = minimal_temperatures(item, "lam", 0.6, strip=2)
+    assert not got.known
+    with pytest.raises(UserError, match="0 of 3 environments"):
+        regression([got] * 3)
+    # Without lambda = 0 nobody knows what alpha does alone.
+    (item,) = landscapes(made(synthetic, alone[:, 1:], 1.0, alphas, lams[1:]))
+    (got,) = minimal_temperatures(item, "lam", 0.6, strip=3)
+    assert got == Minimal("CartPole", 500.0, 1.0, False, (0.0, 1.0))
+
+
 def points(x, y) -> list[Minimal]:
     return [
         Minimal(f"e{k}", float(a), float(b), False, (0.0, float(b)))

@@ -123,6 +123,7 @@ def test_a_study_written_down_is_read_back(entry):
         ({"scale": "full", "grid": 8}, "grid: 8"),
         ({"scale": "reduced", "seeds": 6}, "seeds: 6"),
         ({"scale": "demo", "seeds": 1}, "demo"),
+        ({"scale": "demo", "seeds": 0}, "demo"),
     ],
 )
 def test_mistakes_are_named(arguments, message):

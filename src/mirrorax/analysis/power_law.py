@@ -69,10 +69,37 @@ class PowerLaw:
 def power_law(points: Sequence[Minimal], *, level: float = 0.95) -> PowerLaw:
     """Fit the law to the brackets of minimal temperatures.
 
-    Linear growth is an exponent of 1, so an interval without 1 speaks against it. Environments in
-    which no temperature of the grid works say nothing.
+    Linear growth is an exponent of 1, so an interval without 1 speaks against it. Environments of
+    which the grid shows nothing are left out.
     """
-    known = [p for p in points if p.between != (0.0, np.inf)]
+    x, brackets = _bracketed(points)
+    likelihood, (middle, exponent), spread = _law(x, brackets)
+    u = np.log10(x)
+    lowest = likelihood - _allowed_loss(len(u), level) / 2
+    low, high = _interval(brackets, u - u.mean(), np.ones((len(u), 1)), float(exponent), lowest)
+    return PowerLaw(
+        exponent=float(exponent),
+        low=low,
+        high=high,
+        intercept=float(middle - exponent * u.mean()),
+        spread=spread,
+        level=level,
+        x=x,
+        brackets=brackets,
+        likelihood=likelihood,
+    )
+
+
+def exponents_without_one(points: Sequence[Minimal]) -> Float[np.ndarray, " known"]:
+    """Return the exponent without each environment in turn: how much it hangs on single ones."""
+    known = [p for p in points if p.known]
+    rest = ([p for p in known if p is not one] for one in known)
+    return np.array([_law(*_bracketed(some))[1][1] for some in rest])
+
+
+def _bracketed(points: Sequence[Minimal]) -> tuple[Float[np.ndarray, " n"], _Brackets]:
+    """Return the maximum returns and the brackets of what is known, if it is enough for a law."""
+    known = [p for p in points if p.known]
     x = np.array([p.max_return for p in known])
     bounds = np.array([p.between for p in known]).reshape(-1, 2)
     sure = (bounds[:, 0] > 0) & np.isfinite(bounds[:, 1])
@@ -86,26 +113,16 @@ def power_law(points: Sequence[Minimal], *, level: float = 0.95) -> PowerLaw:
     if np.ptp(x[sure]) == 0:
         raise UserError("power law: all environments have the same maximum return")
     with np.errstate(divide="ignore"):
-        brackets = np.log10(bounds[:, 0]), np.log10(bounds[:, 1])
+        return x, (np.log10(bounds[:, 0]), np.log10(bounds[:, 1]))
+
+
+def _law(
+    x: Float[np.ndarray, " n"], brackets: _Brackets
+) -> tuple[float, Float[np.ndarray, " 2"], float]:
+    """Return the best fit: its log-likelihood, its value in the middle and exponent, its spread."""
     u = np.log10(x)
-    centred = u - u.mean()
-    ones = np.ones((len(u), 1))
-    likelihood, (middle, exponent), spread = _fit(
-        brackets, np.zeros(len(u)), np.concatenate([ones, centred[:, None]], axis=1)
-    )
-    lowest = likelihood - _allowed_loss(len(u), level) / 2
-    low, high = _interval(brackets, centred, ones, float(exponent), lowest)
-    return PowerLaw(
-        exponent=float(exponent),
-        low=low,
-        high=high,
-        intercept=float(middle - exponent * u.mean()),
-        spread=spread,
-        level=level,
-        x=x,
-        brackets=brackets,
-        likelihood=likelihood,
-    )
+    free = np.stack([np.ones(len(u)), u - u.mean()], axis=1)
+    return _fit(brackets, np.zeros(len(u)), free)
 
 
 def _allowed_loss(n: int, level: float) -> float:

@@ -2,8 +2,10 @@
 
 The value is read where it is meaningful: alpha's along the strip of lowest lambdas, lambda's along
 the strip of lowest alphas. It is the smallest grid value whose mean over strip and seeds reaches
-the threshold and whose next grid value does too, so that one lucky cell decides nothing. Whether
-the growth is linear is a question to `power_law`.
+the threshold and whose next grid value does too, so that one lucky cell decides nothing. Lowest is
+not always low enough: where rewards are tiny, so are the temperatures that work, and a value of the
+strip with which the task is solved while the temperature in question is zero says nothing of that
+one. Such values are left out. Whether the growth is linear is a question to `power_law`.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from scipy import stats
 
 from mirrorax.analysis.landscape import Diverged, Evaluation, Landscape
@@ -33,7 +35,8 @@ class Minimal:
 
     A censored value is the largest of the grid. `between` are the values that bracket the true one:
     the last that fails, or 0, and the first positive one that works. Where none does they are 0 and
-    infinity: the true one may be above the grid, but as well, if too much spoils it, below it.
+    infinity: the true one may be above the grid, but as well, if too much spoils it, below it. So
+    they are where the whole strip is solved by the other temperature alone.
     """
 
     environment: str
@@ -41,6 +44,11 @@ class Minimal:
     value: float
     censored: bool
     between: tuple[float, float]
+
+    @property
+    def known(self) -> bool:
+        """Whether the grid says anything of it."""
+        return self.between != (0.0, np.inf)
 
 
 def smallest(
@@ -71,34 +79,55 @@ def minimal_temperatures(
 ) -> tuple[Minimal, ...]:
     """Return the minimal temperature of each environment, by ascending maximum return.
 
-    `strip` is the number of lowest values of the other temperature that are averaged over.
+    `strip` is the number of lowest values of the other temperature that are averaged over, less
+    those with which alone the task is solved.
     """
     if temperature not in ("alpha", "lam"):
         raise unknown("temperature", temperature, ("alpha", "lam"))
     if strip < 1:
         raise UserError(f"strip: {strip} is not a positive number of grid values")
     scores = environment_scores(landscape.runs(evaluation, diverged))  # [alpha, lam, env]
-    values = landscape.alphas if temperature == "alpha" else landscape.lams
+    values, others = landscape.alphas, landscape.lams
+    if temperature == "lam":
+        values, others = others, values
     if len(values) < 2:
         raise UserError(f"{temperature}: a grid of one value has no smallest that works")
     along = scores if temperature == "alpha" else scores.transpose(1, 0, 2)
-    part = along[:, :strip]
-    given = np.isfinite(part)
-    number = given.sum(axis=1)
-    total = np.where(given, part, 0.0).sum(axis=1)
-    means = np.divide(total, number, out=np.full(total.shape, np.nan), where=number > 0)
+    part, others = along[:, :strip], others[:strip]
     out = []
     for e, environment in enumerate(landscape.environments):
+        given = np.isfinite(part[..., e])
+        low = _low_enough(part[..., e], values, others, threshold)
+        if low.any():
+            given &= low
+        number = given.sum(axis=1)
+        total = np.where(given, part[..., e], 0.0).sum(axis=1)
+        means = np.divide(total, number, out=np.full(total.shape, np.nan), where=number > 0)
         # A value without any run is not part of this environment's grid.
-        on_grid = number[:, e] > 0
+        on_grid = number > 0
         if on_grid.sum() < 2:
             raise UserError(
                 f"{environment.label}: fewer than two values of {temperature} have runs in the "
                 f"strip of the {strip} lowest values of the other temperature"
             )
-        found = smallest(means[on_grid, e], values[on_grid], threshold)
-        out.append(Minimal(environment.label, environment.return_max, *found))
+        value, censored, between = smallest(means[on_grid], values[on_grid], threshold)
+        if not low.any():
+            between = (0.0, np.inf)
+        out.append(Minimal(environment.label, environment.return_max, value, censored, between))
     return tuple(sorted(out, key=lambda item: item.max_return))
+
+
+def _low_enough(
+    scores: Float[np.ndarray, "n strip"],
+    values: Float[np.ndarray, " n"],
+    others: Float[np.ndarray, " strip"],
+    threshold: float,
+) -> Bool[np.ndarray, " strip"]:
+    """Return with which values of the other temperature the one in question is what counts."""
+    if values[0] != 0:
+        return np.ones(len(others), dtype=bool)  # nobody knows what they do alone
+    alone = np.isfinite(scores[0]) & reaches(scores[0], threshold)
+    return np.asarray(~alone | (others == 0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,12 +163,12 @@ class Regression:
 
 
 def regression(points: Sequence[Minimal], *, level: float = 0.95) -> Regression:
-    """Fit a line by least squares to the values that are not censored, as the paper does."""
-    kept = [p for p in points if not p.censored]
+    """Fit a line by least squares to the values that are known, as the paper does."""
+    kept = [p for p in points if p.known]
     if len(kept) < 3:
         raise UserError(
             f"regression: {len(kept)} of {len(points)} environments have a minimal temperature "
-            "that is not censored; at least 3 are needed"
+            "that the grid shows; at least 3 are needed"
         )
     x = np.array([p.max_return for p in kept])
     y = np.array([p.value for p in kept])

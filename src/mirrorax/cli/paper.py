@@ -131,7 +131,7 @@ def _report(args: argparse.Namespace) -> int:
     absent = [each.figure.name for each in drawn if not each.files]
     print(f"{Path(args.out) / 'index.html'}: {len(drawn) - len(absent)} of {len(drawn)} figures")
     if absent:
-        print(f"no runs for {', '.join(absent)}")
+        print(f"not enough runs for {', '.join(absent)}")
     for why, count in foreign.items():
         print(f"{counted(count, 'run')} with {why}: not the paper's settings, in no figure")
     return 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,10 @@ from mirrorax.figures.style import MARKERS, PALETTE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+
+#: Where a triangle stands, as a part of the value that it is below.
+_BELOW = 0.75
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,12 +43,18 @@ def _label(
     if fit is None:
         text += "too few points for a line"
     elif isinstance(fit, PowerLaw):
-        text += f"exponent {fit.exponent:.2f} [{fit.low:.2f}, {fit.high:.2f}]"
+        low, high = (
+            f"{end:.2f}" if np.isfinite(end) else r"-$\infty$" if end < 0 else r"$\infty$"
+            for end in (fit.low, fit.high)
+        )
+        text += f"exponent {fit.exponent:.2f} [{low}, {high}]"
     else:
         text += f"slope {fit.slope:.2g} [{fit.slope_low:.2g}, {fit.slope_high:.2g}]"
     hidden = sum(p.censored for p in points)
-    zeros = sum(p.value == 0 and not p.censored for p in points) if log else 0
-    rest = [f"{hidden} never"] * bool(hidden) + [f"{zeros} at zero"] * bool(zeros)
+    idle = sum(not p.known and not p.censored for p in points)
+    zeros = sum(p.value == 0 and p.known for p in points) if log else 0
+    counts = {"never": hidden, "at zero": zeros, "by the other alone": idle}
+    rest = [f"{count} {word}" for word, count in counts.items() if count]
     return text + (f"\n({', '.join(rest)})" if rest else "")
 
 
@@ -54,24 +64,31 @@ def _draw_brackets(points: Sequence[Minimal], ax: Axes, colour: str) -> None:
         if low > 0:
             ax.vlines(point.max_return, low, high, color=colour, lw=0.8)
         else:
-            ax.plot(point.max_return, 0.75 * high, marker=11, markersize=4, color=colour)
+            ax.plot(point.max_return, _BELOW * high, marker=11, markersize=4, color=colour)
+
+
+def _heights(points: Iterable[Minimal]) -> tuple[float, float]:
+    """Return the ends of a logarithmic axis: twice as far as the brackets, whatever a band does."""
+    ends = [(low or _BELOW * high, high) for low, high in (p.between for p in points)]
+    return min(low for low, _ in ends) / 2, 2 * max(high for _, high in ends)
 
 
 def draw_scaling(data: Scaling, ax: Axes, *, log: bool = False) -> Axes:
     """Draw points, line and 95% band for each threshold.
 
-    An environment in which no temperature of the grid works is an arrow at the upper edge. On
+    An environment in which no temperature of the grid works is a cross at the upper edge. On
     logarithmic axes a whisker goes down to the grid's next value, below which the true one cannot
-    be; a triangle instead, where there is none; and values of zero cannot be shown. The legend
-    counts those that are not shown.
+    be; a triangle instead, where there is none: the true one is lower, or zero. The legend counts
+    what is not a point.
     """
     if not any(data.points.values()):
         raise UserError("scaling: there is no minimal temperature to draw")
     nothing = True
     for k, (threshold, points) in enumerate(data.points.items()):
         colour = PALETTE[k % len(PALETTE)]
-        shown = [p for p in points if not p.censored and (p.value > 0 or not log)]
-        nothing = nothing and not shown
+        known = [p for p in points if p.known]
+        shown = [p for p in known if p.value > 0 or not log]
+        nothing = nothing and not known
         fit = _fit(points, log)
         # Every second marker is open and larger, so that equal points are seen inside each other.
         ax.plot(
@@ -83,9 +100,10 @@ def draw_scaling(data: Scaling, ax: Axes, *, log: bool = False) -> Axes:
             markerfacecolor=colour if k % 2 == 0 else "none",
             color=colour,
             label=_label(threshold, points, fit, log),
+            clip_on=False,  # a value of zero lies on the edge
         )
         if log:
-            _draw_brackets(shown, ax, colour)
+            _draw_brackets(known, ax, colour)
         hidden = [p for p in points if p.censored]
         if hidden:
             ax.plot(
@@ -93,8 +111,8 @@ def draw_scaling(data: Scaling, ax: Axes, *, log: bool = False) -> Axes:
                 [0.97 - 0.06 * k] * len(hidden),
                 transform=ax.get_xaxis_transform(),
                 linestyle="",
-                marker=r"$\uparrow$",
-                markersize=6,
+                marker="x",
+                markersize=4,
                 color=colour,
             )
         if fit is not None:
@@ -111,11 +129,19 @@ def draw_scaling(data: Scaling, ax: Axes, *, log: bool = False) -> Axes:
     elif log:
         ax.set_xscale("log")
         ax.set_yscale("log")
+        ax.set_ylim(_heights(p for points in data.points.values() for p in points if p.known))
     else:
         ax.set_ylim(bottom=0)
         ax.set_xlim(left=0)
     symbol = r"$\alpha$" if data.temperature == "alpha" else r"$\lambda$"
     ax.set_xlabel("maximum return")
     ax.set_ylabel(f"smallest {symbol} that works")
-    ax.legend(loc="lower left", bbox_to_anchor=(0, 1.0), borderaxespad=0.2, handletextpad=0.2)
+    ax.legend(
+        loc="lower left",
+        bbox_to_anchor=(0, 1.0),
+        borderaxespad=0.2,
+        handletextpad=0.2,
+        title="normalised return",
+        alignment="left",
+    )
     return ax

@@ -11,6 +11,7 @@ import pyarrow as pa
 from jaxtyping import Bool, Int
 
 from mirrorax.analysis.landscape import ABSENT, DIVERGED, DONE, Landscape, landscapes
+from mirrorax.analysis.temperature import Temperature
 from mirrorax.studies import catalogue, settings
 from mirrorax.studies.panels import Panel
 
@@ -38,6 +39,13 @@ class Found:
     def runs(self) -> int:
         """How many runs with a result there are, in those cells."""
         return int(self.landscape.counts[self.given].sum())
+
+    @property
+    def rows(self) -> Int[np.ndarray, " runs"]:
+        """Where these runs stand in the table."""
+        item = self.landscape
+        counted = (item.state == DONE) | (item.state == DIVERGED)
+        return np.asarray(item.rows[counted & self.given[..., None, None]])
 
     @property
     def seeds(self) -> tuple[int, int]:
@@ -104,6 +112,24 @@ class Runs:
         """Return those panels that have runs."""
         found = (self.find(panel, nested=nested) for panel in panels)
         return tuple(each for each in found if each is not None)
+
+    def strip(self, panel: Panel, temperature: Temperature) -> Found | None:
+        """Return the panel's runs along which Figure 4 reads a temperature, if they are complete.
+
+        These are all values of it at the paper's lowest values of the other.
+        """
+        found = self.find(panel, nested=False)
+        if found is None:
+            return None
+        block = catalogue.entry("baseline").study().blocks[0]
+        few = catalogue.strip(block, temperature)
+        item = found.landscape
+        rows = np.flatnonzero(np.isin(item.alphas, few.alpha))
+        columns = np.flatnonzero(np.isin(item.lams, few.lam))
+        whole = (len(rows), len(columns)) == (len(few.alpha), len(few.lam))
+        if not whole or not found.given[np.ix_(rows, columns)].all():
+            return None
+        return replace(found, landscape=_cut(item, rows, columns))
 
     @cached_property
     def foreign(self) -> dict[str, int]:

@@ -6,15 +6,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
 from mirrorax.analysis.robustness import Top, top
 from mirrorax.analysis.scores import cell_scores
 from mirrorax.analysis.summary import summarise
-from mirrorax.analysis.temperature import THRESHOLDS, minimal_temperatures
-from mirrorax.errors import UserError
+from mirrorax.analysis.temperature import THRESHOLDS, Temperature, minimal_temperatures
 from mirrorax.figures.best import Bars, draw_best
 from mirrorax.figures.frequency import draw_frequency, frequency_curve
 from mirrorax.figures.heatmap import HeatMap, draw_panel, heat_map
@@ -28,6 +26,8 @@ from mirrorax.studies.catalogue import STRIP
 from mirrorax.studies.panels import BASELINE, SCHEDULES, TSALLIS, Figure, Panel
 
 _FORMATS = ("png", "pdf")
+_TEXTS = {"text": "txt", "markdown": "md", "csv": "csv", "latex": "tex"}
+_AXES = ("linear", "logarithmic")
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,8 @@ class Drawn:
 
 def draw(figure: Figure, runs: Runs, home: Path, rng: np.random.Generator) -> Drawn:
     """Draw a figure into a folder; without any run of it, only say so."""
+    for stale in _files(figure, home):
+        stale.unlink()
     if figure.kind == "scaling":
         return _scaling(figure, runs, home)
     found = runs.find_all(figure.panels)
@@ -71,6 +73,14 @@ def _alike_by_pair(found: Sequence[Found]) -> tuple[Found, ...]:
 
 def _stem(figure: Figure) -> str:
     return re.sub(r"[^a-z0-9]+", "_", figure.name.lower())
+
+
+def _files(figure: Figure, home: Path) -> list[Path]:
+    """Return what an earlier report drew of a figure: with other runs, it would not belong here."""
+    names = [_stem(figure), *(f"{_stem(figure)}_{axes}" for axes in _AXES)]
+    suffixes = (*_FORMATS, *_TEXTS.values())
+    found = (home / f"{name}.{suffix}" for name in names for suffix in suffixes)
+    return [path for path in found if path.is_file()]
 
 
 def _title(figure: Figure, found: Sequence[Found]) -> str:
@@ -107,7 +117,7 @@ def _table(
         return ()
     summary = summarise([f.landscape for f in usable], rng=rng, notes=(sizes(found),))
     out = []
-    for form, suffix in (("text", "txt"), ("markdown", "md"), ("csv", "csv"), ("latex", "tex")):
+    for form, suffix in _TEXTS.items():
         path = home / f"{_stem(figure)}.{suffix}"
         path.write_text(render(summary, form), encoding="utf-8")
         out.append(path)
@@ -160,31 +170,33 @@ def _top(found: Found | None, share: float) -> Top | None:
 
 
 def _scaling(figure: Figure, runs: Runs, home: Path) -> Drawn:
-    """Draw minimal temperatures: all reward scales that there are, as one algorithm."""
-    each = runs.find_all(figure.panels)
-    have = {found.panel for found in each}
-    missing = tuple(panel.title for panel in figure.panels if panel not in have)
-    scales = tuple(found.panel.environments[0] for found in each)
-    panel = Panel("CartPole", environments=scales)
-    joint = runs.find(panel, nested=False) if len(scales) > 1 else None
-    if joint is None:
+    """Draw minimal temperatures over the reward scales that have been run along their strips."""
+    ways: tuple[Temperature, ...] = ("alpha", "lam")
+    have = {way: [panel for panel in figure.panels if runs.strip(panel, way)] for way in ways}
+    joint: dict[Temperature, Found] = {}
+    for way, panels in have.items():
+        scales = tuple(panel.environments[0] for panel in panels)
+        found = runs.strip(Panel("CartPole", environments=scales), way) if len(scales) > 1 else None
+        if found is not None:
+            joint[way] = found
+    missing = tuple(
+        panel.title if len(lacking) == len(ways) else f"{panel.title} ({lacking[0]})"
+        for panel in figure.panels
+        if (lacking := [way for way in ways if panel not in have[way]])
+    )
+    if not joint:
         return Drawn(figure, (), 0, "", missing)
+    behind = np.unique(np.concatenate([each.rows for each in joint.values()])).size
     files: list[Path] = []
-    ways: tuple[Literal["alpha", "lam"], ...] = ("alpha", "lam")
     with style():
-        for log in (False, True):
-            drawing, axes = new(PAGE, COLUMN * 1.1, ncols=2)
-            try:
-                for ax, way in zip(axes, ways, strict=True):
-                    points = {
-                        level: minimal_temperatures(joint.landscape, way, level, strip=STRIP)
-                        for level in THRESHOLDS
-                    }
-                    draw_scaling(Scaling(way, dict(points)), ax, log=log)
-            except UserError as error:
-                missing = (*missing, str(error))
-                break
-            drawing.suptitle(_title(figure, (joint,)), fontsize=8)
-            name = f"{_stem(figure)}_{'logarithmic' if log else 'linear'}"
-            files += save(drawing, home / name, _FORMATS)
-    return Drawn(figure, tuple(files), joint.runs, joint.size, missing)
+        for name in _AXES:
+            drawing, axes = new(PAGE, COLUMN * 1.1, ncols=len(joint), squeeze=False)
+            for ax, (way, found) in zip(axes[0], joint.items(), strict=True):
+                points = {
+                    level: minimal_temperatures(found.landscape, way, level, strip=STRIP)
+                    for level in THRESHOLDS
+                }
+                draw_scaling(Scaling(way, dict(points)), ax, log=name == "logarithmic")
+            drawing.suptitle(_title(figure, tuple(joint.values())), fontsize=8)
+            files += save(drawing, home / f"{_stem(figure)}_{name}", _FORMATS)
+    return Drawn(figure, tuple(files), behind, sizes(tuple(joint.values())), missing)

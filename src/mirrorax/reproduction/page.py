@@ -37,10 +37,10 @@ def write(
         raise UserError("store: it holds no runs yet, so there is nothing to compare")
     home = prepare(out)
     runs = Runs(table)
-    first, second = rng.spawn(2)
     try:
-        drawn = tuple(draw(figure, runs, home, first) for figure in FIGURES)
-        claims = judge(runs, second)
+        claims = judge(runs, rng)  # first: the intervals of a seed are those of the documentation
+        (stream,) = rng.spawn(1)
+        drawn = tuple(draw(figure, runs, home, stream) for figure in FIGURES)
         counted = progress(table)
         (home / "table_2.md").write_text(fixed.markdown(runs.expected), encoding="utf-8")
         (home / "table_2.csv").write_text(fixed.comma_separated(runs.expected), encoding="utf-8")
@@ -214,7 +214,8 @@ def _figure(each: Drawn) -> str:
     text = html.escape
     title = f"<h3>{text(each.figure.name)}: {text(each.figure.title)}</h3>"
     if not each.files:
-        return f"{title}<p class=note>Not drawn: none of its {each.figure.runs:,} runs is here.</p>"
+        lacking = "; ".join(each.missing)
+        return f"{title}<p class=note>Not drawn. Missing or incomplete: {text(lacking)}.</p>"
     body = ""
     for path in each.files:
         if path.suffix == ".png":

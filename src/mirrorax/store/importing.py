@@ -41,7 +41,11 @@ def exports(place: str | os.PathLike[str], field: str = "from") -> list[Path]:
         return [path]
     found = sorted(path.glob("*.parquet")) if path.is_dir() else []
     if not found:
-        raise UserError(f"{field}: {str(path)!r}: neither a Parquet file nor a folder with some")
+        inside = sorted({str(file.parent) for file in path.glob("*/*.parquet")})
+        hint = f"; there are some in {', '.join(inside)}" if inside else ""
+        raise UserError(
+            f"{field}: {str(path)!r}: neither a Parquet file nor a folder with some{hint}"
+        )
     return found
 
 

@@ -82,7 +82,7 @@ def make(
     if scale not in SCALES:
         raise unknown("scale", scale, SCALES)
     if scale == "demo":
-        if names or grid or seeds:
+        if names or grid is not None or seeds is not None:
             raise UserError("scale: 'demo' is one small study; it takes no names, grid or seeds")
         return _demo()
     chosen = [entry(name) for name in dict.fromkeys(names)] or list(ENTRIES)
@@ -132,10 +132,17 @@ def _reduced(name: str, block: Block, grid: int, seeds: int, *, strips: bool) ->
     ]
 
 
+def strip(block: Block, temperature: Literal["alpha", "lam"]) -> Block:
+    """Return the part along which Figure 4 reads a temperature."""
+    if temperature == "alpha":
+        return replace(block, lam=block.lam[:STRIP])
+    return replace(block, alpha=block.alpha[:STRIP])
+
+
 def _strips(block: Block, seeds: int) -> list[Block]:
     """Return what Figure 4 reads: all alphas at the lowest lambdas and the other way round."""
     few = replace(block, seeds=block.seeds[:seeds])
-    return [replace(few, lam=block.lam[:STRIP]), replace(few, alpha=block.alpha[:STRIP])]
+    return [strip(few, "alpha"), strip(few, "lam")]
 
 
 def _demo() -> Study:
