@@ -15,7 +15,7 @@ from mirrorax.cli import main
 from mirrorax.envs import suite
 from mirrorax.figures.heatmap import HeatMap, draw_panel, edges
 from mirrorax.figures.style import PAGE, new
-from mirrorax.reproduction import drawing, fixed, handling, pairs
+from mirrorax.reproduction import drawing, fixed, handling, page, pairs
 from mirrorax.reproduction.claim import sizes
 from mirrorax.reproduction.data import Runs, alike
 from mirrorax.reproduction.verdicts import judge
@@ -474,6 +474,21 @@ def test_the_report_draws_what_is_there_and_names_what_is_not(tmp_path, capsys):
     again = judge(Runs(read_results(store, "store")), np.random.default_rng(0))
     assert [claim["interval"] for claim in listed] == [claim.interval for claim in again]
     assert {claim["number"] for claim in listed} >= {"1a", "1b", "2a", "7"}
+
+
+def test_the_page_says_how_many_runs_each_commit_made():
+    commits = pa.array(["a" * 40, "b" * 40, "b" * 40])
+    table = pa.table(
+        {
+            "mirrorax_version": ["0.1.0"] * 3,
+            "commit": commits,
+            "jax_version": ["0.10.2"] * 3,
+            "device": ["cpu:cpu"] * 3,
+            "dirty": [False] * 3,
+        }
+    )
+    made = page._where(table)
+    assert f"commit {'b' * 12} (2 runs), {'a' * 12} (1 run); jax 0.10.2;" in made
 
 
 def test_the_report_reads_exports_as_well(tmp_path, capsys):

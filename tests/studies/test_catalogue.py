@@ -87,6 +87,7 @@ def test_sizes_of_the_reduced_studies():
     assert count(["baseline", "pairs"]) == 11 * 4 * 8 * 8 * 2 == 5632
     # Eleven CartPoles: 29 x 3 cells and 3 x 29 cells share 3 x 3.
     assert count(["cartpole"]) == 11 * (2 * 29 * 3 - 9) * 2
+    assert "the strips of Figure 4, 2 seeds" in catalogue.make(["cartpole"], "reduced").name
     assert count(["schedules"]) == 2 * 7 * 4 * 64 * 2
 
 

@@ -15,6 +15,7 @@ from urllib.parse import quote
 import numpy as np
 import pyarrow as pa
 
+from mirrorax import words
 from mirrorax.errors import UserError
 from mirrorax.figures.gallery import prepare
 from mirrorax.reproduction import fixed
@@ -202,8 +203,12 @@ def _where(table: pa.Table) -> str:
     ):
         counts = Counter(value for value in table[name].to_pylist() if value is not None)
         if counts:
-            values = [str(value)[:12] if name == "commit" else str(value) for value in counts]
-            parts.append(f"{word} {', '.join(sorted(values))}")
+            values = [
+                (str(value)[:12] if name == "commit" else str(value))
+                + (f" ({words.counted(count, 'run')})" if len(counts) > 1 else "")
+                for value, count in counts.most_common()
+            ]
+            parts.append(f"{word} {', '.join(values)}")
     changed = sum(value is True for value in table["dirty"].to_pylist())
     if changed:
         parts.append(f"{changed:,} runs from files that differed from their commit")

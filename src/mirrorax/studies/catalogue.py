@@ -110,7 +110,9 @@ def make(
         plain = replace(entry("baseline").study().blocks[0], environments=(("CartPole", (1.0,)),))
         blocks += _strips(plain, seeds)
     listed = ", ".join(each.name for each in chosen)
-    size = f"{grid} x {grid} cells" if grid < 29 else "29 x 29 cells"
+    size = f"{grid} x {grid} cells"
+    if scale == "reduced" and grid < 29 and all(each.name == "cartpole" for each in chosen):
+        size = "the strips of Figure 4"
     whole = scale == "full" and seeds == most
     label = "paper" if whole else f"paper, {scale}: {size}, {seeds} seed{'s' * (seeds > 1)}"
     name = label if not names else f"{label} ({listed})"
