@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -219,6 +221,20 @@ def test_workers_are_pinned_single_threaded_and_on_the_cpu(tmp_path, monkeypatch
     (device,) = devices
     assert device.startswith("1 cpu ")
     assert "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1" in device
+
+
+@pytest.mark.skipif(not Path("/proc/self/autogroup").exists(), reason="no autogroups here")
+def test_a_worker_is_as_nice_as_the_sweep():
+    """Its session is a scheduling group: what counts beside other programs is the group's value."""
+    code = (
+        "import os; from mirrorax.sweep.worker import keep_niceness; os.nice(7); keep_niceness();"
+        "print(open('/proc/self/autogroup').read())"
+    )
+    command = [sys.executable, "-c", code]
+    ran = subprocess.run(
+        command, start_new_session=True, capture_output=True, text=True, check=True
+    )
+    assert int(ran.stdout.split()[-1]) == min(os.nice(0) + 7, 19)
 
 
 def test_signal_handlers_are_given_back(tmp_path):

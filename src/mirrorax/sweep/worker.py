@@ -31,6 +31,18 @@ def die_with(parent: int) -> None:
         os._exit(0)
 
 
+def keep_niceness() -> None:
+    """Stay as low in priority as the sweep was started.
+
+    A worker is a session of its own, which Linux may schedule as a group (autogroup): niceness then
+    counts inside the group only, and one whole group has the same share as another.
+    """
+    niceness = os.nice(0) if hasattr(os, "nice") else 0
+    if niceness > 0:  # to be lower than others takes no right
+        with contextlib.suppress(OSError), open("/proc/self/autogroup", "w") as group:
+            group.write(str(niceness))
+
+
 class Worker:
     """One connection to the driver, one chunk at a time."""
 
@@ -109,6 +121,7 @@ def main(arguments: list[str]) -> int:
     """Run a worker process."""
     descriptor, parent, function_name, core = arguments
     die_with(int(parent))
+    keep_niceness()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's to handle
     if int(core) >= 0:
         with contextlib.suppress(OSError, AttributeError):
