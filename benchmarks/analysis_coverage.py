@@ -16,14 +16,15 @@ from scipy import stats
 
 from mirrorax.analysis.coverage import Coverage, cell_study, study
 from mirrorax.analysis.power_law import power_law
-from mirrorax.analysis.temperature import Minimal, smallest
+from mirrorax.analysis.temperature import THRESHOLDS, Minimal, smallest
+from mirrorax.errors import UserError
 from mirrorax.studies.panels import MAX_RETURNS
 
 SEEDS = (2, 3, 5, 10)
 RETURNS = np.array(sorted(MAX_RETURNS), dtype=float)
 SPREADS = (0.0, 0.1, 0.2, 0.4)
 #: Over how many decades of a temperature the chance that a run succeeds rises.
-WIDTHS = (0.05, 0.15, 0.3)
+WIDTHS = (0.05, 0.15, 0.3, 0.45)
 #: Runs of a value: three values of the other temperature, two seeds; and what one scores.
 RUNS, FAILURE, SUCCESS = 6, 0.02, 1.0
 
@@ -53,18 +54,13 @@ def shown_by(grid: np.ndarray, truth: np.ndarray) -> list[Minimal]:
     ]
 
 
-def seen_by_runs(
-    grid: np.ndarray, truth: np.ndarray, width: float, threshold: float, rng: np.random.Generator
-) -> list[Minimal]:
-    """What runs show that fail or succeed, by chances that rise around a known temperature."""
-    out = []
-    for x, y in zip(RETURNS, truth, strict=True):
-        with np.errstate(divide="ignore"):
-            chance = 1 / (1 + np.exp(-np.log10(grid / y) / width))
-        share = rng.binomial(RUNS, chance) / RUNS
-        means = FAILURE + (SUCCESS - FAILURE) * share
-        out.append(Minimal("", x, *smallest(means, grid, threshold)))
-    return out
+def means_of_runs(
+    grid: np.ndarray, truth: np.ndarray, width: float, rng: np.random.Generator
+) -> np.ndarray:
+    """What runs score that fail or succeed, by chances that rise around a known temperature."""
+    with np.errstate(divide="ignore"):
+        chance = 1 / (1 + np.exp(-np.log10(grid / truth[:, None]) / width))
+    return FAILURE + (SUCCESS - FAILURE) * rng.binomial(RUNS, chance) / RUNS
 
 
 def taken_as_exact(points: list[Minimal]) -> tuple[float, float]:
@@ -83,18 +79,30 @@ def from_runs(repetitions: int) -> None:
     print(f"| temperature | threshold | {heads} |")
     print("|---|---|" + "---:|" * len(WIDTHS))
     for name, grid, low, high in (("alpha", ALPHAS, 0.02, 0.3), ("lambda", LAMS, 1.0, 100.0)):
-        for threshold in (0.75, 0.85):
-            rng = np.random.default_rng(11)
-            cells = []
-            for width in WIDTHS:
-                found = []
-                for _ in range(repetitions):
-                    truth = np.exp(rng.uniform(np.log(low), np.log(high))) / 500 * RETURNS
-                    law = power_law(seen_by_runs(grid, truth, width, threshold, rng))
-                    found.append((law.low <= 1 <= law.high, law.high - law.low))
-                share, middle = np.mean([h for h, _ in found]), np.median([w for _, w in found])
-                cells.append(f"{100 * share:.0f}% ({middle:.2f})")
-            print(f"| {name} | {threshold:g} | " + " | ".join(cells) + " |", flush=True)
+        rng = np.random.default_rng(11)
+        rows: dict[str, list[str]] = {f"{level:g}": [] for level in THRESHOLDS} | {"both": []}
+        for width in WIDTHS:
+            held, widths = np.full((2, repetitions, len(THRESHOLDS)), np.nan)
+            for k in range(repetitions):
+                truth = np.exp(rng.uniform(np.log(low), np.log(high))) / 500 * RETURNS
+                scores = means_of_runs(grid, truth, width, rng)
+                for i, level in enumerate(THRESHOLDS):
+                    points = [
+                        Minimal("", x, *smallest(means, grid, level))
+                        for x, means in zip(RETURNS, scores, strict=True)
+                    ]
+                    try:
+                        law = power_law(points)
+                    except UserError:
+                        continue  # too few values work for a law
+                    held[k, i], widths[k, i] = law.low <= 1 <= law.high, law.high - law.low
+            for i, level in enumerate(THRESHOLDS):
+                share, middle = np.nanmean(held[:, i]), np.nanmedian(widths[:, i])
+                rows[f"{level:g}"].append(f"{100 * share:.0f}% ({middle:.2f})")
+            whole = held[np.isfinite(held).all(axis=1)]
+            rows["both"].append(f"{100 * whole.all(axis=1).mean():.0f}%")
+        for threshold, cells in rows.items():
+            print(f"| {name} | {threshold} | " + " | ".join(cells) + " |", flush=True)
 
 
 def exponents(repetitions: int) -> None:

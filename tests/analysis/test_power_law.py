@@ -96,6 +96,28 @@ def test_it_is_the_maximum_of_the_likelihood(synthetic, rng):
         assert law.likelihood - profile(end) == pytest.approx(allowed, abs=5e-3)
 
 
+def test_brackets_that_a_line_runs_through_have_the_least_spread(synthetic, rng):
+    """The likelihood rises with ever less noise; where that is held, the rest is a maximum."""
+    points = on_grid(2e-4 * RETURNS, synthetic.ALPHAS)
+    law = power_law(points)
+    assert law.spread == pytest.approx(0.05)
+    with np.errstate(divide="ignore"):
+        low, high = np.log10(np.array([p.between for p in points])).T
+    u = np.log10(RETURNS)
+
+    def likelihood(middle, slope):
+        at = {"loc": middle + slope * (u - u.mean()), "scale": 0.05}
+        return np.log(stats.norm.cdf(high, **at) - stats.norm.cdf(low, **at)).sum()
+
+    middle = law.intercept + law.exponent * u.mean()
+    best = likelihood(middle, law.exponent)
+    assert best == pytest.approx(law.likelihood, abs=1e-9)
+    for size in (1e-3, 1e-2, 0.05):
+        for _ in range(20):
+            a, b = rng.normal(0, size, 2)
+            assert likelihood(middle + a, law.exponent + b) < best
+
+
 def test_the_ends_of_the_grid_do_not_bend_the_law(synthetic):
     """The lowest alpha works at the lowest return; the true one is a fifth of it."""
     points = on_grid(4e-5 * RETURNS, synthetic.ALPHAS)

@@ -14,7 +14,7 @@ brackets are narrow.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +26,10 @@ from mirrorax.errors import UserError
 
 #: The spread is at least this many decades, some 12%: a line through all brackets would have none.
 _LEAST_SPREAD = 0.05
+#: One over the spread, between its bounds.
+_PRECISION = (1e-3, 1 / _LEAST_SPREAD)
+#: The climb ends when a step promises less than this, in log-likelihood, or after so many steps.
+_GAIN, _STEPS = 1e-10, 200
 #: An end of an interval that is further away than this, in exponents or decades, is at infinity.
 _FAR = 20.0
 
@@ -168,34 +172,75 @@ def _fit(
     Return the log-likelihood, the coefficients and the spread.
     """
     low, high = (np.asarray(ends - fixed) for ends in brackets)
-    below, above = np.isfinite(low), np.isfinite(high)
-    ends = np.where(below, low, 0.0), np.where(above, high, 0.0)
+    ends = [(low, np.isfinite(low), -np.inf), (high, np.isfinite(high), np.inf)]
+    #: how the scaled ends, precision * end - mean, change with the parameters
+    slopes = [np.column_stack([-free, np.where(known, end, 0.0)]) for end, known, _ in ends]
 
-    def cost(parameters: Float[np.ndarray, " p"]) -> tuple[float, Float[np.ndarray, " p"]]:
-        *scaled, precision = parameters
-        mean = free @ np.array(scaled)
-        a = np.where(below, precision * ends[0] - mean, -np.inf)
-        b = np.where(above, precision * ends[1] - mean, np.inf)
+    def terms(at: Float[np.ndarray, " p"]) -> tuple[float, np.ndarray, np.ndarray]:
+        """Return the log-likelihood, its gradient and its matrix of second derivatives."""
+        a, b = (
+            np.where(known, slope @ at, far)
+            for slope, (_, known, far) in zip(slopes, ends, strict=True)
+        )
         log_mass = _log_mass(a, b)
-        slope_a, slope_b = (np.exp(-(z**2) / 2 - log_mass) / np.sqrt(2 * np.pi) for z in (a, b))
-        by_mean = slope_a - slope_b
-        by_precision = slope_b @ ends[1] - slope_a @ ends[0]
-        return -float(log_mass.sum()), -np.append(by_mean @ free, by_precision)
+        # of the normal density at each end, over the mass between them
+        at_a, at_b = (np.exp(-(z**2) / 2 - log_mass) / np.sqrt(2 * np.pi) for z in (a, b))
+        gradients = at_b[:, None] * slopes[1] - at_a[:, None] * slopes[0]
+        bent_a, bent_b = (  # an open end has no density, and infinity times that is nothing
+            np.where(known, z, 0.0) * density
+            for z, density, (_, known, _) in zip((a, b), (at_a, at_b), ends, strict=True)
+        )
+        second = (slopes[0].T * bent_a) @ slopes[0] - (slopes[1].T * bent_b) @ slopes[1]
+        return float(log_mass.sum()), gradients.sum(axis=0), second - gradients.T @ gradients
 
     # From a line through the middles of the brackets, the open ones taken as half a decade wide.
+    below, above = ends[0][1], ends[1][1]
     middles = (np.where(below, low, high - 0.5) + np.where(above, high, low + 0.5)) / 2
     guess = np.linalg.lstsq(free, middles, rcond=None)[0]
     precision = 1 / max(float(np.std(middles - free @ guess)), 0.2)
-    found = optimize.minimize(
-        cost,
-        np.append(guess * precision, precision),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=[(None, None)] * len(guess) + [(1e-3, 1 / _LEAST_SPREAD)],
-        options={"maxiter": 1000, "ftol": 1e-12, "gtol": 1e-8},
-    )
-    *scaled, precision = found.x
-    return -float(found.fun), np.array(scaled) / precision, 1 / float(precision)
+    likelihood, (*scaled, precision) = _climb(terms, np.append(guess * precision, precision))
+    return likelihood, np.array(scaled) / precision, 1 / float(precision)
+
+
+def _climb(
+    terms: Callable[[Float[np.ndarray, " p"]], tuple[float, np.ndarray, np.ndarray]],
+    at: Float[np.ndarray, " p"],
+) -> tuple[float, Float[np.ndarray, " p"]]:
+    """Return the maximum of a concave function, and where it is, by Newton's steps.
+
+    The last parameter, the precision, stays within its bounds: at one of them, steps that would
+    lead beyond are taken with the others alone.
+    """
+    value, gradient, second = terms(at)
+    for _ in range(_STEPS):
+        step, bound = _newton(gradient, second), at[-1]
+        if step[-1] != 0:
+            bound = _PRECISION[1] if step[-1] > 0 else _PRECISION[0]
+            if at[-1] == bound:
+                step = np.append(_newton(gradient[:-1], second[:-1, :-1]), 0.0)
+        gain = float(gradient @ step)
+        if gain < _GAIN:
+            break
+        reach = (bound - at[-1]) / step[-1] if step[-1] != 0 else np.inf
+        part = min(1.0, reach)
+        while True:
+            there = at + part * step
+            if part == reach:
+                there[-1] = bound  # not almost
+            found = terms(there)
+            if found[0] >= value + 1e-4 * part * gain or part * gain < _GAIN:
+                break
+            part /= 2
+        if found[0] <= value and there[-1] == at[-1]:
+            break  # nothing is higher, within rounding
+        at, (value, gradient, second) = there, found
+    return value, at
+
+
+def _newton(
+    gradient: Float[np.ndarray, " p"], second: Float[np.ndarray, "p p"]
+) -> Float[np.ndarray, " p"]:
+    return np.asarray(np.linalg.lstsq(-second, gradient, rcond=1e-13)[0])
 
 
 def _log_mass(a: Float[np.ndarray, " n"], b: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
