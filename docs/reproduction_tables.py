@@ -21,7 +21,7 @@ from mirrorax.analysis.power_law import power_law
 from mirrorax.analysis.region import region
 from mirrorax.analysis.robustness import frequency, rbst
 from mirrorax.analysis.scores import cell_scores, environment_scores
-from mirrorax.analysis.temperature import THRESHOLDS, Minimal, minimal_temperatures
+from mirrorax.analysis.temperature import NAMES, THRESHOLDS, Minimal, minimal_temperatures
 from mirrorax.errors import UserError
 from mirrorax.figures.heatmap import HeatMap, draw_panel
 from mirrorax.figures.save import save
@@ -285,21 +285,20 @@ def limits(runs: Runs) -> str:
 
 def minimal(runs: Runs) -> str:
     """The numbers of Figure 4: the smallest temperatures that work, and how they grow."""
-    columns = [(way, level) for way in ("alpha", "lam") for level in THRESHOLDS]
-    words = {"alpha": "alpha", "lam": "lambda"}
-    strips = {way: runs.strip(CARTPOLES, way) for way in words}
+    columns = [(way, threshold) for way in NAMES for threshold in THRESHOLDS]
+    strips = {way: runs.strip(CARTPOLES, way) for way in NAMES}
     lines = [
-        line("maximum return", *(f"{words[way]}, {level:g}" for way, level in columns)),
+        line("maximum return", *(f"{NAMES[way]}, {threshold:g}" for way, threshold in columns)),
         "|---:|" + "---|" * len(columns),
     ]
     if None in strips.values():
         return "\n".join(lines)
     by_column = [
-        minimal_temperatures(strips[way].landscape, way, level, strip=STRIP)
-        for way, level in columns
+        minimal_temperatures(strips[way].landscape, way, threshold, strip=STRIP)
+        for way, threshold in columns
     ]
     for row in zip(*by_column, strict=True):
-        values = ("none" if point.censored else f"{point.value:g}" for point in row)
+        values = (f"{point.value:g}" if point.known else "none" for point in row)
         lines.append(line(f"{row[0].max_return:g}", *values))
     return "\n".join([*lines, line("exponent", *map(_exponent, by_column))])
 

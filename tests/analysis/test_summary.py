@@ -115,10 +115,29 @@ def test_ours_beside_the_papers_with_the_difference(summary):
     assert float(by_label["C"]["difference_0.9"]) == pytest.approx(ours - 0.0747)
     assert by_label[""]["paper_0.9"] == ""
     assert any("not like for like" in note for note in summary.notes)
-    (how,) = (note for note in summary.notes if "otherwise" in note)  # said once for both rows
-    assert how == "trained otherwise than the paper's: steps 1,000,000, not 16,000,000"
+    (how,) = (note for note in summary.notes if "settings" in note)  # said once for both rows
+    assert how == "other settings than the paper's: steps 1,000,000, not 16,000,000"
     text = render(summary, "text")
     assert "ours - paper" in text
+
+
+def test_rows_with_other_settings_than_the_papers_are_named(synthetic):
+    table = synthetic.study(
+        [{}, {"drift": "bregman(max)", "steps": 16_000_000}],
+        np.random.default_rng(3),
+        alphas=GRID,
+        lams=GRID,
+        seeds=2,
+        evaluations=1,
+    )
+    summary = summarise(table, rng=np.random.default_rng(0), resamples=10)
+    (how,) = (note for note in summary.notes if "settings" in note)
+    label = next(row.label for row in summary.rows if row.paper.label == "C")
+    assert how == f"other settings than the paper's ({label}): steps 1,000,000, not 16,000,000"
+
+
+def test_the_text_has_the_papers_numbers(summary):
+    text = render(summary, "text")
     assert "0.0747" in text
 
 

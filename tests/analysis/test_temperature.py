@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from scipy import stats
 
@@ -79,10 +80,29 @@ def test_values_that_solve_the_task_alone_say_nothing_of_the_other_temperature(s
     assert not got.known
     with pytest.raises(UserError, match="0 of 3 environments"):
         regression([got] * 3)
+    # Half way: at alpha = 0 there is one run so far, and the others need no lambda.
+    table = made(synthetic, alone, 1.0, alphas, lams)
+    some = pc.or_(pc.greater(table["alpha"], 0.0), pc.equal(table["lam"], 0.0))
+    (item,) = landscapes(table.filter(some))
+    assert not minimal_temperatures(item, "lam", 0.6, strip=3)[0].known
     # Without lambda = 0 nobody knows what alpha does alone.
     (item,) = landscapes(made(synthetic, alone[:, 1:], 1.0, alphas, lams[1:]))
     (got,) = minimal_temperatures(item, "lam", 0.6, strip=3)
     assert got == Minimal("CartPole", 500.0, 1.0, False, (0.0, 1.0))
+
+
+def test_a_w_of_zero_is_not_an_alpha_of_zero(synthetic):
+    ws, lams = np.array([0.0, 0.5, 1.0]), np.array([0.0, 1.0, 2.0])
+    table = synthetic.block(
+        {"alpha_schedule": "learned"}, "CartPole", ws, lams, 2, np.random.default_rng(0)
+    )
+    full = pa.array([[500.0] * len(row) for row in table["returns"].to_pylist()])
+    for name in ("returns", "greedy_returns"):
+        table = table.set_column(table.column_names.index(name), name, full)
+    (item,) = landscapes(table)
+    assert item.axis == "w"
+    (got,) = minimal_temperatures(item, "lam", 0.75, strip=2)
+    assert not got.known  # whatever w is, a learned alpha may have done it
 
 
 def points(x, y) -> list[Minimal]:

@@ -235,6 +235,10 @@ def test_scaling_shows_points_line_band_and_what_is_censored():
     _, ax = new()
     draw_scaling(Scaling("lam", {0.75: points[:2]}), ax)
     assert "too few points" in ax.get_lines()[0].get_label()
+    _, ax = new()
+    draw_scaling(Scaling("lam", {0.75: points}, sure=False), ax, log=True)
+    assert "one seed: no interval" in ax.get_lines()[0].get_label()
+    assert not [each for each in ax.collections if not hasattr(each, "get_segments")]  # no band
     for log in (False, True):
         figure, ax = new()
         draw_scaling(Scaling("lam", {0.75: points[5:6]}), ax, log=log)

@@ -63,6 +63,8 @@ def as_the_paper_says(settings, alpha, lam, scale):
     arm = (alpha >= 0.1 * scale) & (alpha <= widest) & (lam < 1e4)
     drift = (lam >= 2 * scale) & (lam <= longest) & (alpha <= 0.05)
     good = 0.99 if settings.lam_schedule == "constant" else 0.93
+    # At the lowest return two of the three alphas of a strip work alone: with 0.3 that would be a
+    # mean above 0.75, and lambda would seem to need nothing.
     return np.where(arm | drift, good, 0.3)
 
 
@@ -386,7 +388,7 @@ def test_figure_4_draws_the_temperature_whose_strips_are_there(strips, tmp_path)
     found = drawing.draw(figure, Runs(part), tmp_path, np.random.default_rng(0))
     assert {path.name for path in found.files} >= {"figure_4_linear.png", "figure_4_linear.pdf"}
     assert found.runs == 29 * 3 * 11 * 2
-    assert found.missing[0] == "maximum return 1000 (lam)"
+    assert found.missing[0] == "maximum return 1000 (lambda)"
     # Another report in the same folder has no runs for it: the old picture goes.
     other = strips.filter(pc.equal(strips["reward_scale"], 1.0))
     found = drawing.draw(figure, Runs(other), tmp_path, np.random.default_rng(0))

@@ -224,17 +224,24 @@ def test_workers_are_pinned_single_threaded_and_on_the_cpu(tmp_path, monkeypatch
 
 
 @pytest.mark.skipif(not Path("/proc/self/autogroup").exists(), reason="no autogroups here")
-def test_a_worker_is_as_nice_as_the_sweep():
-    """Its session is a scheduling group: what counts beside other programs is the group's value."""
-    code = (
-        "import os; from mirrorax.sweep.worker import keep_niceness; os.nice(7); keep_niceness();"
-        "print(open('/proc/self/autogroup').read())"
+def test_workers_are_as_nice_as_the_sweep(tmp_path):
+    """Their sessions are scheduling groups: beside other programs the group's value counts."""
+    (tmp_path / "spy.py").write_text(
+        "import standin\n"
+        "def run_chunk(settings, columns, keys, **options):\n"
+        "    found = standin.run_chunk(settings, columns, keys, **options)\n"
+        "    found.device = open('/proc/self/autogroup').read().split()[-1]\n"
+        "    return found\n"
     )
-    command = [sys.executable, "-c", code]
-    ran = subprocess.run(
-        command, start_new_session=True, capture_output=True, text=True, check=True
+    (tmp_path / "driver.py").write_text(
+        "import os, sys, test_local\n"
+        "os.nice(7)\n"
+        "test_local.run(sys.argv[1], test_local.study(), function='spy:run_chunk')\n"
     )
-    assert int(ran.stdout.split()[-1]) == min(os.nice(0) + 7, 19)
+    path = os.pathsep.join(map(str, (HERE, Path(__file__).parent, tmp_path)))
+    command = [sys.executable, tmp_path / "driver.py", tmp_path / "store"]
+    subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, check=True)
+    assert set(load(tmp_path / "store")["device"].to_pylist()) == {str(min(os.nice(0) + 7, 19))}
 
 
 def test_signal_handlers_are_given_back(tmp_path):

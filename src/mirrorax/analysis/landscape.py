@@ -89,9 +89,14 @@ class Landscape:
         return score
 
     @cached_property
+    def ended(self) -> Bool[np.ndarray, "alpha lam env seed"]:
+        """Which runs have a result, diverged ones included."""
+        return np.asarray((self.state == DONE) | (self.state == DIVERGED))
+
+    @cached_property
     def counts(self) -> Int[np.ndarray, "alpha lam env"]:
-        """How many runs with a result, diverged ones included, each cell has."""
-        return np.sum((self.state == DONE) | (self.state == DIVERGED), axis=-1)
+        """How many runs with a result each cell has."""
+        return np.sum(self.ended, axis=-1)
 
     @property
     def expected(self) -> int:

@@ -30,6 +30,8 @@ _LEAST_SPREAD = 0.05
 _PRECISION = (1e-3, 1 / _LEAST_SPREAD)
 #: The climb ends when a step promises less than this, in log-likelihood, or after so many steps.
 _GAIN, _STEPS = 1e-10, 200
+#: A step is not cut to less than this part of it: there, all is rounding.
+_LEAST_PART = 1e-12
 #: An end of an interval that is further away than this, in exponents or decades, is at infinity.
 _FAR = 20.0
 
@@ -213,25 +215,22 @@ def _climb(
     """
     value, gradient, second = terms(at)
     for _ in range(_STEPS):
-        step, bound = _newton(gradient, second), at[-1]
-        if step[-1] != 0:
-            bound = _PRECISION[1] if step[-1] > 0 else _PRECISION[0]
-            if at[-1] == bound:
-                step = np.append(_newton(gradient[:-1], second[:-1, :-1]), 0.0)
+        step = _newton(gradient, second)
+        bound = _PRECISION[1] if step[-1] > 0 else _PRECISION[0]
+        if np.isclose(at[-1], bound, rtol=1e-6, atol=0.0):
+            step = np.append(_newton(gradient[:-1], second[:-1, :-1]), 0.0)
         gain = float(gradient @ step)
         if gain < _GAIN:
             break
         reach = (bound - at[-1]) / step[-1] if step[-1] != 0 else np.inf
         part = min(1.0, reach)
-        while True:
+        while part > _LEAST_PART:
             there = at + part * step
-            if part == reach:
-                there[-1] = bound  # not almost
             found = terms(there)
-            if found[0] >= value + 1e-4 * part * gain or part * gain < _GAIN:
+            if found[0] >= value + 1e-4 * part * gain:
                 break
             part /= 2
-        if found[0] <= value and there[-1] == at[-1]:
+        else:
             break  # nothing is higher, within rounding
         at, (value, gradient, second) = there, found
     return value, at

@@ -9,14 +9,12 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from mirrorax.studies.settings import difference, differing
-
 
 @dataclass(frozen=True)
 class Published:
     """One row of the paper's Table 1: its letter and Rbst by threshold.
 
-    `otherwise` says how the algorithm that it stands beside was trained otherwise.
+    `otherwise` says which settings of the algorithm that it stands beside are not the paper's.
     """
 
     label: str
@@ -34,6 +32,8 @@ def numbers() -> Mapping[str, Any]:
 
 def published(settings: Mapping[str, Any], environments: Sequence[str]) -> Published | None:
     """Return the paper's row for an algorithm, if its table has one for these environments."""
+    from mirrorax.studies.settings import compared, differing  # heavier than the numbers
+
     table = numbers()["table1"]
     if set(environments) != set(table["environments"]):
         return None
@@ -47,6 +47,6 @@ def published(settings: Mapping[str, Any], environments: Sequence[str]) -> Publi
     for row in table["rows"]:
         if (row["potential"], row["drift"]) == pair:
             by_threshold = dict(zip(table["thresholds"], row["rbst"], strict=True))
-            how = "; ".join(difference(settings, name) for name in differing(settings))
+            how = "; ".join(compared(settings, name) for name in differing(settings))
             return Published(row["label"], by_threshold, table["cells"], how)
     return None

@@ -248,10 +248,12 @@ def _notes(
                 f"{row.label}: the paper's value is over {row.paper.cells} cells, ours over "
                 f"{row.grid}: not like for like"
             )
-    # What all rows share is said once.
-    for how in dict.fromkeys(row.paper.otherwise for row in rows if row.paper):
+    beside = [row for row in rows if row.paper]
+    for how in dict.fromkeys(row.paper.otherwise for row in beside if row.paper):
+        alike = [row.label for row in beside if row.paper and row.paper.otherwise == how]
+        which = "" if len(alike) == len(beside) else f" ({', '.join(alike)})"
         if how:
-            notes.append(f"trained otherwise than the paper's: {how}")
+            notes.append(f"other settings than the paper's{which}: {how}")
     total = sum(row.diverged for row in rows)
     if total:
         how = "count with the lowest return" if diverged == "lowest" else "are left out"

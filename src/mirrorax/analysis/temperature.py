@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from scipy import stats
 
 from mirrorax.analysis.landscape import Diverged, Evaluation, Landscape
@@ -24,6 +24,8 @@ from mirrorax.analysis.scores import environment_scores
 from mirrorax.errors import UserError, unknown
 
 Temperature = Literal["alpha", "lam"]
+#: As they are said in a sentence.
+NAMES: dict[Temperature, str] = {"alpha": "alpha", "lam": "lambda"}
 
 #: When a task counts as solved: the caption of Figure 4 says the first, the text the second.
 THRESHOLDS = (0.75, 0.85)
@@ -93,41 +95,29 @@ def minimal_temperatures(
     if len(values) < 2:
         raise UserError(f"{temperature}: a grid of one value has no smallest that works")
     along = scores if temperature == "alpha" else scores.transpose(1, 0, 2)
-    part, others = along[:, :strip], others[:strip]
+    # A w of zero is not an alpha of zero.
+    nothing = (others == 0) & (temperature == "alpha" or landscape.axis == "alpha")
     out = []
     for e, environment in enumerate(landscape.environments):
-        given = np.isfinite(part[..., e])
-        low = _low_enough(part[..., e], values, others, threshold)
-        if low.any():
-            given &= low
-        number = given.sum(axis=1)
-        total = np.where(given, part[..., e], 0.0).sum(axis=1)
-        means = np.divide(total, number, out=np.full(total.shape, np.nan), where=number > 0)
-        # A value without any run is not part of this environment's grid.
-        on_grid = number > 0
-        if on_grid.sum() < 2:
+        part = along[:, :strip, e]
+        given = np.isfinite(part)
+        if given.any(axis=1).sum() < 2:
             raise UserError(
                 f"{environment.label}: fewer than two values of {temperature} have runs in the "
                 f"strip of the {strip} lowest values of the other temperature"
             )
-        value, censored, between = smallest(means[on_grid], values[on_grid], threshold)
-        if not low.any():
-            between = (0.0, np.inf)
-        out.append(Minimal(environment.label, environment.return_max, value, censored, between))
+        if values[0] == 0:
+            alone = given[0] & reaches(part[0], threshold) & ~nothing[:strip]
+            given = given & ~alone
+        # A value without any run is not part of this environment's grid.
+        on_grid = given.any(axis=1)
+        if on_grid.sum() < 2:
+            found = 0.0, False, (0.0, np.inf)
+        else:
+            means = np.where(given, part, 0.0).sum(axis=1)[on_grid] / given.sum(axis=1)[on_grid]
+            found = smallest(means, values[on_grid], threshold)
+        out.append(Minimal(environment.label, environment.return_max, *found))
     return tuple(sorted(out, key=lambda item: item.max_return))
-
-
-def _low_enough(
-    scores: Float[np.ndarray, "n strip"],
-    values: Float[np.ndarray, " n"],
-    others: Float[np.ndarray, " strip"],
-    threshold: float,
-) -> Bool[np.ndarray, " strip"]:
-    """Return with which values of the other temperature the one in question is what counts."""
-    if values[0] != 0:
-        return np.ones(len(others), dtype=bool)  # nobody knows what they do alone
-    alone = np.isfinite(scores[0]) & reaches(scores[0], threshold)
-    return np.asarray(~alone | (others == 0))
 
 
 @dataclass(frozen=True, eq=False)

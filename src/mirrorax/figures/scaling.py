@@ -27,6 +27,7 @@ class Scaling:
 
     temperature: str
     points: dict[float, Sequence[Minimal]]
+    sure: bool = True  # False where a cell has one seed: no interval, no band
 
 
 def _fit(points: Sequence[Minimal], log: bool) -> PowerLaw | Regression | None:
@@ -36,20 +37,27 @@ def _fit(points: Sequence[Minimal], log: bool) -> PowerLaw | Regression | None:
         return None
 
 
-def _label(
-    threshold: float, points: Sequence[Minimal], fit: PowerLaw | Regression | None, log: bool
-) -> str:
-    text = f"$\\geq$ {threshold:g}: "
+def _line(fit: PowerLaw | Regression | None, sure: bool) -> str:
+    """Say what the line is, and how well it is known."""
     if fit is None:
-        text += "too few points for a line"
-    elif isinstance(fit, PowerLaw):
+        return "too few points for a line"
+    if isinstance(fit, PowerLaw):
+        value = f"exponent {fit.exponent:.2f}"
         low, high = (
             f"{end:.2f}" if np.isfinite(end) else r"-$\infty$" if end < 0 else r"$\infty$"
             for end in (fit.low, fit.high)
         )
-        text += f"exponent {fit.exponent:.2f} [{low}, {high}]"
     else:
-        text += f"slope {fit.slope:.2g} [{fit.slope_low:.2g}, {fit.slope_high:.2g}]"
+        value, low, high = (
+            f"slope {fit.slope:.2g}",
+            f"{fit.slope_low:.2g}",
+            f"{fit.slope_high:.2g}",
+        )
+    return f"{value} [{low}, {high}]" if sure else f"{value} (one seed: no interval)"
+
+
+def _label(threshold: float, points: Sequence[Minimal], line: str, log: bool) -> str:
+    text = f"$\\geq$ {threshold:g}: {line}"
     hidden = sum(p.censored for p in points)
     idle = sum(not p.known and not p.censored for p in points)
     zeros = sum(p.value == 0 and p.known for p in points) if log else 0
@@ -99,7 +107,7 @@ def draw_scaling(data: Scaling, ax: Axes, *, log: bool = False) -> Axes:
             markersize=3.5 if k % 2 == 0 else 6.5,
             markerfacecolor=colour if k % 2 == 0 else "none",
             color=colour,
-            label=_label(threshold, points, fit, log),
+            label=_label(threshold, points, _line(fit, data.sure), log),
             clip_on=False,  # a value of zero lies on the edge
         )
         if log:
@@ -119,8 +127,8 @@ def draw_scaling(data: Scaling, ax: Axes, *, log: bool = False) -> Axes:
             low, high = fit.x.min(), fit.x.max()
             x = np.geomspace(low, high, 13) if log else np.linspace(low, high, 100)
             ax.plot(x, fit.line(x), color=colour, lw=1.0, linestyle="-" if k % 2 == 0 else "--")
-            below, above = fit.band(x)
-            ax.fill_between(x, below, above, color=colour, alpha=0.15, lw=0)
+            if data.sure:
+                ax.fill_between(x, *fit.band(x), color=colour, alpha=0.15, lw=0)
     if nothing:
         # Nothing to give the axis a scale.
         ax.set_yticks([])

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Bool, Int
 
-from mirrorax.analysis.landscape import ABSENT, DIVERGED, DONE, Landscape, landscapes
+from mirrorax.analysis.landscape import ABSENT, Landscape, landscapes
 from mirrorax.analysis.temperature import Temperature
 from mirrorax.studies import catalogue, settings
 from mirrorax.studies.panels import Panel
@@ -24,6 +24,7 @@ class Found:
     landscape: Landscape
     beyond: int = 0  # complete cells of other values than those of the nested grid
     spare: int = 0  # runs with seeds that most cells do not have
+    full: tuple[int, int] = (29, 29)  # the cells of the paper that it is a part of
 
     @cached_property
     def given(self) -> Bool[np.ndarray, "alpha lam"]:
@@ -43,9 +44,8 @@ class Found:
     @property
     def rows(self) -> Int[np.ndarray, " runs"]:
         """Where these runs stand in the table."""
-        item = self.landscape
-        counted = (item.state == DONE) | (item.state == DIVERGED)
-        return np.asarray(item.rows[counted & self.given[..., None, None]])
+        kept = self.landscape.ended & self.given[..., None, None]
+        return np.asarray(self.landscape.rows[kept])
 
     @property
     def seeds(self) -> tuple[int, int]:
@@ -56,21 +56,21 @@ class Found:
     @property
     def whole(self) -> bool:
         """Whether these are all cells and seeds of the paper."""
-        return bool(self.given.all()) and self.given.shape == (29, 29) and self.seeds[0] >= 5
+        return bool(self.given.all()) and self.given.shape == self.full and self.seeds[0] >= 5
 
     @property
     def size(self) -> str:
         """What was run, in words: how many cells and seeds, of how many in the paper."""
         low, high = self.seeds
         seeds = f"{low}" if low == high else f"{low} to {high}"
-        cells = int(self.given.sum())
-        shape = " x ".join(map(str, self.given.shape))
-        grid = shape if self.given.all() else f"{cells}"
+        shape, full = (" x ".join(map(str, each)) for each in (self.given.shape, self.full))
+        grid = shape if self.given.all() else f"{int(self.given.sum())}"
         if self.whole:
-            return "29 x 29 cells, 5 seeds"
+            return f"{full} cells, 5 seeds"
         more = f" ({self.beyond} further cells left out)" if self.beyond else ""
         spare = f" ({self.spare} runs with further seeds left out)" if self.spare else ""
-        return f"reduced: {grid} of 29 x 29 cells{more}, {seeds} of 5 seeds{spare}"
+        cells = full if grid == full else f"{grid} of {full}"
+        return f"reduced: {cells} cells{more}, {seeds} of 5 seeds{spare}"
 
 
 class Runs:
@@ -118,18 +118,16 @@ class Runs:
 
         These are all values of it at the paper's lowest values of the other.
         """
-        found = self.find(panel, nested=False)
+        found = self.find(panel, nested=False, every_seed=True)
         if found is None:
             return None
-        block = catalogue.entry("baseline").study().blocks[0]
-        few = catalogue.strip(block, temperature)
-        item = found.landscape
-        rows = np.flatnonzero(np.isin(item.alphas, few.alpha))
-        columns = np.flatnonzero(np.isin(item.lams, few.lam))
-        whole = (len(rows), len(columns)) == (len(few.alpha), len(few.lam))
-        if not whole or not found.given[np.ix_(rows, columns)].all():
+        few = catalogue.strip(catalogue.entry("baseline").study().blocks[0], temperature)
+        places = _places(found.landscape, found.given, few.alpha, few.lam)
+        if places is None:
             return None
-        return replace(found, landscape=_cut(item, rows, columns))
+        full = len(few.alpha), len(few.lam)
+        found = usual(Found(panel, _cut(found.landscape, *places), full=full))
+        return found if found.given.all() else None
 
     @cached_property
     def foreign(self) -> dict[str, int]:
@@ -137,7 +135,7 @@ class Runs:
         out: dict[str, int] = {}
         for item in self._items:
             if names := settings.differing(item.settings):
-                reason = settings.difference(item.settings, names[0])
+                reason = settings.compared(item.settings, names[0])
                 out[reason] = out.get(reason, 0) + int((item.state != ABSENT).sum())
         return out
 
@@ -197,8 +195,7 @@ def alike(found: Sequence[Found]) -> tuple[Found, ...]:
 def _has(item: Landscape, seeds: Int[np.ndarray, " seeds"]) -> Bool[np.ndarray, "a l e seeds"]:
     """Return which seeds each cell has in each environment, with a result."""
     out = np.zeros((*item.seeds.shape[:-1], len(seeds)), dtype=bool)
-    counted = (item.state == DONE) | (item.state == DIVERGED)
-    at = np.nonzero(counted)
+    at = np.nonzero(item.ended)
     out[at[0], at[1], at[2], np.searchsorted(seeds, item.seeds[at])] = True
     return out
 
@@ -216,13 +213,23 @@ def _nested(
     """Return the rows and columns of the largest nested grid without a hole, if there is one."""
     block = catalogue.entry("baseline").study().blocks[0]
     for step in sorted(catalogue.GRIDS.values()):
-        alphas, lams = block.alpha[::step], block.lam[::step]
-        rows = np.flatnonzero(np.isin(item.alphas, alphas))
-        columns = np.flatnonzero(np.isin(item.lams, lams))
-        whole = (len(rows), len(columns)) == (len(alphas), len(lams))
-        if whole and complete[np.ix_(rows, columns)].all():
-            return rows, columns
+        places = _places(item, complete, block.alpha[::step], block.lam[::step])
+        if places is not None:
+            return places
     return None
+
+
+def _places(
+    item: Landscape,
+    complete: Bool[np.ndarray, "alpha lam"],
+    alphas: Sequence[float],
+    lams: Sequence[float],
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return the rows and columns of some temperatures, if all of their cells are complete."""
+    rows = np.flatnonzero(np.isin(item.alphas, alphas))
+    columns = np.flatnonzero(np.isin(item.lams, lams))
+    all_there = (len(rows), len(columns)) == (len(alphas), len(lams))
+    return (rows, columns) if all_there and complete[np.ix_(rows, columns)].all() else None
 
 
 def _cut(item: Landscape, rows: np.ndarray, columns: np.ndarray) -> Landscape:

@@ -12,7 +12,7 @@ import numpy as np
 from mirrorax.analysis.robustness import Top, top
 from mirrorax.analysis.scores import cell_scores
 from mirrorax.analysis.summary import summarise
-from mirrorax.analysis.temperature import THRESHOLDS, Temperature, minimal_temperatures
+from mirrorax.analysis.temperature import NAMES, THRESHOLDS, Temperature, minimal_temperatures
 from mirrorax.figures.best import Bars, draw_best
 from mirrorax.figures.frequency import draw_frequency, frequency_curve
 from mirrorax.figures.heatmap import HeatMap, draw_panel, heat_map
@@ -42,11 +42,18 @@ class Drawn:
 
 
 def draw(figure: Figure, runs: Runs, home: Path, rng: np.random.Generator) -> Drawn:
-    """Draw a figure into a folder; without any run of it, only say so."""
-    for stale in _files(figure, home):
-        stale.unlink()
+    """Draw a figure into a folder, in place of an older one; without any run of it, only say so."""
     if figure.kind == "scaling":
-        return _scaling(figure, runs, home)
+        drawn = _scaling(figure, runs, home)
+    else:
+        drawn = _panels(figure, runs, home, rng)
+    for path in _names(figure, home):
+        if path not in drawn.files:
+            path.unlink(missing_ok=True)
+    return drawn
+
+
+def _panels(figure: Figure, runs: Runs, home: Path, rng: np.random.Generator) -> Drawn:
     found = runs.find_all(figure.panels)
     if figure.kind == "maps" and len({each.given.shape for each in found}) > 1:
         # Strips beside whole grids: everything there is of each, so that they can be compared.
@@ -75,12 +82,13 @@ def _stem(figure: Figure) -> str:
     return re.sub(r"[^a-z0-9]+", "_", figure.name.lower())
 
 
-def _files(figure: Figure, home: Path) -> list[Path]:
-    """Return what an earlier report drew of a figure: with other runs, it would not belong here."""
-    names = [_stem(figure), *(f"{_stem(figure)}_{axes}" for axes in _AXES)]
-    suffixes = (*_FORMATS, *_TEXTS.values())
-    found = (home / f"{name}.{suffix}" for name in names for suffix in suffixes)
-    return [path for path in found if path.is_file()]
+def _names(figure: Figure, home: Path) -> list[Path]:
+    """Return the files that a figure can have."""
+    stem = _stem(figure)
+    if figure.kind == "table":
+        return [home / f"{stem}.{suffix}" for suffix in _TEXTS.values()]
+    stems = [f"{stem}_{axes}" for axes in _AXES] if figure.kind == "scaling" else [stem]
+    return [home / f"{name}.{suffix}" for name in stems for suffix in _FORMATS]
 
 
 def _title(figure: Figure, found: Sequence[Found]) -> str:
@@ -182,7 +190,7 @@ def _scaling(figure: Figure, runs: Runs, home: Path) -> Drawn:
     missing = tuple(
         panel.title if len(lacking) == len(ways) else f"{panel.title} ({lacking[0]})"
         for panel in figure.panels
-        if (lacking := [way for way in ways if panel not in have[way]])
+        if (lacking := [NAMES[way] for way in ways if panel not in have[way]])
     )
     if not joint:
         return Drawn(figure, (), 0, "", missing)
@@ -193,10 +201,11 @@ def _scaling(figure: Figure, runs: Runs, home: Path) -> Drawn:
             drawing, axes = new(PAGE, COLUMN * 1.1, ncols=len(joint), squeeze=False)
             for ax, (way, found) in zip(axes[0], joint.items(), strict=True):
                 points = {
-                    level: minimal_temperatures(found.landscape, way, level, strip=STRIP)
-                    for level in THRESHOLDS
+                    threshold: minimal_temperatures(found.landscape, way, threshold, strip=STRIP)
+                    for threshold in THRESHOLDS
                 }
-                draw_scaling(Scaling(way, dict(points)), ax, log=name == "logarithmic")
+                data = Scaling(way, dict(points), sure=found.seeds[0] > 1)
+                draw_scaling(data, ax, log=name == "logarithmic")
             drawing.suptitle(_title(figure, tuple(joint.values())), fontsize=8)
             files += save(drawing, home / f"{_stem(figure)}_{name}", _FORMATS)
     return Drawn(figure, tuple(files), behind, sizes(tuple(joint.values())), missing)

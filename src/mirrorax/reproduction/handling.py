@@ -15,7 +15,13 @@ from mirrorax.analysis.power_law import exponents_without_one, power_law
 from mirrorax.analysis.resampling import score_resamples
 from mirrorax.analysis.robustness import top
 from mirrorax.analysis.scores import cell_scores
-from mirrorax.analysis.temperature import THRESHOLDS, Minimal, Temperature, minimal_temperatures
+from mirrorax.analysis.temperature import (
+    NAMES,
+    THRESHOLDS,
+    Minimal,
+    Temperature,
+    minimal_temperatures,
+)
 from mirrorax.errors import UserError
 from mirrorax.reproduction.claim import (
     DRAWS,
@@ -172,13 +178,13 @@ def growth(temperature: Temperature) -> Callable[[Runs, np.random.Generator], Cl
 
     def judge(runs: Runs, rng: np.random.Generator) -> Claim:
         del rng
-        word = "alpha" if temperature == "alpha" else "lambda"
         claim = Claim(
             "6a" if temperature == "alpha" else "6b",
-            f"The smallest {word} that works grows linearly with the maximum return",
+            f"The smallest {NAMES[temperature]} that works grows linearly with the maximum return",
             "exponent of a power law through CartPole's eleven reward scales, fitted to the grid "
             f"values between which each temperature lies along the {STRIP} lowest values of the "
-            "other (less those that do without it), at thresholds 0.75 and 0.85: reproduced if "
+            "other (less those that do without it), at thresholds "
+            f"{' and '.join(f'{each:g}' for each in THRESHOLDS)}: reproduced if "
             f"both 95% intervals contain 1 and lie within [{_EXPONENTS[0]:g}, {_EXPONENTS[1]:g}], "
             "not reproduced if one lies above or below 1",
             "linear (Figure 4)",
@@ -201,7 +207,7 @@ def growth(temperature: Temperature) -> Callable[[Runs, np.random.Generator], Cl
                 narrow = _EXPONENTS[0] <= fit.low and fit.high <= _EXPONENTS[1]
                 marks.append((fit.low <= 1 <= fit.high, narrow))
             hidden = sum(p.censored for p in points)
-            zeros = sum(p.value == 0 and not p.censored for p in points)
+            zeros = sum(p.value == 0 and p.known for p in points)
             notes.append(
                 f"at {threshold:g}: {hidden} never reach it, {zeros} do at zero"
                 f"{_without_one(points)}"

@@ -219,7 +219,7 @@ def _figure(each: Drawn) -> str:
     text = html.escape
     title = f"<h3>{text(each.figure.name)}: {text(each.figure.title)}</h3>"
     if not each.files:
-        lacking = "; ".join(each.missing)
+        lacking = "; ".join(each.missing) or "cells with both temperatures positive"
         return f"{title}<p class=note>Not drawn. Missing or incomplete: {text(lacking)}.</p>"
     body = ""
     for path in each.files:

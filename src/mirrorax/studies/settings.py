@@ -43,7 +43,7 @@ def differing(settings: Mapping[str, Any], wanted: Mapping[str, Any] | None = No
     ]
 
 
-def difference(settings: Mapping[str, Any], name: str) -> str:
+def compared(settings: Mapping[str, Any], name: str) -> str:
     """Say how an algorithm differs in one of the shared settings."""
     ours, theirs = (_shown(values[name]) for values in (settings, shared()))
     return f"{name} {ours}, not {theirs}"

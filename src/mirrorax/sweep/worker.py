@@ -21,6 +21,7 @@ from typing import Any
 
 _PR_SET_PDEATHSIG = 1
 _REPORT_EVERY = 0.25
+_TRIES = 50  # to be nice
 
 
 def die_with(parent: int) -> None:
@@ -38,9 +39,18 @@ def keep_niceness() -> None:
     counts inside the group only, and one whole group has the same share as another.
     """
     niceness = os.nice(0) if hasattr(os, "nice") else 0
-    if niceness > 0:  # to be lower than others takes no right
-        with contextlib.suppress(OSError), open("/proc/self/autogroup", "w") as group:
-            group.write(str(niceness))
+    if niceness <= 0:  # only to be lower than others takes no right
+        return
+    for _ in range(_TRIES):
+        try:
+            with open("/proc/self/autogroup", "w") as group:
+                group.write(str(niceness))
+        except BlockingIOError:  # the kernel lets one process of all do this each tenth of a second
+            time.sleep(0.1 + 0.01 * (os.getpid() % 20))
+        except OSError:
+            return  # no such groups here
+        else:
+            return
 
 
 class Worker:

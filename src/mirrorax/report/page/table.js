@@ -109,7 +109,11 @@ function showTable(rows, state, choose) {
   const why = new Set(rows.map((r) => r.rbst.why).filter(Boolean));
   notes.push(...why);
   if (rows.some((r) => r.unlike)) notes.push("The paper's values are over another number of cells than ours: not like for like.");
-  for (const how of new Set(rows.map((r) => r.otherwise).filter(Boolean))) notes.push(`Trained otherwise than the paper's: ${how}.`);
+  for (const how of new Set(rows.map((r) => r.otherwise).filter(Boolean))) {
+    const alike = rows.filter((r) => r.otherwise === how), beside = rows.filter((r) => Number.isFinite(r.paper));
+    const which = alike.length === beside.length ? "" : ` (${alike.map((r) => r.label).join(", ")})`;
+    notes.push(`Other settings than the paper's${which}: ${how}.`);
+  }
   const grids = (axis) => new Set(rows.filter((r) => r.a.axis === axis).map((r) => `${r.a.alphas}|${r.a.lams}`)).size;
   if (grids("alpha") > 1 || grids("w") > 1) notes.push("The algorithms have different grids: their rows are not comparable.");
   const left = DATA.environments.filter((_, e) => !DATA.shared.includes(e)).map((e) => e.label);
