@@ -46,7 +46,7 @@ demo: setup
 	@echo "  demo/convergence.png        exact Policy Mirror Descent converging"
 
 test: setup lint
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --durations 15 --durations-min 5
 
 # The long forms of the fault tests: many more kills, flips and full disks.
 test-faults: setup
