@@ -300,7 +300,10 @@ def minimal(runs: Runs) -> str:
     for row in zip(*by_column, strict=True):
         values = (f"{point.value:g}" if point.known else "none" for point in row)
         lines.append(line(f"{row[0].max_return:g}", *values))
-    return "\n".join([*lines, line("exponent", *map(_exponent, by_column))])
+    lines.append(line("exponent", *map(_exponent, by_column)))
+    lowest = by_column[0][0].max_return
+    rest = (_exponent(points[1:]) for points in by_column)
+    return "\n".join([*lines, line(f"without {lowest:g}", *rest)])
 
 
 def _exponent(points: Sequence[Minimal]) -> str:
