@@ -35,6 +35,7 @@ from mirrorax.analysis.scores import environment_scores
 from mirrorax.analysis.temperature import THRESHOLDS, Temperature, minimal_temperatures
 from mirrorax.envs import suite
 from mirrorax.errors import UserError
+from mirrorax.studies.catalogue import STRIP
 from mirrorax.words import counted
 
 FILE = "evidence.parquet"
@@ -43,8 +44,6 @@ _NOTES = b"mirrorax.evidence"
 _DIGITS = 4
 #: A grid without holes stands for a map if it holds at least this share of its cells.
 _GRID_SHARE = 0.25
-#: How many of the lowest values of the other temperature the law is read along.
-LAW_STRIP = 3
 
 _PAIR = ("potential", "drift")
 _TEMPERATURES: tuple[Temperature, ...] = ("alpha", "lam")
@@ -249,7 +248,7 @@ def _law(item: Landscape) -> list[dict[str, Any]]:
         for temperature in _TEMPERATURES:
             for threshold in THRESHOLDS:
                 try:
-                    points = minimal_temperatures(mine, temperature, threshold, strip=LAW_STRIP)
+                    points = minimal_temperatures(mine, temperature, threshold, strip=STRIP)
                     line = power_law(points)
                 except UserError:
                     continue  # too few points are bracketed by the grid
