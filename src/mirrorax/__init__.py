@@ -12,7 +12,7 @@ from mirrorax._version import __version__
 
 if TYPE_CHECKING:
     from mirrorax.envs.suite import register_environment
-    from mirrorax.mdpo.config import register_schedule
+    from mirrorax.mdpo.config import register_network, register_optimizer, register_schedule
     from mirrorax.plugins import load_plugin
     from mirrorax.regularizers.checks import check_drift, check_potential
     from mirrorax.regularizers.drifts import drift
@@ -35,6 +35,8 @@ _HOME = {
     "potential": "mirrorax.regularizers.potentials",
     "register_drift": "mirrorax.regularizers.functions",
     "register_environment": "mirrorax.envs.suite",
+    "register_network": "mirrorax.mdpo.config",
+    "register_optimizer": "mirrorax.mdpo.config",
     "register_potential": "mirrorax.regularizers.functions",
     "register_schedule": "mirrorax.mdpo.config",
     "suggest": "mirrorax.tuning.suggestion",
@@ -53,6 +55,8 @@ __all__ = [
     "potential",
     "register_drift",
     "register_environment",
+    "register_network",
+    "register_optimizer",
     "register_potential",
     "register_schedule",
     "suggest",

@@ -34,7 +34,7 @@ from mirrorax.errors import UserError, in_one_line, nearest
 
 GROUP = "mirrorax.plugins"
 
-Kind = Literal["environment", "potential", "drift", "schedule"]
+Kind = Literal["environment", "potential", "drift", "schedule", "network", "optimizer"]
 
 _MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")

@@ -1,4 +1,6 @@
-"""Networks as flat vectors: gradients, initialisation, sampling."""
+"""Networks: outputs, gradients, initialisation; networks and optimisers of one's own."""
+
+import math
 
 import jax
 import jax.numpy as jnp
@@ -6,103 +8,110 @@ import numpy as np
 import optax
 import pytest
 
+import mirrorax
 from mirrorax.errors import UserError
-from mirrorax.mdpo import optimizer
-from mirrorax.mdpo.networks import (
-    ConvNetwork,
-    Network,
-    initialize,
-    make_network,
-    sample_actions,
-)
+from mirrorax.mdpo.networks import Layer, Network, NetworkSpec, make_network
+from mirrorax.mdpo.rollout import sample_actions
+
+
+def spec_of(observation, hidden, outputs, **fields):
+    return NetworkSpec(observation, outputs, hidden, **{"initialization": "uniform", **fields})
 
 
 @pytest.mark.parametrize("activation", ["tanh", "relu"])
 @pytest.mark.parametrize("sizes", [(4, 8, 8, 3), (5, 7, 2), (3, 2), (2, 6, 5, 4, 3)])
-def test_the_written_gradient_is_the_automatic_one(activation, sizes):
-    network = Network(sizes, activation)
+def test_a_perceptron_is_the_one_of_the_textbook(activation, sizes):
+    spec = spec_of(sizes[:1], sizes[1:-1], sizes[-1], activation=activation)
+    network = make_network("mlp", spec)
     rng = np.random.default_rng(0)
-    p = jnp.asarray(initialize(network, rng, "uniform"))
-    x = jnp.asarray(rng.standard_normal((sizes[0], 11)), jnp.float32)
-    slope = jnp.asarray(rng.standard_normal((sizes[-1], 11)), jnp.float32)
-    layers = network.layers(p)
-    y, inputs = network.forward(layers, x)
-    found = network.backward(layers, inputs, slope)
-    expected = jax.grad(lambda p: jnp.sum(network(p, x) * slope))(p)
-    assert found.shape == (network.num_parameters,)
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
-    np.testing.assert_allclose(y, network(p, x))
+    vector = network.init(rng)
+    x = rng.standard_normal((sizes[0], 11))
+    y = x
+    layers = network.unflatten(jnp.asarray(vector))
+    for index, layer in enumerate(layers):
+        y = np.asarray(layer.weight, float) @ y + np.asarray(layer.bias, float)[:, None]
+        if index < len(layers) - 1:
+            y = np.tanh(y) if activation == "tanh" else np.maximum(y, 0)
+    assert vector.shape == (network.num_parameters,)
+    np.testing.assert_allclose(network(jnp.asarray(vector), jnp.asarray(x, jnp.float32)), y, 2e-5)
 
 
-@pytest.mark.parametrize("activation", ["tanh", "relu"])
-@pytest.mark.parametrize(
-    ("image", "hidden"), [((5, 4, 3), (6,)), ((3, 3, 1), ()), ((6, 7, 2), (5, 4))]
-)
-def test_the_written_gradient_through_a_convolution_is_the_automatic_one(activation, image, hidden):
-    network = make_network("auto", image, hidden, 3, activation)
-    assert isinstance(network, ConvNetwork)
+def test_the_gradient_of_a_layer_is_the_automatic_one():
+    """The bias has a rule of its own, also where layers are batched."""
     rng = np.random.default_rng(0)
-    p = jnp.asarray(initialize(network, rng, "uniform"))
-    x = jnp.asarray(rng.standard_normal((np.prod(image), 11)), jnp.float32)
-    slope = jnp.asarray(rng.standard_normal((3, 11)), jnp.float32)
-    layers = network.layers(p)
-    y, inputs = network.forward(layers, x)
-    found = network.backward(layers, inputs, slope)
-    expected = jax.grad(lambda p: jnp.sum(network(p, x) * slope))(p)
-    assert found.shape == (network.num_parameters,) == p.shape
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
-    np.testing.assert_allclose(y, network(p, x))
+    draw = lambda *shape: jnp.asarray(rng.standard_normal(shape), jnp.float32)  # noqa: E731
+    weight, bias, x, slope = draw(2, 5, 3), draw(2, 5), draw(3, 11), draw(2, 5, 11)
+
+    def plain(weight, bias):
+        return jnp.sum((weight @ x + bias[:, :, None]) * slope)
+
+    def layered(weight, bias):
+        return jnp.sum(jax.vmap(lambda w, b: Layer(w, b)(x))(weight, bias) * slope)
+
+    expected = jax.grad(plain, argnums=(0, 1))(weight, bias)
+    for ours, theirs in zip(jax.grad(layered, argnums=(0, 1))(weight, bias), expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
 
 
 def test_the_convolution_is_jaxs_own():
     image, rng = (6, 5, 4), np.random.default_rng(0)
-    network = make_network("conv", image, (7,), 2, "relu")
-    p = jnp.asarray(initialize(network, rng, "uniform"))
-    first, *rest = network.layers(p)
+    spec = spec_of(image, (7,), 2, activation="relu")
+    network = make_network("conv", spec)
+    vector = jnp.asarray(network.init(rng))
+    first, rest = network.unflatten(vector)
     x = jnp.asarray(rng.standard_normal((np.prod(image), 9)), jnp.float32)
-    pictures = x.T.reshape(9, *image)
     kernel = first.weight.reshape(16, 3, 3, 4)
     seen = jax.lax.conv_general_dilated(
-        pictures, kernel, (1, 1), "VALID", dimension_numbers=("NHWC", "OHWI", "NCHW")
+        x.T.reshape(9, *image), kernel, (1, 1), "VALID", dimension_numbers=("NHWC", "OHWI", "NCHW")
     )
     seen = jax.nn.relu(seen + first.bias[None, :, None, None]).reshape(9, -1).T
-    expected = network.body.forward(tuple(rest), seen)[0]
-    np.testing.assert_allclose(network(p, x), expected, rtol=1e-4, atol=1e-5)
+    body = make_network("mlp", spec._replace(observation=(16, 4, 3)))
+    np.testing.assert_allclose(network(vector, x), body.apply(rest, seen), rtol=1e-4, atol=1e-5)
 
 
 def test_the_network_follows_the_shape_of_the_observation_or_the_users_wish():
-    flat = Network((400, 8, 3), "tanh")
-    assert make_network("mlp", (10, 10, 4), (8,), 3, "tanh") == flat
-    assert make_network("auto", (400,), (8,), 3, "tanh") == flat
-    assert make_network("auto", (20, 20), (8,), 3, "tanh") == flat
-    conv = make_network("auto", (10, 10, 4), (8,), 3, "tanh")
-    assert conv == make_network("conv", (10, 10, 4), (8,), 3, "tanh")
-    assert isinstance(conv, ConvNetwork)
-    assert conv.shapes == ((16, 36), (8, 16 * 8 * 8), (3, 8))
+    def first(name, observation):
+        return make_network(name, spec_of(observation, (8,), 3)).shapes[0]
+
+    assert first("mlp", (10, 10, 4)) == first("auto", (400,)) == first("auto", (20, 20)) == (8, 400)
+    assert first("auto", (10, 10, 4)) == first("conv", (10, 10, 4)) == (16, 36)
     with pytest.raises(UserError, match=r"network: 'conv' needs .* here they are 20 x 20"):
-        make_network("conv", (20, 20), (8,), 3, "tanh")
+        first("conv", (20, 20))
     with pytest.raises(UserError, match="here they are 2 x 9 x 4"):
-        make_network("conv", (2, 9, 4), (8,), 3, "tanh")
+        first("conv", (2, 9, 4))
 
 
-def test_orthogonal_weights_are_orthogonal():
-    network = Network((6, 32, 32, 3), "tanh")
-    layers = network.layers(initialize(network, np.random.default_rng(0), "orthogonal"))
-    for layer, gain in zip(layers, (np.sqrt(2), np.sqrt(2), 0.01), strict=True):
+def layers_of(**fields):
+    network = make_network("mlp", spec_of((16,), (64, 64), 3, **fields))
+    return network.unflatten(jnp.asarray(network.init(np.random.default_rng(0))))
+
+
+@pytest.mark.parametrize("gain", [0.01, 1.0])
+def test_orthogonal_weights_are_orthogonal_and_the_output_has_its_gain(gain):
+    layers = layers_of(initialization="orthogonal", gain=gain)
+    for layer, size in zip(layers, (np.sqrt(2), np.sqrt(2), gain), strict=True):
         weight = np.asarray(layer.weight, float)
         small = weight if weight.shape[0] <= weight.shape[1] else weight.T
-        np.testing.assert_allclose(small @ small.T, gain**2 * np.eye(len(small)), atol=1e-5)
+        np.testing.assert_allclose(small @ small.T, size**2 * np.eye(len(small)), atol=1e-5)
         assert not np.asarray(layer.bias).any()
 
 
 def test_uniform_weights_fill_their_range():
-    network = Network((16, 64, 2), "tanh")
-    layers = network.layers(initialize(network, np.random.default_rng(0), "uniform"))
-    for layer, bound in zip(layers, (1 / 4, 1 / 8), strict=True):
+    for layer, inputs in zip(layers_of(initialization="uniform"), (16, 64, 64), strict=True):
+        bound = 1 / math.sqrt(inputs)
         for part in layer:
             assert np.abs(part).max() <= bound
         assert np.abs(layer.weight).max() > 0.9 * bound
-    assert np.asarray(layers[0].bias).std() > 0
+        assert np.asarray(layer.bias).std() > 0
+
+
+def test_lecun_normal_weights_have_variance_one_over_inputs_and_no_tails():
+    for layer, inputs in zip(layers_of(initialization="lecun_normal")[:2], (16, 64), strict=True):
+        weight = np.asarray(layer.weight, float) * math.sqrt(inputs)
+        # 1,024 and 4,096 numbers: four standard errors of a variance
+        assert abs(weight.var() - 1) < 4 * math.sqrt(2 / weight.size)
+        assert np.abs(weight).max() < 2 / 0.879  # the cut, over the cut's standard deviation
+        assert not np.asarray(layer.bias).any()
 
 
 def test_sampling_inverts_the_cumulative_distribution():
@@ -116,24 +125,46 @@ def test_sampling_inverts_the_cumulative_distribution():
         np.testing.assert_allclose(share, jax.nn.softmax(column), atol=2e-4)
 
 
-@pytest.mark.parametrize("joint", [False, True])
-def test_adam_and_clipping_agree_with_optax(joint):
-    rng = np.random.default_rng(0)
-    p = jnp.asarray(rng.standard_normal((2, 40)), jnp.float32)
-    ours, moments = p, optimizer.zeros_like(p)
-    chain = optax.chain(optax.clip_by_global_norm(1.0), optax.adam(0.01, eps=1e-5))
-    theirs = [p] if joint else list(p)
-    states = [chain.init(part) for part in theirs]
-    for step in range(1, 6):
-        g = jnp.asarray(rng.standard_normal((2, 40)) * (0.01 if step == 3 else 1), jnp.float32)
-        norm2 = jnp.sum(g * g) if joint else jnp.sum(g * g, axis=1, keepdims=True)
-        clipped = g * optimizer.clip_factor(norm2, 1.0)
-        ours, moments = optimizer.adam(
-            ours, clipped, moments, jnp.float32(0.01), jnp.float32(step), 1e-5
-        )
-        for i, part in enumerate([g] if joint else list(g)):
-            change, states[i] = chain.update(part, states[i])
-            theirs[i] = theirs[i] + change
-    np.testing.assert_allclose(
-        ours, jnp.concatenate([t.reshape(-1, 40) for t in theirs]), atol=1e-5
-    )
+def linear(spec):
+    """A network of one's own: parameters are a dictionary."""
+
+    def init(rng):
+        return {"weight": 0.01 * rng.standard_normal((spec.outputs, math.prod(spec.observation)))}
+
+    return Network(init, lambda parameters, x: parameters["weight"] @ x)
+
+
+def test_a_network_and_an_optimiser_of_ones_own_train():
+    mirrorax.register_network("test-linear", linear)
+    mirrorax.register_optimizer("test-lion", lambda settings: optax.scale_by_lion())
+    fields = {"steps": 12_800, "env_steps_per_update": 64, "batch_size": 128, "alpha": 0.05}
+    fields |= {"seeds": 2, "lanes": 2, "actor_lr": 0.01, "critic_lr": 0.01}
+    result = mirrorax.train("DeepSea(3)", network="test-linear", optimizer="test-lion", **fields)
+    assert result.policies.shape == (2, 2 * 9)
+    assert result.greedy_returns.mean() > 0.9  # a random policy earns 0.12
+    default = mirrorax.train("DeepSea(3)", network="test-linear", **fields)
+    assert not np.array_equal(result.policies, default.policies)
+
+
+@pytest.mark.parametrize(
+    ("factory", "message"),
+    [
+        (lambda spec: None, "network: 'test-wrong': "),
+        (lambda spec: linear(spec._replace(outputs=7)), r"apply returns \(7, 1\) .* expected \(2"),
+        (lambda spec: Network(linear(spec).init, lambda p, x: 1 / 0), "ZeroDivisionError"),
+    ],
+)
+def test_a_network_that_does_not_fit_is_one_line(factory, message, monkeypatch):
+    from mirrorax import plugins
+
+    monkeypatch.setattr(plugins, "_NAMES", dict(plugins._NAMES))
+    mirrorax.register_network("test-wrong", factory)
+    with pytest.raises(UserError, match=message):
+        mirrorax.train("CartPole", network="test-wrong", steps=256, seeds=1)
+
+
+def test_unknown_networks_and_optimisers_are_refused():
+    with pytest.raises(UserError, match=r"network: .*'resnet'"):
+        mirrorax.train("CartPole", network="resnet", steps=256)
+    with pytest.raises(UserError, match=r"optimizer: .*'adm'.*adam"):
+        mirrorax.train("CartPole", optimizer="adm", steps=256)

@@ -49,7 +49,7 @@ def test_the_learned_temperature_descends_equation_8(annealed):
         if k == 0:
             expected = -0.01 * np.sign(float(slope))
             assert float(after.log_alpha) == pytest.approx(expected, rel=1e-2)
-        assert float(after.moments.first) == pytest.approx(0.1 * float(slope), rel=1e-4)
+        assert float(after.adam.mu) == pytest.approx(0.1 * float(slope), rel=1e-4)
 
 
 def test_a_learned_temperature_stays_within_its_bounds():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mirrorax.envs import adapter
-from mirrorax.mdpo import train
+from mirrorax.mdpo import rollout
 from mirrorax.mdpo.program import Program, make_program
 from mirrorax.mdpo.session import Session
 
@@ -58,13 +58,13 @@ def test_the_table_holds_the_networks_logits(small, some_keys, name):
     program = make_program(settings)
     assert program.table_rounds
     actors = jnp.asarray(Session(settings, some_keys(3), {}, lanes=3, program=program).policies)
-    table = jax.jit(lambda a: train.rollout_policies(program, a))(actors)
+    table = jax.jit(lambda a: rollout.rollout_policies(program, a))(actors)
     memories = jnp.asarray(list(np.ndindex(*program.env.memory_bounds)), jnp.uint8)
     seen = jax.vmap(program.env.observe, out_axes=-1)(memories)
     for lane in range(3):
         asked = program.actor(actors[lane], seen)
         np.testing.assert_allclose(table[lane, : len(memories)], asked.T, atol=1e-6)
-        found = train.policy_logits(program, table[lane], memories)
+        found = rollout.policy_logits(program, table[lane], memories)
         np.testing.assert_array_equal(found.T, table[lane, : len(memories)])
 
 

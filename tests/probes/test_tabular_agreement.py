@@ -114,7 +114,7 @@ def test_training_approaches_the_exact_regularised_optimum(name, h, d):
     """The regularised value of the learned policy is within 3% of the range of returns."""
     mdp = BOARDS[name]()
     columns = {"lam": [0.5], "actor_lr": [0.01], "critic_lr": [0.01]}
-    session = run(name, 2500, columns, potential=h, drift=d)
+    session = run(name, 5000, columns, potential=h, drift=d)
     seen = jnp.asarray(mdp.observations, jnp.float32).T
     policy = softmax(session.program.actor(session._state.learner.actor[0], seen).T)
     found = mdp.initial @ tabular.evaluate(mdp, policy, h, ALPHA).v

@@ -32,7 +32,9 @@ def numbers() -> Mapping[str, Any]:
 
 def published(settings: Mapping[str, Any], environments: Sequence[str]) -> Published | None:
     """Return the paper's row for an algorithm, if its table has one for these environments."""
-    from mirrorax.studies.settings import compared, differing  # heavier than the numbers
+    # heavier than the numbers
+    from mirrorax.studies.readings import FIRST, reading
+    from mirrorax.studies.settings import compared, differing
 
     table = numbers()["table1"]
     if set(environments) != set(table["environments"]):
@@ -47,6 +49,8 @@ def published(settings: Mapping[str, Any], environments: Sequence[str]) -> Publi
     for row in table["rows"]:
         if (row["potential"], row["drift"]) == pair:
             by_threshold = dict(zip(table["thresholds"], row["rbst"], strict=True))
-            how = "; ".join(compared(settings, name) for name in differing(settings))
+            wanted = reading(FIRST).shared()
+            names = differing(settings, wanted)
+            how = "; ".join(compared(settings, wanted, name) for name in names)
             return Published(row["label"], by_threshold, table["cells"], how)
     return None

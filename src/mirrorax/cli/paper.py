@@ -6,6 +6,10 @@ import argparse
 import json
 from typing import Any
 
+#: the reading of the first published results, as in `mirrorax.studies.readings`
+FIRST = "each_each_bootstrap"
+_READING = f"how the paper is read, see `paper list --readings` (default: {FIRST})"
+
 _EXAMPLES = """\
 examples:
   mirrorax paper list
@@ -29,6 +33,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         return commands.add_parser(name, help=text, description=text, allow_abbrev=False)
 
     listed = command("list", "List the studies, their figures and numbers of runs.")
+    listed.add_argument(
+        "--readings",
+        action="store_true",
+        help="list the readings of what the paper leaves open, with their cost",
+    )
     listed.add_argument("--json", action="store_true", help="one JSON object")
 
     run = command("run", "Run studies of the paper, from the start or again.")
@@ -47,6 +56,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="values of each temperature when reduced: 8 (default), 15 or 29",
     )
     run.add_argument("--seeds", type=int, metavar="N", help="seeds (reduced: 2, full: 5)")
+    run.add_argument(
+        "--reading",
+        default=FIRST,
+        metavar="NAME",
+        help=f"a reading of the paper (default: {FIRST})",
+    )
     run.add_argument("--store", metavar="DIR", required=True, help="the folder of results")
     add_engine(run)
 
@@ -56,6 +71,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         required=True,
         help="a store, or a folder of exported Parquet files",
+    )
+    report.add_argument(
+        "--reading",
+        default=FIRST,
+        metavar="NAME",
+        help=f"a reading of the paper (default: {FIRST})",
     )
     report.add_argument("--out", metavar="DIR", required=True, help="the folder to write to")
     report.add_argument("--seed", type=int, default=0, help="seed of the resampling (default: 0)")
@@ -69,6 +90,8 @@ def run(args: argparse.Namespace) -> int:
 def _list(args: argparse.Namespace) -> int:
     from mirrorax.studies import catalogue, panels
 
+    if args.readings:
+        return _list_readings(args)
     rows: list[dict[str, Any]] = [
         {
             "name": entry.name,
@@ -94,6 +117,35 @@ def _list(args: argparse.Namespace) -> int:
     return 0
 
 
+def _list_readings(args: argparse.Namespace) -> int:
+    from mirrorax.studies.readings import readings
+    from mirrorax.sweep.rates import modelled_seconds
+
+    suite = ("CartPole", "Acrobot", "Catch", "DeepSea")
+    rows = []
+    for reading in readings().values():
+        settings = [reading.settings(name) for name in suite]
+        rows.append(
+            {
+                "name": reading.name,
+                "title": reading.title,
+                "settings": dict(reading.fields),
+                "updates": settings[0].updates,
+                "batches": settings[0].updates * settings[0].batches_per_update,
+                "core_seconds": sum(map(modelled_seconds, settings)) / len(suite),
+            }
+        )
+    if args.json:
+        print(json.dumps({"readings": rows}, indent=2))
+        return 0
+    print(f"{'reading':<20} {'updates':>7} {'batches':>7} {'core-s a run':>12}  what it is")
+    for row in rows:
+        numbers = f"{row['updates']:>7,} {row['batches']:>7,} {row['core_seconds']:>12.1f}"
+        print(f"{row['name']:<20} {numbers}  {row['title']}")
+    print("core-seconds: the mean of the four environments, by the shipped table of costs")
+    return 0
+
+
 def _short(figures: list[str]) -> str:
     """Write 'Figure 1a', 'Table 1', 'Figure 2' as 'Figures 1a, 2; Table 1'."""
     numbers = [name.removeprefix("Figure ") for name in figures if name.startswith("Figure")]
@@ -106,7 +158,9 @@ def _run(args: argparse.Namespace) -> int:
     from mirrorax.cli.sweep import reported, run_study
     from mirrorax.studies import catalogue
 
-    study = catalogue.make(args.names, args.scale, grid=args.grid, seeds=args.seeds)
+    study = catalogue.make(
+        args.names, args.scale, grid=args.grid, seeds=args.seeds, reading=args.reading
+    )
     return reported(lambda: run_study(study, args))
 
 
@@ -118,6 +172,7 @@ def _report(args: argparse.Namespace) -> int:
     from mirrorax.cli.stored import read_runs
     from mirrorax.errors import UserError
     from mirrorax.reproduction.page import write
+    from mirrorax.studies import readings
     from mirrorax.words import counted
 
     if args.seed < 0:
@@ -125,7 +180,8 @@ def _report(args: argparse.Namespace) -> int:
     if not Path(args.store).exists():
         raise UserError(f"store: {args.store} does not exist")
     table = read_runs(args.store, exports=True)
-    claims, drawn, foreign = write(table, args.out, np.random.default_rng(args.seed))
+    reading = readings.reading(args.reading)
+    claims, drawn, foreign = write(table, args.out, np.random.default_rng(args.seed), reading)
     for claim in claims:
         print(f"({claim.number}) {claim.text}: {claim.verdict}")
     absent = [each.figure.name for each in drawn if not each.files]

@@ -29,6 +29,8 @@ from mirrorax.mdpo import single
 
 ALPHA_SCHEDULES = ("constant", "linear", "learned", "learned_linear")
 LAM_SCHEDULES = ("constant", "linear")
+NETWORKS = ("auto", "mlp", "conv")
+OPTIMIZERS = ("adam", "rmsprop", "sgd")
 #: Schedules under which alpha is found during training, from the weight `w` of a target.
 LEARNED = ("learned", "learned_linear")
 
@@ -93,13 +95,19 @@ class Settings(_Model):
     env_steps_per_update: Count = 256
     steps_counted: Literal["total", "per_env"] = "total"
     batch_size: Count = 512
+    batches_per_update: Count = 1
+    drift_from: Literal["batch", "update"] = "batch"
     buffer_size: Count = 100_000
+    buffer_counted: Literal["total", "per_env"] = "total"
     actor_epochs: Count = 2
     critic_epochs: Count = 1
     hidden: tuple[Width, ...] = (64, 64)
     activation: Literal["tanh", "relu"] = "tanh"
-    network: Literal["auto", "mlp", "conv"] = "auto"
-    initialization: Literal["orthogonal", "uniform"] = "orthogonal"
+    network: str = "auto"
+    initialization: Literal["orthogonal", "uniform", "lecun_normal"] = "orthogonal"
+    actor_gain: Positive = 0.01
+    critic_gain: Positive = 0.01
+    optimizer: str = "adam"
     adam_eps: Positive = 1e-5
     anneal_learning_rate: bool = False
     twin_critics: bool = True
@@ -146,13 +154,22 @@ class Settings(_Model):
     def _lam_schedule(cls, value: str) -> str:
         return check_schedule("lam_schedule", value, LAM_SCHEDULES)
 
+    @field_validator("network")
+    @classmethod
+    def _network(cls, value: str) -> str:
+        return _named("network", value, NETWORKS)
+
+    @field_validator("optimizer")
+    @classmethod
+    def _optimizer(cls, value: str) -> str:
+        return _named("optimizer", value, OPTIMIZERS)
+
     @field_validator("plugins")
     @classmethod
     def _plugins(cls, value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
-        fields = ("environment", "potential", "drift", "alpha_schedule", "lam_schedule")
-        if not all(name in info.data for name in fields):
+        if not all(name in info.data for name in _NAMES):
             return value  # one of them is wrong, and is complained of
-        found = _plugins_of(*(info.data[name] for name in fields))
+        found = _plugins_of(**{name: info.data[name] for name in _NAMES})
         if value and value != found:
             here = ", ".join(found) or "none"
             raise ValueError(f"plugins: {', '.join(value)} wanted, but these names are of: {here}")
@@ -165,14 +182,20 @@ class Settings(_Model):
                 f"env_steps_per_update: {self.env_steps_per_update} counted in all is not a "
                 f"multiple of num_envs = {self.num_envs}"
             )
-        if self.batch_size > self.buffer_size:
+        held = self.replay_slots * self.num_envs
+        if self.batch_size > held:
             raise ValueError(
-                f"batch_size: {self.batch_size} is larger than buffer_size = {self.buffer_size}"
+                f"batch_size: {self.batch_size} is larger than the {held} transitions that "
+                f"buffer_size = {self.buffer_size} holds"
             )
-        if self.steps_per_update > self.replay_slots * self.num_envs:
+        if self.steps_per_update > held:
             raise ValueError(
                 f"buffer_size: {self.buffer_size} holds less than the {self.steps_per_update} "
                 "transitions of one update"
+            )
+        if held > _LARGEST:
+            raise ValueError(
+                f"buffer_size: {self.buffer_size} is {held} transitions; at most {_LARGEST}"
             )
         if self.updates < 1:
             raise ValueError(
@@ -205,6 +228,8 @@ class Settings(_Model):
     @property
     def replay_slots(self) -> int:
         """Transitions the replay buffer keeps of each environment."""
+        if self.buffer_counted == "per_env":
+            return self.buffer_size
         return self.buffer_size // self.num_envs
 
     @property
@@ -223,6 +248,23 @@ def check_schedule(field: str, value: str, allowed: tuple[str, ...]) -> str:
     raise unknown(field, value, (*allowed, *own, "package.module:object"))
 
 
+def _named(kind: Literal["network", "optimizer"], value: str, allowed: tuple[str, ...]) -> str:
+    """Return the name of a network or an optimiser if it is one."""
+    if value in allowed or plugins.registered(kind, value) is not None:
+        return value
+    raise unknown(kind, value, (*allowed, *plugins.names(kind)))
+
+
+def register_network(name: str, network: Any) -> None:
+    """Add a network under a name: a function of a `NetworkSpec` that returns a `Network`."""
+    plugins.register("network", name, network, NETWORKS)
+
+
+def register_optimizer(name: str, optimizer: Any) -> None:
+    """Add an optimiser under a name: a function of the settings that returns an optax one."""
+    plugins.register("optimizer", name, optimizer, OPTIMIZERS)
+
+
 def register_schedule(name: str, schedule: Any) -> None:
     """Add a schedule of a temperature under a name: a `Schedule`, or a class that makes one."""
     plugins.register("schedule", name, schedule, (*ALPHA_SCHEDULES, *LAM_SCHEDULES))
@@ -235,8 +277,26 @@ def schedule_plugin(name: str) -> plugins.Plugin | None:
     return plugins.owner("schedule", name)
 
 
+#: the settings whose names may come from plugins
+_NAMES = (
+    "environment",
+    "potential",
+    "drift",
+    "alpha_schedule",
+    "lam_schedule",
+    "network",
+    "optimizer",
+)
+
+
 def _plugins_of(
-    environment: str, potential: str, drift: str, alpha_schedule: str, lam_schedule: str
+    environment: str,
+    potential: str,
+    drift: str,
+    alpha_schedule: str,
+    lam_schedule: str,
+    network: str,
+    optimizer: str,
 ) -> tuple[str, ...]:
     """Return the identities of the plugins that these names come from, sorted."""
     from mirrorax.regularizers.names import parse_drift, parse_potential, plugins_of
@@ -245,6 +305,8 @@ def _plugins_of(
         suite.plugin_of(environment),
         schedule_plugin(alpha_schedule),
         schedule_plugin(lam_schedule),
+        plugins.owner("network", network),
+        plugins.owner("optimizer", optimizer),
     )
     found = {str(owner) for owner in owners if owner is not None}
     found |= plugins_of(parse_potential(potential)) | plugins_of(parse_drift(drift))

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, UInt32
 
 from mirrorax.envs.adapter import uniform
-from mirrorax.mdpo.networks import Layer, sample_actions
 from mirrorax.mdpo.program import Program
+from mirrorax.mdpo.rollout import actor_logits, sample_actions
 
 #: Folded into a run's key, so that evaluation never shares a key with an update, which folds its
 #: number. Only a run of more updates than this has one of that number: 32,343.
@@ -35,12 +35,10 @@ def evaluation_keys(keys: Array, updates: int) -> Array:
     return _fold(keys, jnp.uint32(purpose(updates)))
 
 
-def _act(program: Program, layers: tuple[Layer, ...], env: Any, words: Array, greedy: Array) -> Any:
+def _act(program: Program, layers: Any, env: Any, words: Array, greedy: Array) -> Any:
     """Take one step in each episode of a lane."""
     environment = program.env
-    memory = jax.vmap(environment.remember)(env)
-    observation = jax.vmap(environment.observe, out_axes=-1)(memory)
-    logits, _ = program.actor.forward(layers, observation)
+    logits = actor_logits(program, layers, jax.vmap(environment.remember)(env))
     best = jnp.argmax(logits, axis=0).astype(jnp.int32)
     action = jnp.where(greedy, best, sample_actions(logits, uniform(words[0])))
     cut = 1 + environment.step_words
@@ -64,7 +62,7 @@ def evaluate(
     env = program.env
     lanes, count = actors.shape[0], 2 * episodes
     greedy = jnp.arange(count) >= episodes
-    layers = jax.vmap(program.actor.layers)(actors)
+    layers = jax.vmap(program.actor.unflatten)(actors)
 
     def words(t: Array, number: int) -> Array:
         draw = partial(jax.random.bits, shape=(number, count))

@@ -24,8 +24,8 @@ from mirrorax.envs.estimate import EPISODES
 from mirrorax.envs.host import Gymnasium, Vector
 from mirrorax.errors import UserError
 from mirrorax.mdpo import replay
-from mirrorax.mdpo.networks import sample_actions
 from mirrorax.mdpo.program import Layout, Program
+from mirrorax.mdpo.rollout import actor_logits, sample_actions
 from mirrorax.mdpo.schedules import Clock, Values
 from mirrorax.mdpo.train import TrainState, learn
 
@@ -42,8 +42,14 @@ def _seeds(key: UInt32[np.ndarray, "2"], purpose: int, count: int) -> Int[np.nda
 def _words(program: Program, keys: Array, k: Int[Array, ""]) -> UInt32[Array, "lanes words"]:
     """Draw the random numbers of an update: one for each action, then those of the batch."""
     settings = program.settings
-    count = settings.rollout_length * settings.num_envs + settings.batch_size
+    count = settings.rollout_length * settings.num_envs + program.words_per_batches
     return jax.vmap(lambda key: jax.random.bits(jax.random.fold_in(key, k), (count,)))(keys)
+
+
+def _logits(
+    program: Program, actor: Float[Array, " p"], memory: Num[Array, "envs memory"]
+) -> Float[Array, "actions envs"]:
+    return actor_logits(program, program.actor.unflatten(actor), memory)
 
 
 @partial(jax.jit, static_argnames=("program",))
@@ -56,8 +62,7 @@ def _actions(
     """Draw an action in each environment of each lane."""
 
     def lane(actor: Array, remembered: Array, drawn: Array) -> Array:
-        seen = jax.vmap(program.env.observe, out_axes=-1)(remembered)
-        return sample_actions(program.actor(actor, seen), uniform(drawn))
+        return sample_actions(_logits(program, actor, remembered), uniform(drawn))
 
     return jax.vmap(lane)(actors, memory, words)
 
@@ -68,7 +73,6 @@ def _learn(
     layout: Layout,
     state: TrainState,
     rollout: tuple[Array, Array, Array, Array, Array],
-    last: Num[Array, "lanes envs memory"],
     words: UInt32[Array, "lanes batch"],
     values: Values,
     total: Int[Array, ""],
@@ -85,7 +89,8 @@ def _learn(
         return replay.write(buffer, now, start + t)
 
     buffer = jax.lax.fori_loop(0, length, write, state.buffer)
-    return learn(program, layout, state, last, buffer, words, values, Clock(state.k, total), active)
+    clock = Clock(state.k, total)
+    return learn(program, layout, state, state.env, buffer, words, values, clock, active)
 
 
 class Host:
@@ -147,7 +152,6 @@ class Host:
             layout,
             state,
             tuple(map(jnp.asarray, (before, after, actions, rewards, stops))),
-            jnp.asarray(memory),
             words[:, length * envs :],
             values,
             jnp.int32(total),
@@ -178,8 +182,7 @@ def _evaluation_actions(
     t: Int[Array, ""],
 ) -> Int[Array, " count"]:
     """Choose actions in the episodes of one run: the first half drawn, the others greedy."""
-    seen = jax.vmap(program.env.observe, out_axes=-1)(memory)
-    logits = program.actor(actor, seen)
+    logits = _logits(program, actor, memory)
     key = jax.random.fold_in(key, t)
     drawn = sample_actions(logits, uniform(jax.random.bits(key, (2 * episodes,))))
     greedy = jnp.arange(2 * episodes) >= episodes

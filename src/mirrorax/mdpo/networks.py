@@ -1,229 +1,184 @@
-"""Networks as flat parameter vectors, with the batch on the last axis: perceptrons, and one
-convolution in front of them for observations that are images.
+"""Networks: a pair of functions, `init` and `apply`; observations are the columns of a matrix.
 
-Why flat: an optimiser step is then three passes over one vector, and a lane's whole network moves
-as one slice. Why batch last: the thin products of the first and last layer then run along the
-batch, and a softmax over a handful of actions is a few additions of long vectors.
+Built in are `mlp`, a perceptron, and `conv`, one convolution in front of it. One of your own is a
+function of a `NetworkSpec` that returns the pair, registered under a name:
 
-Forward and backward passes are written out: the forward pass of the critics is needed twice (for
-the actor's objective and for the critics' own gradient) and is computed once.
+    def linear(spec):
+        def init(rng):
+            return np.zeros((spec.outputs, math.prod(spec.observation)))
+
+        def apply(weight, x):  # x: [observation, batch]
+            return weight @ x
+
+        return Network(init, apply)
+
+    mirrorax.register_network("linear", linear)
+
+With the batch on the last axis the thin products of the first and last layer run along it, and a
+softmax over a handful of actions is a few additions of long vectors. The trainer keeps the
+parameters of a network as one vector (`FlatNetwork`): a lane's whole network moves as one slice.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
-from mirrorax.errors import UserError
+from mirrorax import plugins
+from mirrorax.errors import UserError, in_one_line
 
 Activation = Literal["tanh", "relu"]
+Initialization = Literal["orthogonal", "uniform", "lecun_normal"]
 
-#: side of the convolution's windows, and how many filters look through each
+#: side of the convolution's windows, and the number of filters
 WINDOW, FILTERS = 3, 16
+
+
+class NetworkSpec(NamedTuple):
+    """What a network is built for."""
+
+    #: the shape of an observation before it is flattened
+    observation: tuple[int, ...]
+    outputs: int
+    hidden: tuple[int, ...] = (64, 64)
+    activation: Activation = "tanh"
+    initialization: Initialization = "orthogonal"
+    #: gain of the output layer's weights, with the initialisation `orthogonal`
+    gain: float = 0.01
+
+
+class Network(NamedTuple):
+    """A pair of functions. `init` draws parameters: a pytree of arrays. `apply` uses them.
+
+    `init` runs on the host, with numpy, for one network at a time. Batched LAPACK calls, such as
+    the QR of an orthogonal initialisation, can deadlock XLA's thread pool on two cores.
+    """
+
+    init: Callable[[np.random.Generator], Any]
+    apply: Callable[[Any, Float[Array, "observation batch"]], Float[Array, "outputs batch"]]
 
 
 class Layer(NamedTuple):
     """The parameters of one layer: y = weight @ x + bias."""
 
-    weight: Float[Array, "out in"]
-    bias: Float[Array, " out"]
+    weight: Float[Array | np.ndarray, "out in"]
+    bias: Float[Array | np.ndarray, " out"]
+
+    def __call__(self, x: Float[Array, "in batch"]) -> Float[Array, "out batch"]:
+        """Return weight @ x + bias, for every column of `x`."""
+        return _add_bias(jnp.asarray(self.weight) @ x, jnp.asarray(self.bias))
 
 
-@dataclass(frozen=True)
-class Network:
-    """The shape of a perceptron: sizes from input to output, and its activation."""
+@jax.custom_vjp
+def _add_bias(
+    x: Float[Array, "out batch"], bias: Float[Array, " out"]
+) -> Float[Array, "out batch"]:
+    """Return x + bias. Its gradient sums over the batch by a product with ones.
 
-    sizes: tuple[int, ...]
-    activation: Activation
-
-    @property
-    def shapes(self) -> tuple[tuple[int, int], ...]:
-        """(outputs, inputs) of every layer."""
-        return tuple((n, m) for m, n in itertools.pairwise(self.sizes))
-
-    @property
-    def num_parameters(self) -> int:
-        """The length of the parameter vector."""
-        return sum(n * (m + 1) for m, n in zip(self.sizes, self.sizes[1:], strict=False))
-
-    def layers(self, parameters: Float[Array, " p"]) -> tuple[Layer, ...]:
-        """Cut a parameter vector into layers."""
-        found, start = [], 0
-        for inputs, outputs in zip(self.sizes, self.sizes[1:], strict=False):
-            middle = start + inputs * outputs
-            weight = parameters[start:middle].reshape(outputs, inputs)
-            found.append(Layer(weight, parameters[middle : middle + outputs]))
-            start = middle + outputs
-        return tuple(found)
-
-    def forward(
-        self, layers: tuple[Layer, ...], x: Float[Array, "in batch"]
-    ) -> tuple[Float[Array, "out batch"], tuple[Float[Array, "_ batch"], ...]]:
-        """Return the output and the input of every layer, which `backward` wants."""
-        inputs = []
-        for index, layer in enumerate(layers):
-            inputs.append(x)
-            x = layer.weight @ x + layer.bias[:, None]
-            if index < len(layers) - 1:
-                x = jnp.tanh(x) if self.activation == "tanh" else jnp.maximum(x, 0)
-        return x, tuple(inputs)
-
-    def backward(
-        self,
-        layers: tuple[Layer, ...],
-        inputs: tuple[Float[Array, "_ batch"], ...],
-        slope: Float[Array, "out batch"],
-    ) -> Float[Array, " p"]:
-        """Return the gradient of a loss with derivative `slope` at the output, as a vector."""
-        return self._backward(layers, inputs, slope)[0]
-
-    def backward_to_input(
-        self,
-        layers: tuple[Layer, ...],
-        inputs: tuple[Float[Array, "_ batch"], ...],
-        slope: Float[Array, "out batch"],
-    ) -> tuple[Float[Array, " p"], Float[Array, "in batch"]]:
-        """Return the gradient in the parameters, and the derivative at the input."""
-        gradient, slope = self._backward(layers, inputs, slope)
-        return gradient, layers[0].weight.T @ slope
-
-    def _backward(
-        self,
-        layers: tuple[Layer, ...],
-        inputs: tuple[Float[Array, "_ batch"], ...],
-        slope: Float[Array, "out batch"],
-    ) -> tuple[Float[Array, " p"], Float[Array, "_ batch"]]:
-        """Return the gradient and the derivative at the first layer's output, unactivated."""
-        ones = jnp.ones(slope.shape[-1])
-        parts: list[Float[Array, " _"]] = []
-        for index in reversed(range(len(layers))):
-            x = inputs[index]
-            # A sum over the batch as a product with ones: vectorised, where a reduction is not.
-            parts[:0] = [(slope @ x.T).ravel(), slope @ ones]
-            if index > 0:
-                slope = layers[index].weight.T @ slope
-                # x is the activation's output here: tanh' = 1 - tanh^2, relu' = [relu > 0].
-                slope = slope * (1 - x * x) if self.activation == "tanh" else slope * (x > 0)
-        return jnp.concatenate(parts), slope
-
-    def __call__(
-        self, parameters: Float[Array, " p"], x: Float[Array, "in batch"]
-    ) -> Float[Array, "out batch"]:
-        """Return the output alone."""
-        return self.forward(self.layers(parameters), x)[0]
+    XLA does not vectorise that sum as a reduction: the product saves 5% of a network's gradient.
+    """
+    return x + bias[:, None]
 
 
-@dataclass(frozen=True)
-class ConvNetwork:
-    """A convolution of 3 x 3 windows, without padding, in front of a perceptron.
+_add_bias.defvjp(
+    lambda x, bias: (_add_bias(x, bias), None),
+    lambda _, slope: (slope, slope @ jnp.ones(slope.shape[-1])),
+)
+
+
+def mlp(spec: NetworkSpec) -> Network:
+    """Return a perceptron on the flat observation."""
+    sizes = (math.prod(spec.observation), *spec.hidden, spec.outputs)
+    activation = _ACTIVATIONS[spec.activation]
+
+    def init(rng: np.random.Generator) -> tuple[Layer, ...]:
+        shapes = [(n, m) for m, n in itertools.pairwise(sizes)]
+        return tuple(_draw_layers(rng, spec, shapes))
+
+    def apply(
+        layers: tuple[Layer, ...], x: Float[Array, "observation batch"]
+    ) -> Float[Array, "outputs batch"]:
+        for layer in layers[:-1]:
+            x = activation(layer(x))
+        return layers[-1](x)
+
+    return Network(init, apply)
+
+
+def conv(spec: NetworkSpec) -> Network:
+    """Return a convolution of 3 x 3 windows, without padding, in front of a perceptron.
 
     The small network of the MinAtar paper (Young and Tian, 2019): 16 filters, then dense layers.
-    Observations are flat images of shape [rows, columns, channels]. A window is a column of a
-    matrix, so that the convolution is a product like any other layer's, with the same weights at
-    every place.
+    Observations are images of shape [rows, columns, channels].
     """
-
-    image: tuple[int, int, int]
-    filters: int
-    body: Network
-
-    @property
-    def shapes(self) -> tuple[tuple[int, int], ...]:
-        """(outputs, inputs) of every layer; a filter's inputs are one window."""
-        return (self.filters, WINDOW * WINDOW * self.image[2]), *self.body.shapes
-
-    @property
-    def num_parameters(self) -> int:
-        """The length of the parameter vector."""
-        outputs, inputs = self.shapes[0]
-        return outputs * (inputs + 1) + self.body.num_parameters
-
-    def layers(self, parameters: Float[Array, " p"]) -> tuple[Layer, ...]:
-        """Cut a parameter vector into layers: the convolution, then those of the perceptron."""
-        outputs, inputs = self.shapes[0]
-        middle, end = outputs * inputs, outputs * (inputs + 1)
-        weight = parameters[:middle].reshape(outputs, inputs)
-        first = Layer(weight, parameters[middle:end])
-        return first, *self.body.layers(parameters[end:])
-
-    def windows(self, x: Float[Array, "in batch"]) -> Float[Array, "window places_batch"]:
-        """Return every 3 x 3 window of every image, as columns; places before the batch."""
-        rows, columns, channels = self.image
-        grid = x.reshape(rows, columns, channels, -1)
-        height, width = rows - WINDOW + 1, columns - WINDOW + 1
-        shifted = [
-            grid[i : i + height, j : j + width] for i in range(WINDOW) for j in range(WINDOW)
-        ]
-        # [windows, rows, columns, channels, batch] -> [windows, channels, rows, columns, batch]
-        stacked = jnp.moveaxis(jnp.stack(shifted), 3, 1)
-        return stacked.reshape(WINDOW * WINDOW * channels, -1)
-
-    def forward(
-        self, layers: tuple[Layer, ...], x: Float[Array, "in batch"]
-    ) -> tuple[Float[Array, "out batch"], tuple[Float[Array, "_ batch"], ...]]:
-        """Return the output and the input of every layer, which `backward` wants."""
-        y = layers[0].weight @ self.windows(x) + layers[0].bias[:, None]
-        y = jnp.tanh(y) if self.body.activation == "tanh" else jnp.maximum(y, 0)
-        out, inputs = self.body.forward(layers[1:], y.reshape(-1, x.shape[-1]))
-        return out, (x, *inputs)
-
-    def backward(
-        self,
-        layers: tuple[Layer, ...],
-        inputs: tuple[Float[Array, "_ batch"], ...],
-        slope: Float[Array, "out batch"],
-    ) -> Float[Array, " p"]:
-        """Return the gradient of a loss with derivative `slope` at the output, as a vector."""
-        rest, slope = self.body.backward_to_input(layers[1:], inputs[1:], slope)
-        seen = inputs[1]  # the output of the convolution's activation
-        slope = slope * (1 - seen * seen) if self.body.activation == "tanh" else slope * (seen > 0)
-        slope = slope.reshape(self.filters, -1)
-        windows = self.windows(inputs[0])
-        ones = jnp.ones(slope.shape[-1])
-        return jnp.concatenate([(slope @ windows.T).ravel(), slope @ ones, rest])
-
-    def __call__(
-        self, parameters: Float[Array, " p"], x: Float[Array, "in batch"]
-    ) -> Float[Array, "out batch"]:
-        """Return the output alone."""
-        return self.forward(self.layers(parameters), x)[0]
-
-
-#: any network: the trainer asks no more than what both have
-AnyNetwork = Network | ConvNetwork
-
-
-def make_network(
-    kind: Literal["auto", "mlp", "conv"],
-    observation: tuple[int, ...],
-    hidden: tuple[int, ...],
-    outputs: int,
-    activation: Activation,
-) -> AnyNetwork:
-    """Return the network for observations of this shape.
-
-    `auto` puts a convolution in front where the observation is an image, [rows, columns, channels]
-    with at least 3 rows and columns; `mlp` flattens any observation; `conv` insists on an image.
-    """
-    image = len(observation) == 3 and min(observation[:2]) >= WINDOW
-    if kind == "conv" and not image:
-        shape = " x ".join(map(str, observation))
+    if not is_image(spec.observation):
+        shape = " x ".join(map(str, spec.observation))
         raise UserError(
             f"network: 'conv' needs observations of rows x columns x channels, at least "
             f"{WINDOW} x {WINDOW}; here they are {shape}; use 'mlp' or 'auto'"
         )
-    if kind == "mlp" or not image:
-        return Network((math.prod(observation), *hidden, outputs), activation)
-    rows, columns, channels = observation
-    places = (rows - WINDOW + 1) * (columns - WINDOW + 1)
-    body = Network((FILTERS * places, *hidden, outputs), activation)
-    return ConvNetwork((rows, columns, channels), FILTERS, body)
+    rows, columns, channels = spec.observation
+    height, width = rows - WINDOW + 1, columns - WINDOW + 1
+    body = mlp(spec._replace(observation=(FILTERS, height, width)))
+    activation = _ACTIVATIONS[spec.activation]
+
+    def init(rng: np.random.Generator) -> tuple[Layer, tuple[Layer, ...]]:
+        inner = spec._replace(gain=math.sqrt(2))  # it is no output layer
+        (first,) = _draw_layers(rng, inner, [(FILTERS, WINDOW * WINDOW * channels)])
+        return first, body.init(rng)
+
+    def apply(
+        layers: tuple[Layer, tuple[Layer, ...]], x: Float[Array, "observation batch"]
+    ) -> Float[Array, "outputs batch"]:
+        batch = x.shape[-1]
+        images = x.reshape(rows, columns, channels, batch)
+        corners = itertools.product(range(WINDOW), repeat=2)
+        shifted = jnp.stack([images[i : i + height, j : j + width] for i, j in corners])
+        # [windows, rows, columns, channels, batch] -> [windows and channels, places and batch]
+        patches = jnp.moveaxis(shifted, 3, 1).reshape(WINDOW * WINDOW * channels, -1)
+        return body.apply(layers[1], activation(layers[0](patches)).reshape(-1, batch))
+
+    return Network(init, apply)
+
+
+def is_image(observation: tuple[int, ...]) -> bool:
+    """Whether observations of this shape can be convolved."""
+    return len(observation) == 3 and min(observation[:2]) >= WINDOW
+
+
+_ACTIVATIONS: dict[str, Callable[[Array], Array]] = {"tanh": jnp.tanh, "relu": jax.nn.relu}
+
+
+def _draw_layers(
+    rng: np.random.Generator, spec: NetworkSpec, shapes: list[tuple[int, int]]
+) -> list[Layer]:
+    """Draw layers of these shapes, (outputs, inputs); the last one has the gain of the spec.
+
+    `orthogonal`: orthogonal weights of gain sqrt(2), biases zero.
+    `uniform`: weights and biases uniform in +-1/sqrt(inputs).
+    `lecun_normal`: normal weights of variance 1/inputs, cut at two standard deviations, biases 0.
+    """
+    layers = []
+    for index, (n, m) in enumerate(shapes):
+        match spec.initialization:
+            case "orthogonal":
+                gain = spec.gain if index == len(shapes) - 1 else math.sqrt(2)
+                layers.append(Layer(gain * _orthogonal(rng, n, m), np.zeros(n)))
+            case "uniform":
+                bound = 1 / math.sqrt(m)
+                weight = rng.uniform(-bound, bound, (n, m))
+                layers.append(Layer(weight, rng.uniform(-bound, bound, n)))
+            case "lecun_normal":
+                layers.append(Layer(_truncated_normal(rng, n, m) / math.sqrt(m), np.zeros(n)))
+    return layers
 
 
 def _orthogonal(rng: np.random.Generator, outputs: int, inputs: int) -> np.ndarray:
@@ -233,42 +188,83 @@ def _orthogonal(rng: np.random.Generator, outputs: int, inputs: int) -> np.ndarr
     return q if outputs >= inputs else q.T
 
 
-def initialize(
-    network: AnyNetwork, rng: np.random.Generator, how: Literal["orthogonal", "uniform"]
-) -> np.ndarray:
-    """Draw a parameter vector, on the host and for one network at a time.
+def _truncated_normal(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    """Draw normal numbers cut at +-2 and scaled back to unit variance."""
+    drawn = rng.standard_normal(shape)
+    while (outside := np.abs(drawn) > 2).any():
+        drawn[outside] = rng.standard_normal(int(outside.sum()))
+    density, mass = math.exp(-2) / math.sqrt(2 * math.pi), math.erf(math.sqrt(2))
+    return drawn / math.sqrt(1 - 4 * density / mass)  # the variance of the cut distribution
 
-    `orthogonal`: orthogonal weights of gain sqrt(2), 0.01 in the output layer, biases zero.
-    `uniform`: weights and biases uniform in +-1/sqrt(inputs).
 
-    Never inside the compiled program: a batched QR can wait for itself for ever on few cores.
+@dataclass(frozen=True)
+class FlatNetwork:
+    """A network whose parameters are one float32 vector."""
+
+    network: Network
+    shapes: tuple[tuple[int, ...], ...]
+    structure: Any
+
+    @property
+    def num_parameters(self) -> int:
+        """The length of the parameter vector."""
+        return sum(map(math.prod, self.shapes))
+
+    def init(self, rng: np.random.Generator) -> Float[np.ndarray, " p"]:
+        """Draw a parameter vector."""
+        leaves = jax.tree.leaves(self.network.init(rng))
+        return np.concatenate([np.ravel(leaf) for leaf in leaves]).astype(np.float32)
+
+    def unflatten(self, parameters: Float[Array, " p"]) -> Any:
+        """Cut a parameter vector into the parameters that `apply` takes."""
+        parts = jax.lax.split(parameters, [math.prod(shape) for shape in self.shapes])
+        leaves = [part.reshape(shape) for part, shape in zip(parts, self.shapes, strict=True)]
+        return jax.tree.unflatten(self.structure, leaves)
+
+    def apply(self, parameters: Any, x: Float[Array, "in batch"]) -> Float[Array, "out batch"]:
+        """Return the outputs for every column of `x`; the parameters are cut already."""
+        return self.network.apply(parameters, x)
+
+    def __call__(
+        self, parameters: Float[Array, " p"], x: Float[Array, "in batch"]
+    ) -> Float[Array, "out batch"]:
+        """Return the outputs for every column of `x`."""
+        return self.apply(self.unflatten(parameters), x)
+
+
+def flatten(network: Network) -> FlatNetwork:
+    """Return a network with its parameters as one vector."""
+    leaves, structure = jax.tree.flatten(network.init(np.random.default_rng(0)))
+    return FlatNetwork(network, tuple(np.shape(leaf) for leaf in leaves), structure)
+
+
+def make_network(name: str, spec: NetworkSpec) -> FlatNetwork:
+    """Return the network that a name stands for.
+
+    `auto` is `conv` where the observation is an image, [rows, columns, channels] with at least 3
+    rows and columns, and `mlp` elsewhere.
     """
-    parts = []
-    last = len(network.shapes) - 1
-    for index, (n, m) in enumerate(network.shapes):
-        if how == "orthogonal":
-            gain = 0.01 if index == last else math.sqrt(2)
-            parts += [gain * _orthogonal(rng, n, m).ravel(), np.zeros(n)]
-        else:
-            bound = 1 / math.sqrt(m)
-            parts += [rng.uniform(-bound, bound, n * m), rng.uniform(-bound, bound, n)]
-    return np.concatenate(parts).astype(np.float32)
+    if name == "auto":
+        name = "conv" if is_image(spec.observation) else "mlp"
+    if name in BUILT_IN:
+        return flatten(BUILT_IN[name](spec))
+    where = f"network: {name!r}"
+    try:
+        network = plugins.registered("network", name)(spec)
+        flat = flatten(network)
+        vector = jax.ShapeDtypeStruct((flat.num_parameters,), jnp.float32)  # type: ignore[no-untyped-call]
+        x = jax.ShapeDtypeStruct((math.prod(spec.observation), 1), jnp.float32)  # type: ignore[no-untyped-call]
+        outputs = jax.eval_shape(flat, vector, x)
+    except UserError:
+        raise
+    except Exception as error:  # code of the user's may fail in any way
+        raise UserError(f"{where}: {in_one_line(error)}") from None
+    if outputs.shape != (spec.outputs, 1):
+        raise UserError(
+            f"{where}: apply returns {outputs.shape} for one observation, "
+            f"expected ({spec.outputs}, 1)"
+        )
+    return flat
 
 
-def sample_actions(
-    logits: Float[Array, "actions batch"], uniform: Float[Array, " batch"]
-) -> Int[Array, " batch"]:
-    """Draw actions from softmax(logits) by inverting the cumulative distribution.
-
-    One uniform number in [0, 1) per action: the action is the number of partial sums of the
-    unnormalised probabilities that `uniform` times their total reaches.
-    """
-    weights = jnp.exp(logits - jnp.max(logits, axis=0, keepdims=True))
-    sums = [weights[0]]
-    for weight in weights[1:]:
-        sums.append(sums[-1] + weight)
-    point = uniform * sums[-1]
-    action = jnp.zeros(point.shape, jnp.int32)
-    for partial in sums[:-1]:
-        action = action + (point >= partial)
-    return action
+BUILT_IN: dict[str, Callable[[NetworkSpec], Network]] = {"mlp": mlp, "conv": conv}

@@ -15,13 +15,15 @@ from typing import Any, Literal
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 from jaxtyping import UInt32
 
 from mirrorax.envs import adapter
 from mirrorax.errors import UserError
 from mirrorax.mdpo import contract, schedules
 from mirrorax.mdpo.config import RunValues, Settings
-from mirrorax.mdpo.networks import AnyNetwork, make_network
+from mirrorax.mdpo.networks import FlatNetwork, NetworkSpec, make_network
+from mirrorax.mdpo.optimizers import make_optimizer
 from mirrorax.mdpo.schedules import Values
 from mirrorax.regularizers import Drift, Potential, drift, potential
 
@@ -43,18 +45,31 @@ class Program:
     lam_schedule: schedules.Schedule
 
     @cached_property
-    def actor(self) -> AnyNetwork:
+    def actor(self) -> FlatNetwork:
         """The policy's network: observation to logits."""
-        chosen = self.settings
-        shape = self.env.observation_shape or (self.env.observation_size,)
-        return make_network(
-            chosen.network, shape, chosen.hidden, self.env.num_actions, chosen.activation
-        )
+        return self._network(self.settings.actor_gain)
 
-    @property
-    def critic(self) -> AnyNetwork:
-        """A critic's network: observation to one value per action; the actor's shape."""
-        return self.actor
+    @cached_property
+    def critic(self) -> FlatNetwork:
+        """A critic's network: observation to one value per action."""
+        return self._network(self.settings.critic_gain)
+
+    def _network(self, gain: float) -> FlatNetwork:
+        settings, env = self.settings, self.env
+        spec = NetworkSpec(
+            observation=env.observation_shape or (env.observation_size,),
+            outputs=env.num_actions,
+            hidden=settings.hidden,
+            activation=settings.activation,
+            initialization=settings.initialization,
+            gain=gain,
+        )
+        return make_network(settings.network, spec)
+
+    @cached_property
+    def optimizer(self) -> optax.GradientTransformation:
+        """What turns a gradient into a direction, for the actor and for the critics."""
+        return make_optimizer(self.settings)
 
     @property
     def num_critics(self) -> int:
@@ -65,6 +80,11 @@ class Program:
     def words_per_step(self) -> int:
         """Random words of one environment in one step: the action's, `step`'s and `reset`'s."""
         return 1 + self.env.step_words + self.env.reset_words
+
+    @property
+    def words_per_batches(self) -> int:
+        """Random words that choose the batches of one update: one for each transition."""
+        return self.settings.batches_per_update * self.settings.batch_size
 
     @property
     def table_rounds(self) -> int | None:
@@ -109,7 +129,7 @@ def make_program(
         alpha_schedule=alpha,
         lam_schedule=lam,
     )
-    _ = program.actor  # a network that cannot be is found here, not while training
+    _ = program.actor, program.optimizer  # mistakes in them show here, not while training
     return program
 
 

@@ -11,8 +11,8 @@ from jaxtyping import UInt32
 
 from mirrorax.envs.adapter import uniform
 from mirrorax.envs.render import draw
-from mirrorax.mdpo.networks import sample_actions
 from mirrorax.mdpo.program import Program
+from mirrorax.mdpo.rollout import sample_actions
 
 
 def record(program: Program, policy: Any, key: UInt32[np.ndarray, "2"], greedy: bool) -> list[Any]:

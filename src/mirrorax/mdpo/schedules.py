@@ -25,12 +25,13 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import jax.numpy as jnp
+import optax
 from jaxtyping import Array, Float, Int
 
 from mirrorax import plugins
 from mirrorax.errors import UserError
-from mirrorax.mdpo import optimizer
 from mirrorax.mdpo.config import Settings
+from mirrorax.mdpo.optimizers import descend
 
 #: exp of these bounds is the smallest and the largest learned alpha. With w = 1 only the uniform
 #: policy meets the target, and alpha would grow without end; with w = 0 it would vanish.
@@ -118,10 +119,10 @@ class Linear(Schedule):
 
 
 class LearnedState(NamedTuple):
-    """log alpha, which starts at 0, and Adam's moments for it."""
+    """log alpha, which starts at 0, and Adam's state for it."""
 
     log_alpha: Float[Array, ""]
-    moments: optimizer.Moments
+    adam: optax.ScaleByAdamState
 
 
 @dataclass(frozen=True)
@@ -143,7 +144,7 @@ class Learned(Schedule):
     def init(self, values: Values) -> LearnedState:
         """Start at alpha = 1."""
         zero = jnp.zeros_like(values.w)
-        return LearnedState(zero, optimizer.zeros_like(zero))
+        return LearnedState(zero, optax.scale_by_adam().init(zero))
 
     def temperature(self, state: LearnedState, values: Values, clock: Clock) -> Float[Array, ""]:
         """Return exp(log alpha)."""
@@ -157,11 +158,9 @@ class Learned(Schedule):
         h_bar = self.high - w * (self.high - self.low)
         # d J / d log alpha = alpha (h_bar - E h), equation (8).
         slope = jnp.exp(state.log_alpha) * (h_bar - mean_h)
-        step = (clock.k + 1).astype(jnp.float32)
-        moved, moments = optimizer.adam(
-            state.log_alpha, slope, state.moments, values.actor_lr, step, self.eps
-        )
-        return LearnedState(jnp.clip(moved, *LOG_ALPHA_BOUNDS), moments)
+        adam = optax.scale_by_adam(eps=self.eps)
+        log_alpha, after = descend(adam, state.log_alpha, slope, state.adam, values.actor_lr)
+        return LearnedState(jnp.clip(log_alpha, *LOG_ALPHA_BOUNDS), after)
 
 
 def target_range(

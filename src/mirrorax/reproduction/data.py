@@ -12,8 +12,9 @@ from jaxtyping import Bool, Int
 
 from mirrorax.analysis.landscape import ABSENT, Landscape, landscapes
 from mirrorax.analysis.temperature import Temperature
-from mirrorax.studies import catalogue, settings
+from mirrorax.studies import catalogue, readings, settings
 from mirrorax.studies.panels import Panel
+from mirrorax.studies.readings import Reading
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,12 +75,12 @@ class Found:
 
 
 class Runs:
-    """All runs of a table, by the panels of the paper; `expected` are the settings they share."""
+    """The runs of a reading, by the panels of the paper; `expected` are the settings they share."""
 
-    def __init__(self, table: pa.Table) -> None:
+    def __init__(self, table: pa.Table, reading: Reading | None = None) -> None:
         self.table = table
         self._items = landscapes(table)
-        self.expected = settings.shared()
+        self.expected = (reading or readings.reading(readings.FIRST)).shared()
 
     def find(self, panel: Panel, *, nested: bool = True, every_seed: bool = False) -> Found | None:
         """Return the panel's runs on the largest of the nested grids that is complete.
@@ -134,8 +135,8 @@ class Runs:
         """How many runs are of no algorithm of the paper, by the first setting that differs."""
         out: dict[str, int] = {}
         for item in self._items:
-            if names := settings.differing(item.settings):
-                reason = settings.compared(item.settings, names[0])
+            if names := settings.differing(item.settings, self.expected):
+                reason = settings.compared(item.settings, self.expected, names[0])
                 out[reason] = out.get(reason, 0) + int((item.state != ABSENT).sum())
         return out
 

@@ -9,7 +9,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from urllib.parse import quote
 
 import numpy as np
@@ -24,25 +24,30 @@ from mirrorax.reproduction.data import Runs
 from mirrorax.reproduction.drawing import Drawn, draw
 from mirrorax.reproduction.verdicts import judge
 from mirrorax.spec.expand import expand
-from mirrorax.studies import catalogue
+from mirrorax.studies import catalogue, readings
 from mirrorax.studies.panels import FIGURES
+from mirrorax.studies.readings import Reading
 
 _HEAD = ("claim", "paper", "ours", "95% interval", "runs", "verdict")
 
 
 def write(
-    table: pa.Table, out: str | os.PathLike[str], rng: np.random.Generator
+    table: pa.Table,
+    out: str | os.PathLike[str],
+    rng: np.random.Generator,
+    reading: Reading | None = None,
 ) -> tuple[tuple[Claim, ...], tuple[Drawn, ...], Mapping[str, int]]:
     """Write everything to a folder; return the claims, the figures, and runs of neither."""
     if table.num_rows == 0:
         raise UserError("store: it holds no runs yet, so there is nothing to compare")
     home = prepare(out)
-    runs = Runs(table)
+    reading = reading or readings.reading(readings.FIRST)
+    runs = Runs(table, reading)
     try:
         claims = judge(runs, rng)  # first: the intervals of a seed are those of the documentation
         (stream,) = rng.spawn(1)
         drawn = tuple(draw(figure, runs, home, stream) for figure in FIGURES)
-        counted = progress(table)
+        counted = progress(table, reading)
         (home / "table_2.md").write_text(fixed.markdown(runs.expected), encoding="utf-8")
         (home / "table_2.csv").write_text(fixed.comma_separated(runs.expected), encoding="utf-8")
         (home / "comparison.md").write_text(markdown(claims), encoding="utf-8")
@@ -56,8 +61,8 @@ def write(
     return claims, drawn, runs.foreign
 
 
-def progress(table: pa.Table) -> list[tuple[str, int, int]]:
-    """Count the runs of each study that are done, of those of the paper."""
+def progress(table: pa.Table, reading: Reading) -> list[tuple[str, int, int]]:
+    """Count the runs of each study that are done in a reading, of those of the paper."""
     done = {
         name
         for name, status in zip(
@@ -65,10 +70,13 @@ def progress(table: pa.Table) -> list[tuple[str, int, int]]:
         )
         if status == "done"
     }
+    versions = table["algorithm_version"].unique().to_pylist()
     out = []
     for entry in catalogue.ENTRIES:
-        ids = expand(entry.study()).ids.astype(str).tolist()
-        out.append((entry.name, len(done.intersection(ids)), len(ids)))
+        study = entry.study()
+        runs = expand(replace(study, blocks=tuple(map(reading.apply, study.blocks))))
+        ids = np.concatenate([runs.ids_of_version(version) for version in versions])
+        out.append((entry.name, len(done.intersection(ids.astype(str).tolist())), len(runs)))
     return out
 
 

@@ -53,6 +53,10 @@ class Runs:
         """Return the random key of every run."""
         return identity.run_keys(self._plain_settings, self.configuration, self.values)
 
+    def ids_of_version(self, version: int) -> np.ndarray:
+        """Return what the ids are, or would be, under a version of the algorithm."""
+        return identity.run_ids(self._plain_settings, self.configuration, self.values, version)
+
     def specification(self, index: int) -> dict[str, Any]:
         """Return the specification of one run, whose hash is its id."""
         values: dict[str, Any] = {}

@@ -32,7 +32,16 @@ ID_DIGITS = 32
 VERSION_FIELD = "algorithm_version"
 
 #: Settings younger than the first results, and the value at which each is left out.
-LATER: dict[str, Any] = {"network": "auto", "plugins": ()}
+LATER: dict[str, Any] = {
+    "network": "auto",
+    "plugins": (),
+    "batches_per_update": 1,
+    "drift_from": "batch",
+    "buffer_counted": "total",
+    "actor_gain": 0.01,
+    "critic_gain": 0.01,
+    "optimizer": "adam",
+}
 
 #: What is recorded along the way is not part of what a run is; its key has it at this value.
 _RECORDING = {"eval_every": 0}
@@ -78,10 +87,11 @@ def run_ids(
     configurations: Sequence[Mapping[str, Any]],
     configuration: Int[np.ndarray, " runs"],
     columns: Mapping[str, np.ndarray],
+    version: int = ALGORITHM_VERSION,
 ) -> np.ndarray:
     """Return `run_id` of every run given as columns, as an array of 32-byte strings."""
     sha256 = hashlib.sha256
-    texts = _texts(configurations, configuration, columns, {VERSION_FIELD: ALGORITHM_VERSION})
+    texts = _texts(configurations, configuration, columns, {VERSION_FIELD: version})
     found = [sha256(text.encode()).hexdigest()[:ID_DIGITS] for text in texts]
     return np.array(found, dtype=f"S{ID_DIGITS}")
 

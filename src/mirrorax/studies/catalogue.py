@@ -16,6 +16,8 @@ from typing import Literal
 from mirrorax.errors import UserError, unknown
 from mirrorax.spec.study import Block, Study, parse
 from mirrorax.spec.writing import to_toml
+from mirrorax.studies import readings
+from mirrorax.studies.readings import FIRST
 
 Scale = Literal["demo", "reduced", "full"]
 SCALES: tuple[Scale, ...] = ("demo", "reduced", "full")
@@ -77,13 +79,16 @@ def make(
     *,
     grid: int | None = None,
     seeds: int | None = None,
+    reading: str = FIRST,
 ) -> Study:
-    """Return one study of the named ones, all by default, at a scale."""
+    """Return one study of the named ones, all by default, at a scale and in a reading."""
     if scale not in SCALES:
         raise unknown("scale", scale, SCALES)
     if scale == "demo":
-        if names or grid is not None or seeds is not None:
-            raise UserError("scale: 'demo' is one small study; it takes no names, grid or seeds")
+        if names or grid is not None or seeds is not None or reading != FIRST:
+            raise UserError(
+                "scale: 'demo' is one small study; it takes no names, grid, seeds or reading"
+            )
         return _demo()
     chosen = [entry(name) for name in dict.fromkeys(names)] or list(ENTRIES)
     if scale == "full":
@@ -109,14 +114,17 @@ def make(
         # Figure 4 has the plain CartPole, too.
         plain = replace(entry("baseline").study().blocks[0], environments=(("CartPole", (1.0,)),))
         blocks += _strips(plain, seeds)
+    blocks = [readings.reading(reading).apply(block) for block in blocks]
     listed = ", ".join(each.name for each in chosen)
     size = f"{grid} x {grid} cells"
     if scale == "reduced" and grid < 29 and all(each.name == "cartpole" for each in chosen):
         size = "the strips of Figure 4"
     whole = scale == "full" and seeds == most
     label = "paper" if whole else f"paper, {scale}: {size}, {seeds} seed{'s' * (seeds > 1)}"
+    label = label if reading == FIRST else f"{label}, reading {reading}"
     name = label if not names else f"{label} ({listed})"
-    return parse(to_toml(name, blocks, f"Studies of the paper: {listed}."), name=name, where=name)
+    comment = f"Studies of the paper: {listed}. Reading: {reading}."
+    return parse(to_toml(name, blocks, comment), name=name, where=name)
 
 
 def _reduced(name: str, block: Block, grid: int, seeds: int, *, strips: bool) -> Iterable[Block]:

@@ -66,7 +66,9 @@ COLUMNS = (
     "env_steps_per_update",
     "num_envs",
     "batch_size",
+    "batches_per_update",
     "buffer_size",
+    "buffer_counted",
     "actor_epochs",
     "critic_epochs",
     "wall_seconds",
@@ -152,7 +154,7 @@ def _work(settings: Settings) -> float:
     convolution = _convolution(settings)
     if convolution is not None:
         actual += 2 * math.prod(convolution)  # cutting out the windows costs as much again
-    return passes * actual * settings.batch_size / default
+    return passes * actual * settings.batches_per_update * settings.batch_size / default
 
 
 def asked(settings: Settings) -> int:
@@ -251,7 +253,8 @@ def lane_bytes(settings: Settings) -> int:
     if convolution is not None:
         places, filters, window = convolution
         activations += 4 * settings.batch_size * places * (3 * window + 6 * filters)
-    return settings.buffer_size * transition + networks + activations
+    kept = settings.replay_slots * settings.num_envs
+    return kept * transition + networks + activations
 
 
 def worker_bytes(settings: Settings, lanes: int) -> int:

@@ -1,0 +1,203 @@
+"""One update of one run on one batch: Algorithm 1 of the paper, after the sampling."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Bool, Float, Int, Num
+
+from mirrorax.mdpo import losses, replay
+from mirrorax.mdpo.optimizers import descend
+from mirrorax.mdpo.program import Program
+from mirrorax.mdpo.schedules import Clock, Values
+
+Metrics = dict[str, Float[Array, "*lanes"]]
+
+#: what an update reports, where learning curves are recorded
+METRICS = (
+    "actor_loss",
+    "critic_loss",
+    "actor_grad_norm",
+    "critic_grad_norm",
+    "mean_q",
+    "h",
+    "drift",
+    "entropy",
+    "alpha",
+    "lam",
+)
+
+
+class Learner(NamedTuple):
+    """What an update changes: networks, optimisers, schedules."""
+
+    actor: Float[Array, "*lanes p"]
+    actor_optimizer: Any
+    critics: Float[Array, "*lanes critics q"]
+    critic_optimizer: Any
+    targets: Float[Array, "*lanes critics q"]
+    alpha: Any
+    lam: Any
+    #: the update at which the run diverged and was frozen, -1 while it has not
+    diverged_at: Int[Array, "*lanes"]
+
+
+def init_learner(
+    program: Program, actor: Float[Array, " p"], critics: Float[Array, "critics q"], values: Values
+) -> Learner:
+    """Return the learner of one run before its first update."""
+    init = program.optimizer.init
+    return Learner(
+        actor=actor,
+        actor_optimizer=init(actor),
+        critics=critics,
+        critic_optimizer=init(critics) if _joint(program) else jax.vmap(init)(critics),
+        targets=critics,
+        alpha=program.alpha_schedule.init(values),
+        lam=program.lam_schedule.init(values),
+        diverged_at=jnp.int32(-1),
+    )
+
+
+def _joint(program: Program) -> bool:
+    """Whether the critics' gradients are clipped by their norm together, not one by one."""
+    return program.settings.clipping == "joint"
+
+
+def update(
+    program: Program,
+    learner: Learner,
+    rows: Num[Array, "batch row"],
+    values: Values,
+    clock: Clock,
+    anchor: Float[Array, " p"] | None = None,
+) -> tuple[Learner, Metrics]:
+    """Improve the actor, then regress the critics under the improved policy, then move the targets.
+
+    `anchor` holds the parameters of pi_k, from which the drift is measured; the learner's own
+    unless given.
+    """
+    settings, h, d = program.settings, program.potential, program.drift
+    pi, critic = program.actor, jax.vmap(program.critic, in_axes=(0, None))
+    batch = replay.unpack(program.env, rows)
+    x, x_next = batch.observation, batch.next_observation
+    alpha = program.alpha_schedule.temperature(learner.alpha, values, clock)
+    lam = program.lam_schedule.temperature(learner.lam, values, clock)
+    left = 1 - clock.progress if settings.anneal_learning_rate else 1.0
+    step = partial(descend, program.optimizer)
+    healthy = learner.diverged_at < 0
+
+    # theta^(i+1) = theta^(i) - eta grad L(theta, theta_k), equation (7).
+    actor, optimizer = learner.actor, learner.actor_optimizer
+    q = jnp.min(critic(learner.critics, x), axis=0)
+    old_logits = pi(actor if anchor is None else anchor, x)
+    first_terms = None
+    for _ in range(settings.actor_epochs):
+
+        def objective(theta: Array) -> Any:
+            return losses.actor_loss(pi(theta, x), old_logits, q, alpha, lam, h, d)
+
+        (actor_loss, terms), gradient = jax.value_and_grad(objective, has_aux=True)(actor)
+        actor_norm = optax.tree.norm(gradient)
+        healthy &= jnp.isfinite(actor_loss) & jnp.isfinite(actor_norm)
+        actor, optimizer = step(actor, gradient, optimizer, values.actor_lr * left)
+        first_terms = first_terms or terms
+
+    # L_Q(phi) = E[(Q_phi(s, a) - y)^2], with pi_{k+1} and alpha_k in y.
+    target = losses.critic_target(
+        settings,
+        h,
+        batch,
+        next_logits=pi(actor, x_next),
+        next_q=jnp.min(critic(learner.targets, x_next), axis=0),
+        logits=pi(actor, x) if settings.critic_target == "paper" else None,
+        alpha=alpha,
+        gamma=values.gamma,
+        reward_scale=values.reward_scale,
+    )
+    critics, critic_optimizer = learner.critics, learner.critic_optimizer
+    critic_step = step if _joint(program) else jax.vmap(step, in_axes=(0, 0, 0, None))
+    for _ in range(settings.critic_epochs):
+
+        def regression(phi: Array) -> Any:
+            return losses.critic_loss(critic(phi, x), batch.action, target)
+
+        (critic_loss, fit), gradients = jax.value_and_grad(regression, has_aux=True)(critics)
+        critic_norms = jax.vmap(optax.tree.norm)(gradients)
+        healthy &= jnp.isfinite(critic_loss) & jnp.all(jnp.isfinite(critic_norms))
+        critics, critic_optimizer = critic_step(
+            critics, gradients, critic_optimizer, values.critic_lr * left
+        )
+
+    # phi_target <- tau phi_target + (1 - tau) phi: tau is the weight of the OLD target.
+    targets = settings.tau * learner.targets + (1 - settings.tau) * critics
+    # A norm is finite only if every parameter is.
+    healthy &= jnp.isfinite(optax.tree.norm((actor, critics)))
+    diverged = (learner.diverged_at < 0) & ~healthy
+    assert first_terms is not None
+    new = Learner(
+        actor,
+        optimizer,
+        critics,
+        critic_optimizer,
+        targets,
+        program.alpha_schedule.learn(learner.alpha, values, clock, first_terms.h),
+        program.lam_schedule.learn(learner.lam, values, clock, first_terms.h),
+        learner.diverged_at,
+    )
+    new = where(healthy, new, learner)._replace(
+        diverged_at=jnp.where(diverged, clock.k, learner.diverged_at).astype(jnp.int32)
+    )
+    if not program.with_curves:
+        return new, {}
+    logp = jax.nn.log_softmax(old_logits, axis=0)
+    entropy = -jnp.mean(jnp.sum(jnp.exp(logp) * logp, axis=0))
+    seen = (
+        actor_loss,
+        jnp.mean(fit.loss),
+        actor_norm,
+        optax.tree.norm(critic_norms),
+        fit.q,
+        first_terms.h,
+        terms.drift,
+        entropy,
+        alpha,
+        lam,
+    )
+    return new, dict(zip(METRICS, seen, strict=True))
+
+
+def update_on_batches(
+    program: Program,
+    learner: Learner,
+    rows: Num[Array, "batches batch row"],
+    values: Values,
+    clock: Clock,
+) -> tuple[Learner, Metrics]:
+    """Update on several batches, one after the other; report what the last one saw.
+
+    The drift is measured from the policy at the start of each batch or of them all, as the setting
+    `drift_from` says.
+    """
+    anchor = learner.actor if program.settings.drift_from == "update" else None
+
+    def on_batch(learner: Learner, rows: Array) -> tuple[Learner, Metrics]:
+        return update(program, learner, rows, values, clock, anchor)
+
+    learner, metrics = jax.lax.scan(on_batch, learner, rows)
+    return learner, jax.tree.map(lambda x: x[-1], metrics)
+
+
+def where(condition: Bool[Array, "*c"], yes: Any, no: Any) -> Any:
+    """Choose between two pytrees along the condition's leading axes."""
+
+    def choose(a: Array, b: Array) -> Array:
+        return jnp.where(
+            condition.reshape(condition.shape + (1,) * (b.ndim - condition.ndim)), a, b
+        )
+
+    return jax.tree.map(choose, yes, no)
