@@ -9,7 +9,7 @@ and out, health checks, launches), and the rollout.
 
 from __future__ import annotations
 
-import itertools
+import math
 import os
 import sys
 import time
@@ -21,8 +21,9 @@ import jax.numpy as jnp
 import numpy as np
 from train_speed import sgemm_rate
 
-from mirrorax.mdpo import losses, optimizer, replay
+from mirrorax.mdpo import losses, replay
 from mirrorax.mdpo.config import make_settings
+from mirrorax.mdpo.optimizers import descend
 from mirrorax.mdpo.session import Session
 
 CALLS = 100
@@ -52,48 +53,44 @@ def main() -> None:
     session = Session(make_settings(environment=name), keys, {})
     session.advance(20)
     program, net = session.program, session.program.actor
-    h, d = program.potential, program.drift
+    h, d, settings = program.potential, program.drift, program.settings
     learner = jax.tree.map(lambda x: x[0], session._state.learner)
     words = jnp.asarray(np.random.default_rng(1).integers(0, 2**32, (32, 512)), jnp.uint32)
     rows = replay.sample(session._state.buffer, words, jnp.int32(320))[0]
     batch = replay.unpack(program.env, rows)
-    x, actor, critics = batch.observation, learner.actor, learner.critics
-    logits, inputs = net.forward(net.layers(actor), x)
-    q, _ = jax.vmap(net.forward, (0, None))(jax.vmap(net.layers)(critics), x)
-    gradient, moments = jnp.ones_like(actor) * 0.01, learner.actor_moments
+    x, actor = batch.observation, learner.actor
+    logits, q = net(actor, x), net(learner.critics[0], x)
+    gradient = jnp.ones_like(actor) * 0.01
     f = jnp.float32
 
-    def step(p, m):
-        factor = optimizer.clip_factor(jnp.vdot(gradient, gradient), 1.0)
-        return optimizer.adam(p, gradient * factor, m, f(0.001), f(3), 1e-5)
+    def step(parameters, state):
+        return descend(program.optimizer, parameters, gradient, state, f(0.001))
 
-    def backward(p, x, s):
-        return net.backward(net.layers(p), x, s)
+    def with_gradient(parameters, x):
+        return jax.vjp(lambda p: net(p, x), parameters)[1](jnp.ones_like(logits))
 
     def improve(logits):
         return jax.value_and_grad(losses.actor_loss, has_aux=True)(
-            logits, logits + 0.1, q[0], f(0.01), f(0.1), h, d
+            logits, logits + 0.1, q, f(0.01), f(0.1), h, d
         )
 
     def target(logits, next_q):
         return losses.critic_target(
-            program.settings, h, batch, logits, next_q, None, f(0.01), f(0.99), f(1.0)
+            settings, h, batch, logits, next_q, None, f(0.01), f(0.99), f(1.0)
         )
 
-    sizes = net.sizes
-    pairs = list(itertools.pairwise(sizes))
-    forward_flop = 512 * sum(2 * m * n for m, n in pairs)
-    backward_flop = forward_flop + 512 * sum(2 * m * n for m, n in pairs[1:])
+    weights = [math.prod(shape) for shape in net.shapes if len(shape) == 2]
+    forward_flop = 512 * sum(2 * size for size in weights)
+    both_flop = 2 * forward_flop + 512 * sum(2 * size for size in weights[1:])
     rate = sgemm_rate() / 1e6
-    slope = jnp.ones_like(logits)
     pieces = [
         # (name, how often in one update, function, data, FLOPs of its products)
         ("read the batch", 1, lambda r: replay.unpack(program.env, r), (rows,), 0),
-        ("forward", 7, net, (actor, x), forward_flop),
-        ("backward", 4, backward, (actor, inputs, slope), backward_flop),
+        ("forward alone", 3, net, (actor, x), forward_flop),
+        ("forward and backward", 4, with_gradient, (actor, x), both_flop),
         ("actor's objective", 2, improve, (logits,), 0),
-        ("critics' target", 1, target, (logits, q[0]), 0),
-        ("clip and Adam", 4, step, (actor, moments), 0),
+        ("critics' target", 1, target, (logits, q), 0),
+        ("clip and Adam", 4, step, (actor, learner.actor_optimizer), 0),
     ]
     print(f"{name}: products at {rate / 1e3:.0f} GFLOP/s; microseconds in one update of one lane")
     total = floor_total = 0.0

@@ -20,8 +20,8 @@
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
+import math
 import os
 import subprocess
 import sys
@@ -53,11 +53,10 @@ RUNS_PER_CONFIGURATION = 4205
 
 def products(program) -> tuple[float, float]:
     """Return the FLOPs of the matrix products of an update: of its rollout, and of its learning."""
-    sizes = program.actor.sizes
-    pairs = list(itertools.pairwise(sizes))
-    forward = sum(2 * m * n for m, n in pairs)
+    weights = [math.prod(shape) for shape in program.actor.shapes if len(shape) == 2]
+    forward = sum(2 * size for size in weights)
     # Backwards: a weight gradient in every layer, an input gradient in all but the first.
-    backward = forward + sum(2 * m * n for m, n in pairs[1:])
+    backward = forward + sum(2 * size for size in weights[1:])
     s = program.settings
     critics = program.num_critics
     per_sample = s.actor_epochs * (forward + backward)  # the first gives the old policy too
@@ -65,7 +64,7 @@ def products(program) -> tuple[float, float]:
     per_sample += forward + critics * forward  # the target: policy and target critics
     per_sample += critics * (s.critic_epochs * backward + (s.critic_epochs - 1) * forward)
     asked = (program.table_rounds or s.rollout_length) * s.num_envs
-    return float(forward * asked), float(per_sample * s.batch_size)
+    return float(forward * asked), float(per_sample * s.batch_size * s.batches_per_update)
 
 
 def sgemm_rate(seconds: float = 1.0) -> float:
