@@ -32,7 +32,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float64
 
-from mirrorax.convex import minimize_on_simplex
+from mirrorax.convex import SMALLEST, minimize_on_simplex
 from mirrorax.errors import UserError
 from mirrorax.regularizers.drifts import (
     KL,
@@ -318,7 +318,11 @@ def _solve_by_barrier(
             f"needs a smooth partner, and {kinked[0]!r} has kinks"
         )
     called = f"potential, drift: '{h}' with '{d}'"
-    return minimize_on_simplex(_Objective(h, d), (linear, old, alpha, lam), linear.shape, called)
+    lifted = np.maximum(old, SMALLEST)
+    p = minimize_on_simplex(
+        _Objective(h, d), (linear, lifted, alpha, lam), linear.shape, called, [old]
+    )
+    return np.where((old == 0) & (p <= 1e3 * SMALLEST), 0, p)
 
 
 def objective(
