@@ -79,9 +79,10 @@ def minimize_on_simplex(
             value, gradient, hessian = compiled(p, *fixed)
             return np.asarray(value), np.asarray(gradient), np.asarray(hessian)
 
-        p = _start(evaluate, [np.full(shape, 1 / shape[1]), *starts], called)
-        p, gap, bent = _descend(evaluate, p)
-        _judge(evaluate, p, gap, bent, called)
+        start = _start(evaluate, [np.full(shape, 1 / shape[1]), *starts], called)
+        p, gap, bent = _descend(evaluate, start)
+        _check_convexity(evaluate, [_least_curvature(evaluate, at) for at in (start, p)] + bent, called)
+        _check_gap(evaluate, p, gap, called)
     return p
 
 
@@ -109,8 +110,8 @@ def _start(evaluate: Any, starts: list[Any], called: str) -> Any:
     return best
 
 
-def _descend(evaluate: Any, p: Any) -> tuple[Any, Any, list[tuple[Any, Any, int]]]:
-    """Return the points of least gap, their gaps, and (p, direction, row) where f bends down."""
+def _descend(evaluate: Any, p: Any) -> tuple[Any, Any, list[tuple[Any, Any]]]:
+    """Return the points of least gap, their gaps, and (points, directions) where f bends down."""
     rows, actions = p.shape
     f, gradient, hessian = evaluate(p)
     gap = duality_gap(p, gradient)
@@ -118,7 +119,7 @@ def _descend(evaluate: Any, p: Any) -> tuple[Any, Any, list[tuple[Any, Any, int]
     t = np.maximum(0.1 * gap, _GOAL) / actions
     decrement = np.full(rows, np.inf)
     quiet = np.zeros(rows, int)
-    bent: dict[int, tuple[Any, Any, int]] = {}
+    bent = p.copy(), np.zeros_like(p)
     for _ in range(_STEPS):
         least = 1e-3 * _GOAL * (1 + np.abs(f)) / actions
         t = np.where(decrement <= actions * t, np.maximum(0.05 * t, least), t)
@@ -127,15 +128,15 @@ def _descend(evaluate: Any, p: Any) -> tuple[Any, Any, list[tuple[Any, Any, int]
         if not active.any():
             break
         x, decrement, lowest, along = _newton(p, gradient, hessian, t)
-        for row in np.flatnonzero(active & (lowest < -1e-9)):
-            bent.setdefault(int(row), (p[row], along[row] * p[row], int(row)))
+        down = (active & (lowest < -1e-9))[:, None]
+        bent = np.where(down, p, bent[0]), np.where(down, along, bent[1])
         p, f, gradient, hessian = _search(
             evaluate, active, p, f, gradient, hessian, x, decrement, t
         )
         gap = duality_gap(p, gradient)
         better = gap < best
         best, best_p = np.where(better, gap, best), np.where(better[:, None], p, best_p)
-    return best_p, best, list(bent.values())
+    return best_p, best, [bent]
 
 
 def _newton(p: Any, gradient: Any, hessian: Any, t: Any) -> tuple[Any, Any, Any, Any]:
@@ -210,13 +211,12 @@ def _search(
     return p, f, gradient, hessian
 
 
-def _judge(evaluate: Any, p: Any, gap: Any, bent: list[tuple[Any, Any, int]], called: str) -> None:
-    """Raise where a test of convexity or smoothness fails, or where the gap is too large."""
-    _check_convexity(evaluate, p, bent, called)
-    f, gradient, _ = evaluate(p)
+def _check_gap(evaluate: Any, p: Any, gap: Any, called: str) -> None:
+    """Raise where the gap is too large, and say so if there is a kink."""
+    f, gradient, hessian = evaluate(p)
     large = gap > TOLERANCE * (1 + np.abs(f))
     if large.any():
-        large &= gap > TOLERANCE * (1 + np.abs(f)) + 8 * _rounding(evaluate, p, gradient)
+        large &= gap > TOLERANCE * (1 + np.abs(f)) + 8 * _rounding(evaluate, p, gradient, hessian)
     if large.any():
         _check_smoothness(evaluate, p, large, called)
         row = int(np.argmax(large))
@@ -227,7 +227,7 @@ def _judge(evaluate: Any, p: Any, gap: Any, bent: list[tuple[Any, Any, int]], ca
         )
 
 
-def _rounding(evaluate: Any, p: Any, gradient: Any) -> Any:
+def _rounding(evaluate: Any, p: Any, gradient: Any, hessian: Any) -> Any:
     """Return what rounding p makes of the gap: the spread of the gradient over neighbours of p."""
     generator = np.random.default_rng(0)
     seen = [gradient]
@@ -235,32 +235,42 @@ def _rounding(evaluate: Any, p: Any, gradient: Any) -> Any:
         near = p * (1 + 2 * _EPS * generator.choice([-1, 0, 1], p.shape))
         seen.append(evaluate(near / near.sum(-1, keepdims=True))[1])
     spread = np.ptp(seen, axis=0)
-    # A jump that is large beside the gradient itself is no rounding.
-    spread = np.minimum(spread, 1e-6 * np.abs(seen).max(axis=(0, 2))[:, None])
+    # A jump that is large beside the gradient, and what p makes of it, is no rounding.
+    size = np.abs(gradient) + (np.abs(hessian) * p[:, None, :]).sum(-1)
+    spread = np.minimum(spread, 1e-6 * size.max(-1, keepdims=True))
     lowest = np.take_along_axis(spread, gradient.argmin(-1)[:, None], axis=-1)[:, 0]
     return (p * spread).sum(-1) + lowest
 
 
-def _check_convexity(
-    evaluate: Any, p: Any, bent: list[tuple[Any, Any, int]], called: str
-) -> None:
+def _least_curvature(evaluate: Any, p: Any) -> tuple[Any, Any]:
+    """Return p and, in relative steps along the simplex, the directions of least curvature."""
+    relative = evaluate(p)[2] * p[:, :, None] * p[:, None, :]
+    across = p / np.linalg.norm(p, axis=-1, keepdims=True)
+    along = np.eye(p.shape[1]) - across[:, :, None] * across[:, None, :]
+    values, vectors = np.linalg.eigh(np.nan_to_num(along @ relative @ along))
+    down = values[:, 0] < -1e-9 * np.abs(values).max(-1)
+    return p, np.where(down[:, None], vectors[:, :, 0], 0)
+
+
+def _check_convexity(evaluate: Any, bent: list[tuple[Any, Any]], called: str) -> None:
     """Confirm by the gradient at two points what a negative eigenvalue of the Hessian suggests."""
-    for length in (0.5, 0.05, 0.005) if bent else ():
-        ends = np.stack([p, p])
-        for at, along, row in bent:
-            along = along - at * along.sum()
-            step = length / np.abs(along / at).max() * along
-            ends[:, row] = at - step, at + step
-        (_, left, _), (_, right, _) = evaluate(ends[0]), evaluate(ends[1])
-        apart = ends[1] - ends[0]
-        fall = ((right - left) * apart).sum(-1)
-        size = ((np.abs(right) + np.abs(left)) * np.abs(apart)).sum(-1)
-        for _, _, row in bent:
-            if fall[row] < -1e-8 * size[row]:
+    for at, relative in bent:
+        if not relative.any():
+            continue
+        relative = relative - (at * relative).sum(-1, keepdims=True)
+        longest = np.maximum(np.abs(relative).max(-1, keepdims=True), 1e-300)
+        for length in (0.5, 0.05, 0.005):
+            left, right = (at * (1 + sign * length * relative / longest) for sign in (-1, 1))
+            before, after = evaluate(left)[1], evaluate(right)[1]
+            fall = ((after - before) * (right - left)).sum(-1)
+            size = ((np.abs(before) + np.abs(after)) * np.abs(right - left)).sum(-1)
+            concave = fall < -1e-8 * size
+            if concave.any():
+                row = int(np.argmax(concave))
                 raise UserError(
                     f"{called}: a function of your own must be smooth and convex in p; this one is "
-                    f"not convex: its slope falls on the way from p = {_shown(ends[0, row])} to "
-                    f"{_shown(ends[1, row])}"
+                    f"not convex: its slope falls on the way from p = {_shown(left[row])} to "
+                    f"{_shown(right[row])}"
                 )
 
 
