@@ -111,7 +111,11 @@ def _start(evaluate: Any, starts: list[Any], called: str) -> Any:
 
 
 def _descend(evaluate: Any, p: Any) -> tuple[Any, Any, list[tuple[Any, Any]]]:
-    """Return the points of least gap, their gaps, and (points, directions) where f bends down."""
+    """Return the solutions, their gaps, and (points, directions) where f bends down.
+
+    The solution is the point of least gap. Where rounding keeps every gap above the tolerance it is
+    the last point, at which Newton's method stands still.
+    """
     rows, actions = p.shape
     f, gradient, hessian = evaluate(p)
     gap = duality_gap(p, gradient)
@@ -136,7 +140,8 @@ def _descend(evaluate: Any, p: Any) -> tuple[Any, Any, list[tuple[Any, Any]]]:
         gap = duality_gap(p, gradient)
         better = gap < best
         best, best_p = np.where(better, gap, best), np.where(better[:, None], p, best_p)
-    return best_p, best, [bent]
+    rounded = best > TOLERANCE * (1 + np.abs(f))
+    return np.where(rounded[:, None], p, best_p), np.where(rounded, gap, best), [bent]
 
 
 def _newton(p: Any, gradient: Any, hessian: Any, t: Any) -> tuple[Any, Any, Any, Any]:

@@ -206,8 +206,9 @@ class Problem:
             return _uniform_on_top(self.linear, self.peak)
         linear = self.linear
         if self.peak.any():
-            if any(b.shape[-1] > 1 for b in self.powers.values()):
-                return roots.capped(linear, self.powers, self.peak)
+            if list(self.powers) == [-1.0]:  # forward KL: b ln_{-1}(p) = b - b / p
+                weights = self.powers[-1.0]
+                return roots.capped(linear - weights, weights, self.peak)
             linear = np.minimum(linear, water_level(linear, self.peak))
         linear = linear - largest(linear)[:, None]
         # Dividing by a tiny weight may overflow to -inf, which stands for a probability of zero.
