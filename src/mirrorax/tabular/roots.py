@@ -166,6 +166,17 @@ def multiplier(
             None,
         )
         p[r] = _mixed(_primal(linear[r], low[r], *rest)[0], _primal(linear[r], high[r], *rest)[0])
+    return _completed(p, powers, anchor)
+
+
+def _completed(p: Rows, powers: dict[float, Any], anchor: Any) -> Rows:
+    """Make p sum to one, by shares that keep psi(p_i) level: the flattest action takes most."""
+    moving = (p > 0) if anchor is None else (p > 0) & (p != anchor)
+    slope = psi_slope(np.log(np.where(moving, p, 1.0)), powers)
+    gain = np.where(moving, p / np.maximum(slope, 1e-200), 0)
+    share = gain / np.maximum(gain.sum(-1, keepdims=True), 1e-300)
+    level = p + (1 - p.sum(-1, keepdims=True)) * share
+    p = np.where((level >= 0).all(-1, keepdims=True), level, p)
     return p / p.sum(-1, keepdims=True)
 
 
