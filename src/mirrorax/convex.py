@@ -131,11 +131,11 @@ def _descend(evaluate: Any, p: Any) -> tuple[Any, Any, list[tuple[Any, Any]]]:
         active = (best > _GOAL * (1 + np.abs(f))) & (quiet < _PATIENCE)
         if not active.any():
             break
-        x, decrement, lowest, along = _newton(p, gradient, hessian, t)
+        x, decrement, mu, lowest, along = _newton(p, gradient, hessian, t)
         down = (active & (lowest < -1e-9))[:, None]
         bent = np.where(down, p, bent[0]), np.where(down, along, bent[1])
         p, f, gradient, hessian = _search(
-            evaluate, active, p, f, gradient, hessian, x, decrement, t
+            evaluate, active, p, f, gradient, hessian, x, decrement, mu, t
         )
         gap = duality_gap(p, gradient)
         better = gap < best
@@ -144,20 +144,23 @@ def _descend(evaluate: Any, p: Any) -> tuple[Any, Any, list[tuple[Any, Any]]]:
     return np.where(rounded[:, None], p, best_p), np.where(rounded, gap, best), [bent]
 
 
-def _newton(p: Any, gradient: Any, hessian: Any, t: Any) -> tuple[Any, Any, Any, Any]:
-    """Return relative steps x = dp / p, their decrements, the least curvatures and where they are.
+def _newton(p: Any, gradient: Any, hessian: Any, t: Any) -> tuple[Any, Any, Any, Any, Any]:
+    """Return steps dp / p, decrements, multipliers mu, and the least curvatures with directions.
 
     In relative steps the barrier's Hessian is t. Where an action is on its way to zero, p z with its
     multiplier z = grad_i f - mu takes the place of t, as in a primal-dual method.
     """
     actions = p.shape[1]
-    mu = (p * gradient).sum(-1) - actions * t
-    slack = p * (gradient - mu[:, None])
     matrix = hessian * p[:, :, None] * p[:, None, :]
-    curved = matrix[:, np.arange(actions), np.arange(actions)]
+    curved = np.maximum(matrix[:, np.arange(actions), np.arange(actions)], 0)
+    # The multiplier of least squares: rounding in the steepest slopes does not reach the others.
+    weight = p**2 / (curved + t[:, None])
+    mu = (weight * (gradient - t[:, None] / p)).sum(-1, keepdims=True)
+    mu = mu / weight.sum(-1, keepdims=True)
+    slack = p * (gradient - mu)
     diagonal = np.maximum(slack, t[:, None])
     # Divided by the root of its diagonal the matrix has entries of at most 1 and rounding of eps.
-    root = np.sqrt(np.maximum(curved, 0) + diagonal)
+    root = np.sqrt(curved + diagonal)
     scaled = (matrix / root[:, :, None] / root[:, None, :]) + (
         np.eye(actions) * (diagonal / root**2)[:, :, None]
     )
@@ -173,7 +176,7 @@ def _newton(p: Any, gradient: Any, hessian: Any, t: Any) -> tuple[Any, Any, Any,
     first, second = solve(slope), solve(across)
     share = (across * first).sum(-1) / (across * second).sum(-1)
     y = share[:, None] * second - first
-    return y / root, -(slope * y).sum(-1), values[:, 0], vectors[:, :, 0] / root
+    return y / root, -(slope * y).sum(-1), mu, values[:, 0], vectors[:, :, 0] / root
 
 
 def _search(
@@ -185,6 +188,7 @@ def _search(
     hessian: Any,
     x: Any,
     decrement: Any,
+    mu: Any,
     t: Any,
 ) -> tuple[Any, Any, Any, Any]:
     """Go along x until the slope of the barrier objective there is at most half of minus its first.
@@ -194,13 +198,12 @@ def _search(
     """
     moved = p * x
     step = np.minimum(1, 0.99 / np.maximum(-x.min(-1), 1e-300))
-    mean = (p * gradient).sum(-1, keepdims=True)
     waiting = active.copy()
     for _ in range(30):
         trial = _inside(p * (1 + step[:, None] * x))
         there = evaluate(trial)
-        slope = (moved * (there[1] - mean)).sum(-1) - t * (moved / trial).sum(-1)
-        room = 8 * _EPS * (np.abs(moved) * (np.abs(there[1]) + np.abs(mean))).sum(-1)
+        slope = (moved * (there[1] - mu)).sum(-1) - t * (moved / trial).sum(-1)
+        room = 8 * _EPS * (np.abs(moved) * (np.abs(there[1]) + np.abs(mu))).sum(-1)
         good = waiting & (slope <= 0.5 * np.abs(decrement) + room) & np.isfinite(there[0])
         good &= np.isfinite(there[2]).all((1, 2))
         p = np.where(good[:, None], trial, p)
