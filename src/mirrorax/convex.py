@@ -45,8 +45,12 @@ def _derivatives(function: Callable[..., jax.Array]) -> Any:
     """Return jitted, batched value, gradient and Hessian of a function of (p, *rest)."""
 
     def all_three(p: jax.Array, *rest: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-        value, gradient = jax.value_and_grad(function)(p, *rest)
-        return value, gradient, jax.hessian(function)(p, *rest)
+        def gradient_of(p: jax.Array) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+            value, gradient = jax.value_and_grad(function)(p, *rest)
+            return gradient, (value, gradient)
+
+        hessian, (value, gradient) = jax.jacfwd(gradient_of, has_aux=True)(p)
+        return value, gradient, hessian
 
     return jax.jit(jax.vmap(all_three))
 
@@ -79,9 +83,10 @@ def minimize_on_simplex(
             value, gradient, hessian = compiled(p, *fixed)
             return np.asarray(value), np.asarray(gradient), np.asarray(hessian)
 
-        start = _start(evaluate, [np.full(shape, 1 / shape[1]), *starts], called)
+        start = _start(evaluate, shape, starts, called)
         p, gap, bent = _descend(evaluate, start)
-        _check_convexity(evaluate, [_least_curvature(evaluate, at) for at in (start, p)] + bent, called)
+        ends = [_least_curvature(evaluate, at) for at in (start, p)]
+        _check_convexity(evaluate, [*ends, bent], called)
         _check_gap(evaluate, p, gap, called)
     return p
 
@@ -96,21 +101,24 @@ def _inside(p: Any) -> Any:
     return p / p.sum(-1, keepdims=True)
 
 
-def _start(evaluate: Any, starts: list[Any], called: str) -> Any:
-    """Return for each row the start with the smallest value."""
-    best = _inside(starts[0])
-    value = evaluate(best)[0]
-    if not np.isfinite(value).all():
-        row = int(np.argmin(np.isfinite(value)))
-        raise UserError(f"{called}: the value at p = {_shown(best[row])} is {value[row]}")
-    for other in map(_inside, starts[1:]):
-        there = evaluate(other)[0]
-        lower = there < value
-        best, value = np.where(lower[:, None], other, best), np.where(lower, there, value)
+def _start(evaluate: Any, shape: tuple[int, int], starts: Sequence[Any], called: str) -> Any:
+    """Return for each row the start with the smallest value, among those with all derivatives."""
+    best, least = np.full(shape, 1 / shape[1]), np.full(shape[0], np.inf)
+    # The second has no two entries alike: automatic differentiation may fail where they are.
+    for other in map(_inside, (best, best + np.linspace(0, 0.01, shape[1]), *starts)):
+        value, gradient, hessian = evaluate(other)
+        lower = (value < least) & np.isfinite(gradient).all(-1) & np.isfinite(hessian).all((1, 2))
+        best, least = np.where(lower[:, None], other, best), np.where(lower, value, least)
+    if not np.isfinite(least).all():
+        row = int(np.argmin(np.isfinite(least)))
+        raise UserError(
+            f"{called}: the value at p = {_shown(best[row])}, its gradient or its second "
+            "derivatives are not finite"
+        )
     return best
 
 
-def _descend(evaluate: Any, p: Any) -> tuple[Any, Any, list[tuple[Any, Any]]]:
+def _descend(evaluate: Any, p: Any) -> tuple[Any, Any, tuple[Any, Any]]:
     """Return the solutions, their gaps, and (points, directions) where f bends down.
 
     The solution is the point of least gap. Where rounding keeps every gap above the tolerance it is
@@ -127,7 +135,7 @@ def _descend(evaluate: Any, p: Any) -> tuple[Any, Any, list[tuple[Any, Any]]]:
     for _ in range(_STEPS):
         least = 1e-3 * _GOAL * (1 + np.abs(f)) / actions
         t = np.where(decrement <= actions * t, np.maximum(0.05 * t, least), t)
-        quiet = np.where((t > least) | (gap < 0.5 * best), 0, quiet + 1)
+        quiet = np.where(t > least, 0, quiet + 1)
         active = (best > _GOAL * (1 + np.abs(f))) & (quiet < _PATIENCE)
         if not active.any():
             break
@@ -139,16 +147,17 @@ def _descend(evaluate: Any, p: Any) -> tuple[Any, Any, list[tuple[Any, Any]]]:
         )
         gap = duality_gap(p, gradient)
         better = gap < best
+        quiet = np.where(gap < 0.5 * best, 0, quiet)
         best, best_p = np.where(better, gap, best), np.where(better[:, None], p, best_p)
     rounded = best > TOLERANCE * (1 + np.abs(f))
-    return np.where(rounded[:, None], p, best_p), np.where(rounded, gap, best), [bent]
+    return np.where(rounded[:, None], p, best_p), np.where(rounded, gap, best), bent
 
 
 def _newton(p: Any, gradient: Any, hessian: Any, t: Any) -> tuple[Any, Any, Any, Any, Any]:
     """Return steps dp / p, decrements, multipliers mu, and the least curvatures with directions.
 
-    In relative steps the barrier's Hessian is t. Where an action is on its way to zero, p z with its
-    multiplier z = grad_i f - mu takes the place of t, as in a primal-dual method.
+    In relative steps the barrier's Hessian is t. Where an action is on its way to zero, p z with
+    its multiplier z = grad_i f - mu takes the place of t, as in a primal-dual method.
     """
     actions = p.shape[1]
     matrix = hessian * p[:, :, None] * p[:, None, :]
@@ -222,9 +231,10 @@ def _search(
 def _check_gap(evaluate: Any, p: Any, gap: Any, called: str) -> None:
     """Raise where the gap is too large, and say so if there is a kink."""
     f, gradient, hessian = evaluate(p)
-    large = gap > TOLERANCE * (1 + np.abs(f))
+    allowed = TOLERANCE * (1 + np.abs(f))
+    large = ~(gap <= allowed)
     if large.any():
-        large &= gap > TOLERANCE * (1 + np.abs(f)) + 8 * _rounding(evaluate, p, gradient, hessian)
+        large &= ~(gap <= allowed + 8 * _rounding(evaluate, p, gradient, hessian))
     if large.any():
         _check_smoothness(evaluate, p, large, called)
         row = int(np.argmax(large))

@@ -75,7 +75,8 @@ def exact_log(p: Float[Array, "*batch actions"]) -> Float[Array, "*batch actions
     xp, zero = namespace(p), is_zero(p)
     positive = xp.where(zero, 1, p)
     if isinstance(p, jax.Array):
-        positive = jnp.maximum(positive, jnp.finfo(p.dtype).tiny)
+        tiny = jnp.finfo(p.dtype).tiny  # type: ignore[no-untyped-call]
+        positive = jnp.maximum(positive, tiny)
     return xp.where(zero, LOG_ZERO, xp.log(positive))
 
 

@@ -47,9 +47,9 @@ def random_states(generator, actions):
     near = generator.random((STATES, actions)) < 0.2 * (np.arange(STATES)[:, None] % 2)
     q = np.where(near, 1e-12, q)
     alpha, lam = 10 ** generator.uniform(-5, np.log10(5e4), (2, STATES))
-    absent = generator.random((2, STATES)) < 0.1
-    alpha = np.where(absent[0], 0, alpha)
-    return q_values, q / q.sum(-1, keepdims=True), alpha, np.where(absent[1] & ~absent[0], 0, lam)
+    absent = generator.integers(10)  # one regulariser alone, every tenth time each
+    alpha, lam = alpha * (absent != 0), lam * (absent != 1)
+    return q_values, q / q.sum(-1, keepdims=True), alpha, lam
 
 
 def error_of(p, q_values, q, alpha, lam, h: Term, d: Term) -> float:

@@ -184,8 +184,8 @@ def tsallis_bregman(m: float, p: Any, q: Any, logp: Any, logq: Any) -> Any:
     """
     xp = namespace(logp, logq)
     if m < 1:
-        # q^(m-1) has no bound as q goes to 0. Where q is below the floor it counts as the floor, and
-        # so does a smaller p. Elsewhere p is exact: for a small m the floor's own p^m is not small.
+        # q^(m-1) has no bound as q goes to 0: below the floor q counts as the floor, and so does a
+        # smaller p. Elsewhere p is exact: for a small m the floor's own p^m is not small.
         floor = probability_floor(logp.dtype)
         low = logq < math.log(floor)
         p, q = xp.where(low, xp.maximum(p, floor), p), xp.maximum(q, floor)
