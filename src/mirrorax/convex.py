@@ -87,6 +87,7 @@ def minimize_on_simplex(
         p, gap, bent = _descend(evaluate, start)
         ends = [_least_curvature(evaluate, at) for at in (start, p)]
         _check_convexity(evaluate, [*ends, bent], called)
+        _check_tangent(evaluate, p, called)
         _check_gap(evaluate, p, gap, called)
     return p
 
@@ -290,6 +291,23 @@ def _check_convexity(evaluate: Any, bent: list[tuple[Any, Any]], called: str) ->
                     f"not convex: its slope falls on the way from p = {_shown(left[row])} to "
                     f"{_shown(right[row])}"
                 )
+
+
+def _check_tangent(evaluate: Any, p: Any, called: str) -> None:
+    """Test at other points what makes the gap a bound: f(r) >= f(p) + <grad f(p), r - p>."""
+    f, gradient, _ = evaluate(p)
+    for action in np.unique(np.linspace(0, p.shape[1] - 1, 8).astype(int)):
+        other = np.full(p.shape, 0.1 / p.shape[1])
+        other[:, action] += 0.9
+        value, rise = evaluate(other)[0], gradient * (other - p)
+        below = value - f - rise.sum(-1)
+        concave = below < -1e-8 * (np.abs(value) + np.abs(f) + np.abs(rise).sum(-1))
+        if concave.any():
+            row = int(np.argmax(concave))
+            raise UserError(
+                f"{called}: a function of your own must be smooth and convex in p; this one is not "
+                f"convex: at p = {_shown(other[row])} it is below its tangent at {_shown(p[row])}"
+            )
 
 
 def _check_smoothness(evaluate: Any, p: Any, rows: Any, called: str) -> None:

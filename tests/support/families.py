@@ -102,9 +102,7 @@ def hellinger() -> Term:
 
 
 def chi_squared() -> Term:
-    return Term(
-        "chi-squared", lambda p, q: ((p - q) ** 2 / q).sum(), lambda p, q: 2 * (p - q) / q
-    )
+    return Term("chi-squared", lambda p, q: ((p - q) ** 2 / q).sum(), lambda p, q: 2 * (p - q) / q)
 
 
 def neyman() -> Term:
@@ -136,9 +134,7 @@ def jensen_shannon() -> Term:
 def distance(b: Any) -> Term:
     """|b (p - q)|^2."""
     square = quadratic(b)
-    return Term(
-        "distance", lambda p, q: square.value(p - q, q), lambda p, q: square.grad(p - q, q)
-    )
+    return Term("distance", lambda p, q: square.value(p - q, q), lambda p, q: square.grad(p - q, q))
 
 
 def scaled(weight: float, term: Term) -> Term:
@@ -166,19 +162,35 @@ def bregman(h: Term) -> Term:
     )
 
 
-#: built-in partners by name, from their definitions
-BUILT_IN = {
-    "entropy": entropy(1.0),
-    "tsallis(0.5)": scaled(2.0, power(1.0, 0.5)),
-    "lp(2)": power(1.0, 2.0),
-    "lp(3)": power(1.0, 3.0),
-    "kl": bregman(entropy(1.0)),
-    "forward_kl": Term(
-        "forward_kl", lambda p, q: (q * _xp(p).log(q / p)).sum(), lambda p, q: -q / p
-    ),
-    "bregman(tsallis(0.5))": bregman(scaled(2.0, power(1.0, 0.5))),
-    "bregman(lp(2))": bregman(power(1.0, 2.0)),
-}
+def tsallis(m: float) -> Term:
+    """(p^m - p) / (m - 1)."""
+    raw = power(1.0, m)
+
+    def value(p: Any, q: Any) -> Any:
+        e = _like(p, m)
+        return raw.value(p, q) / abs(e - 1) - p.sum() / (e - 1)
+
+    def grad(p: Any, q: Any) -> Any:
+        e = _like(p, m)
+        return raw.grad(p, q) / abs(e - 1) - 1 / (e - 1)
+
+    return Term(f"tsallis({m})", value, grad)
+
+
+def built_in(name: str) -> Term:
+    """The built-in potential or drift of this name, from its definition."""
+    if name == "forward_kl":
+        return Term(name, lambda p, q: (q * _xp(p).log(q / p)).sum(), lambda p, q: -q / p)
+    if name == "kl":
+        return bregman(entropy(1.0))
+    if name == "entropy":
+        return entropy(1.0)
+    if name == "zero":
+        return Term(name, lambda p, q: 0 * p.sum(), lambda p, q: 0 * p)
+    family, argument = name[:-1].split("(", 1)
+    if family == "bregman":
+        return bregman(built_in(argument))
+    return tsallis(float(argument)) if family == "tsallis" else power(1.0, float(argument))
 
 
 def _matrix(generator: np.random.Generator, actions: int) -> Any:
