@@ -59,11 +59,25 @@ def floored_log(p: Float[Array, "*batch actions"]) -> Float[Array, "*batch actio
     return xp.where(above, xp.log(xp.where(above, p, 1)), math.log(floor))
 
 
+def is_zero(p: Float[Array, "*batch actions"]) -> Any:
+    """Return where p is zero, and not merely subnormal, which jax on the CPU takes for zero."""
+    if not isinstance(p, jax.Array):
+        return p == 0
+    # The sign is not masked away: the compiler would make a floating comparison of that again.
+    return jax.lax.bitcast_convert_type(p, f"uint{8 * p.dtype.itemsize}") == 0
+
+
 def exact_log(p: Float[Array, "*batch actions"]) -> Float[Array, "*batch actions"]:
-    """Return log(p), with the finite `LOG_ZERO` at p = 0, so that 0 * log 0 is 0."""
-    xp = namespace(p)
-    positive = p > 0
-    return xp.where(positive, xp.log(xp.where(positive, p, 1)), LOG_ZERO)
+    """Return log(p), with the finite `LOG_ZERO` at p = 0, so that 0 * log 0 is 0.
+
+    On jax arrays a subnormal entry counts as the smallest normal number.
+    """
+    xp, zero = namespace(p), is_zero(p)
+    positive = xp.where(zero, 1, p)
+    if isinstance(p, jax.Array):
+        tiny = jnp.finfo(p.dtype).tiny  # type: ignore[no-untyped-call]
+        positive = jnp.maximum(positive, tiny)
+    return xp.where(zero, LOG_ZERO, xp.log(positive))
 
 
 def total(x: Any) -> Float[Array, "*batch"]:

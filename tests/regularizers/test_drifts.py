@@ -82,6 +82,66 @@ def test_tsallis_divergence_is_the_papers_formula(m):
     np.testing.assert_allclose(drift(f"bregman(tsallis({m}))").value(p, q), formula, rtol=1e-9)
 
 
+SMALL = [0.01, 0.02, 0.05, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99]
+
+
+def small_power_cases(m):
+    """Policies at and near the boundary, with the paper's formula in float64 and its gradient."""
+    ends = [[0, 1], [1, 0], [0.5, 0.5], [1e-6, 1 - 1e-6], [1e-20, 1]]
+    for p in np.array(ends, np.float32):
+        for q in np.array(ends[2:], np.float32):
+            x, y = p.astype(float), q.astype(float)
+            power = np.where(x > 0, np.where(x > 0, x, 1) ** m, 0)
+            entries = (power - m * x * y ** (m - 1) - (1 - m) * y**m) / (m - 1)
+            yield p, q, entries.sum()
+
+
+@pytest.mark.parametrize("m", SMALL)
+def test_tsallis_divergence_of_small_powers_at_the_boundary(m):
+    b = drift(f"bregman(tsallis({m}))")
+    for p, q, exact in small_power_cases(m):
+        close = {"rtol": 2e-5, "atol": 2e-5}
+        np.testing.assert_allclose(b.value(p, q), exact, **close)
+        np.testing.assert_allclose(b.value(jnp.asarray(p), jnp.asarray(q)), exact, **close)
+        np.testing.assert_allclose(
+            b.value(p.astype(float), q.astype(float)), exact, rtol=1e-11, atol=1e-13
+        )
+
+
+@pytest.mark.parametrize("m", SMALL)
+@pytest.mark.parametrize("far", [3.0, 30.0, 200.0])
+def test_slopes_of_small_powers_from_logits_agree_with_float64(m, far):
+    b = drift(f"bregman(tsallis({m}))")
+    z, y = np.array([-far, 0.0, 0.5]), np.array([0.2, 0.0, -0.4])
+    single = jax.grad(b.value_from_logits, (0, 1))(*map(jnp.float32, (z, y)))
+    with jax.enable_x64(True):
+        double = jax.grad(b.value_from_logits, (0, 1))(jnp.asarray(z), jnp.asarray(y))
+        at_p = jax.grad(b.value)(jax.nn.softmax(jnp.asarray(z)), jax.nn.softmax(jnp.asarray(y)))
+        p = np.asarray(jax.nn.softmax(jnp.asarray(z)))
+    for one, two in zip(single, double, strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-4, atol=1e-5)
+    through = p * (np.asarray(at_p) - (p * np.asarray(at_p)).sum())  # the chain rule of softmax
+    np.testing.assert_allclose(double[0], through, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", ["kl", "forward_kl", "bregman(tsallis(0.5))"])
+def test_a_subnormal_probability_is_not_zero(name, dtype, compiled):
+    tiny, floor = np.finfo(dtype).tiny, np.finfo(dtype).smallest_subnormal
+    with jax.enable_x64(dtype == np.float64):
+        value = jax.jit(drift(name).value) if compiled else drift(name).value
+        for small in (tiny / 4, floor):
+            p, q = np.array([0.5, 0.5], dtype), np.array([small, 1], dtype)
+            for new, old in ((p, q), (q, p)):
+                ours = value(jnp.asarray(new), jnp.asarray(old))
+                # It counts as the smallest normal number, or as the floor above it.
+                assert np.isfinite(ours)
+                exact = drift(name).value(np.asarray(new, float), np.asarray(old, float))
+                assert ours <= exact * (1 + 1e-5)
+            assert np.isinf(value(jnp.asarray(p), jnp.zeros(2, dtype))) == (name != "forward_kl")
+
+
 @pytest.mark.parametrize("power", [1.5, 2.0, 3.0])
 def test_norm_divergence_is_the_papers_formula(power):
     p, q = dirichlet(9, 30, 4), dirichlet(10, 30, 4)

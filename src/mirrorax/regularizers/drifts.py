@@ -26,6 +26,7 @@ from mirrorax.simplex import (
     as_real,
     exact_log,
     floored_log,
+    is_zero,
     log_softmax,
     namespace,
     probability_floor,
@@ -85,7 +86,7 @@ def _bregman_extended(potential: Potential, p: Any, q: Any) -> Any:
     value = potential._bregman(p, q, exact_log(p), exact_log(q))
     if not potential.steep:
         return value
-    return xp.where(((p > 0) & (q == 0)).any(-1), xp.inf, value)
+    return xp.where((~is_zero(p) & is_zero(q)).any(-1), xp.inf, value)
 
 
 _differentiable_bregman = jax.custom_jvp(_bregman_extended, nondiff_argnums=(0,))

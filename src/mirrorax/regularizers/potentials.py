@@ -184,10 +184,13 @@ def tsallis_bregman(m: float, p: Any, q: Any, logp: Any, logq: Any) -> Any:
     """
     xp = namespace(logp, logq)
     if m < 1:
-        # q^(m-1) has no bound as q goes to 0: both arguments count as the floor below it.
+        # q^(m-1) has no bound as q goes to 0: below the floor q counts as the floor, and so does a
+        # smaller p. Elsewhere p is exact: for a small m the floor's own p^m is not small.
         floor = probability_floor(logp.dtype)
-        p, q = xp.maximum(p, floor), xp.maximum(q, floor)
-        logp, logq = xp.maximum(logp, math.log(floor)), xp.maximum(logq, math.log(floor))
+        low = logq < math.log(floor)
+        p, q = xp.where(low, xp.maximum(p, floor), p), xp.maximum(q, floor)
+        logp = xp.where(low, xp.maximum(logp, math.log(floor)), logp)
+        logq = xp.maximum(logq, math.log(floor))
     if m == 1:
         return kl_terms(p, q, logp, logq)
     slope = xp.exp((m - 1) * logq)

@@ -32,7 +32,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float64
 
-from mirrorax.convex import minimize_on_simplex
+from mirrorax.convex import SMALLEST, minimize_on_simplex
 from mirrorax.errors import UserError
 from mirrorax.regularizers.drifts import (
     KL,
@@ -75,7 +75,7 @@ def mirror_step(
         lam: the temperature of D, >= 0; likewise.
 
     Everything is computed in float64 by numpy. Built-in pairs are solved by structure; a pair with
-    a user's own function by a barrier method, for which the objective must be smooth and convex.
+    a user's own function by `mirrorax.convex`, for which the objective must be smooth and convex.
     """
     h, d = as_potential(potential), as_drift(drift)
     q_values, policy = numbers("q_values", q_values), numbers("policy", policy)
@@ -150,11 +150,11 @@ def _by_regime(linear: Rows, old: Rows, h: Potential, d: Drift, alpha: Any, lam:
 
 
 def _solve(linear: Rows, old: Rows, h: Potential, d: Drift, alpha: Any, lam: Any) -> Rows:
-    """Solve by structure where the structure is known, by the barrier method otherwise."""
+    """Solve by structure where the structure is known, as a convex program otherwise."""
     own = getattr(d, "potential", None)
     known = isinstance(d, KL | Bregman) and _structured(own)
     if not _structured(h) or not (known or isinstance(d, ForwardKL | SquaredTV | ZeroDrift)):
-        return _solve_by_barrier(linear, old, h, d, alpha, lam)
+        return _solve_convex(linear, old, h, d, alpha, lam)
     problem = Problem(linear.copy(), np.zeros(len(linear)), {})
     problem.add_potential(h, alpha)
     if isinstance(d, SquaredTV):
@@ -206,8 +206,9 @@ class Problem:
             return _uniform_on_top(self.linear, self.peak)
         linear = self.linear
         if self.peak.any():
-            if any(b.shape[-1] > 1 for b in self.powers.values()):
-                return roots.capped(linear, self.powers, self.peak)
+            if list(self.powers) == [-1.0]:  # forward KL: b ln_{-1}(p) = b - b / p
+                weights = self.powers[-1.0]
+                return roots.capped(linear - weights, weights, self.peak)
             linear = np.minimum(linear, water_level(linear, self.peak))
         linear = linear - largest(linear)[:, None]
         # Dividing by a tiny weight may overflow to -inf, which stands for a probability of zero.
@@ -303,7 +304,7 @@ class _Objective:
         return -jnp.dot(c, p) + alpha * self.potential.value(p) + lam * self.drift.value(p, q)
 
 
-def _solve_by_barrier(
+def _solve_convex(
     linear: Rows, old: Rows, h: Potential, d: Drift, alpha: Weights, lam: Weights
 ) -> Rows:
     if getattr(getattr(d, "potential", None), "steep", False) and not (old > 0).all():
@@ -318,7 +319,11 @@ def _solve_by_barrier(
             f"needs a smooth partner, and {kinked[0]!r} has kinks"
         )
     called = f"potential, drift: '{h}' with '{d}'"
-    return minimize_on_simplex(_Objective(h, d), (linear, old, alpha, lam), linear.shape, called)
+    lifted = np.maximum(old, SMALLEST)  # derivatives overflow at the floor of 1e-300
+    p = minimize_on_simplex(
+        _Objective(h, d), (linear, lifted, alpha, lam), linear.shape, called, [old]
+    )
+    return np.where((old == 0) & (p <= 1e3 * SMALLEST), 0, p)
 
 
 def objective(

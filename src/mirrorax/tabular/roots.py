@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64
 
+from mirrorax.simplex import water_level
+
 Rows = Float64[np.ndarray, "rows actions"]
 
 _NEWTON = 30
@@ -164,14 +166,26 @@ def multiplier(
             None,
         )
         p[r] = _mixed(_primal(linear[r], low[r], *rest)[0], _primal(linear[r], high[r], *rest)[0])
+    return _completed(p, powers, anchor)
+
+
+def _completed(p: Rows, powers: dict[float, Any], anchor: Any) -> Rows:
+    """Make p sum to one, by shares that keep psi(p_i) level: the flattest action takes most."""
+    moving = (p > 0) if anchor is None else (p > 0) & (p != anchor)
+    slope = psi_slope(np.log(np.where(moving, p, 1.0)), powers)
+    gain = np.where(moving, p / np.maximum(slope, 1e-200), 0)
+    share = gain / np.maximum(gain.sum(-1, keepdims=True), 1e-300)
+    level = p + (1 - p.sum(-1, keepdims=True)) * share
+    p = np.where((level >= 0).all(-1, keepdims=True), level, p)
     return p / p.sum(-1, keepdims=True)
 
 
 def _mixed(more: Rows, less: Rows) -> Rows:
     """Mix two points, of sums at least and at most one, so that the sum is one."""
-    above, below = more.sum(-1, keepdims=True) - 1, 1 - less.sum(-1, keepdims=True)
-    span = np.maximum(above + below, 1e-300)
-    return (more * np.maximum(below, 0) + less * np.maximum(above, 0)) / span
+    above = np.maximum(more.sum(-1, keepdims=True) - 1, 0)
+    below = np.maximum(1 - less.sum(-1, keepdims=True), 0)
+    share = np.where(above > 0, below / np.maximum(above + below, 1e-300), 1)
+    return share * more + (1 - share) * less
 
 
 def _primal(
@@ -193,45 +207,26 @@ def _primal(
     return p, p.sum(-1), (p * gain).sum(-1), np.where(moving, u, 0.0), gain
 
 
-def capped(linear: Rows, powers: dict[float, Any], peak: Any) -> Rows:
-    """Minimise -<c, p> + peak max(p) + separable terms that differ between actions.
+def capped(values: Rows, b: Rows, peak: Any) -> Rows:
+    """Minimise -<c, p> - sum b log p + w max(p), for c = `values`, b >= 0 and w = `peak` > 0.
 
-    The epigraph form: for a cap t on every entry the multiplier is searched as before with
-    min(p_i, t); the cap is right where the capped entries push against it with the weight `peak`.
+    The epigraph form: with a cap t on every entry, p_i = min(t, b_i / (mu - c_i)). The capped
+    entries push against t with the weight w = sum (c_i + b_i / t - mu)_+, which gives mu in closed
+    form. The sum of p rises in t, from at most one at 1/n to at least one at 1.
     """
-    linear = linear - linear.max(-1, keepdims=True)
-    actions = linear.shape[-1]
-    low, high = np.full(len(linear), 1 / actions), np.ones(len(linear))
-    p = np.full_like(linear, 1 / actions)
-    for _ in range(60):
-        cap = (low + high) / 2
-        p, mu = _with_cap(linear, powers, cap)
-        reached = p >= cap[:, None] * (1 - 1e-12)
-        push = linear - mu[:, None] - psi(np.log(cap[:, None]), powers)
-        at_cap = np.where(reached, push, 0)
-        tight = np.maximum(at_cap, 0).sum(-1) > peak
-        low, high = np.where(tight, cap, low), np.where(tight, high, cap)
-        if np.all(high - low <= 1e-15):
-            break
-    return p / p.sum(-1, keepdims=True)
 
+    def primal(cap: Any) -> Any:
+        cap = cap[:, None]
+        room = water_level(values + b / cap, peak) - values
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            return np.where(room * cap <= b, cap, b / room)
 
-def _with_cap(linear: Rows, powers: dict[float, Any], cap: Any) -> tuple[Any, Any]:
-    """Return p with every entry at most `cap`, and the multiplier, by bisection."""
-    ceiling = psi(np.log(cap)[:, None], powers)
-
-    def primal(mu: Any) -> Any:
-        y = linear - mu[:, None]
-        free = np.exp(inverse(np.minimum(y, 0), powers))
-        return np.where(y >= ceiling, cap[:, None], np.minimum(free, cap[:, None]))
-
-    low = (linear - ceiling).min(-1)
-    high = (linear - psi(-np.log(linear.shape[-1]), powers)).max(-1)
-    width = high - low
+    low, high = np.full(len(values), 1 / values.shape[-1]), np.ones(len(values))
     for _ in range(_BISECT):
-        mu = (low + high) / 2
-        enough = primal(mu).sum(-1) >= 1
-        low, high = np.where(enough, mu, low), np.where(enough, high, mu)
-        if np.all(high - low <= 4e-16 * (np.abs(low) + np.abs(high) + width)):
+        cap = (low + high) / 2
+        short = primal(cap).sum(-1) <= 1
+        low, high = np.where(short, cap, low), np.where(short, high, cap)
+        if np.all(high - low <= 2e-16 * high):
             break
-    return _mixed(primal(low), primal(high)), low
+    p = _mixed(primal(high), primal(low))
+    return p / p.sum(-1, keepdims=True)
