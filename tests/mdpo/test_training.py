@@ -167,7 +167,7 @@ def test_a_diverged_run_stays_frozen_when_it_is_trained_on():
     assert not np.array_equal(more.policies[0], result.policies[0])
 
 
-def test_an_environment_of_ones_own_by_its_path(tmp_path, monkeypatch, capsys):
+def test_an_environment_of_ones_own_by_its_name(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("sys.path", list(sys.path))
     monkeypatch.chdir(tmp_path)
     source = inspect.getsource(Corridor)
@@ -175,14 +175,16 @@ def test_an_environment_of_ones_own_by_its_path(tmp_path, monkeypatch, capsys):
         "from dataclasses import dataclass\nimport jax.numpy as jnp\n"
         "from mirrorax.envs.adapter import Environment, Step\n\n\n@dataclass(frozen=True)\n"
         + source[source.index("class Corridor") :]
+        + "\n\nimport mirrorax\nmirrorax.register_environment('OwnCorridor', Corridor)\n"
     )
-    own = ["--env", "own_corridor:Corridor"]
+    flag = ["--plugin", "own_corridor"]
+    own = ["--env", "OwnCorridor", *flag]
     assert main([*CLI, *own, "--seeds", "1", "--quiet", "--out", "out"]) == 0
-    assert main(["play", "out", "--json"]) == 0
+    assert main(["play", "out", "--json", *flag]) == 0
     found = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert found["settings"]["environment"] == "own_corridor:Corridor"
+    assert found["settings"]["environment"] == "OwnCorridor"
     # There is no picture of it, and that is said before anything is played.
-    assert main(["play", "out", "--gif", "a.gif"]) == 2
+    assert main(["play", "out", "--gif", "a.gif", *flag]) == 2
     captured = capsys.readouterr()
     assert (captured.out, captured.err) == (
         "",
@@ -364,7 +366,7 @@ def test_a_preset_flag_wins_over_the_file_and_other_flags_over_it(tmp_path):
     )
 
     def fields(preset=None, **flags):
-        found = _gather(Namespace(config=str(path), preset=preset, **flags), {})
+        found = _gather(Namespace(config=str(path), preset=preset, plugin=[], **flags), {})
         return found["steps_counted"], found["initialization"], found["steps"]
 
     assert fields() == ("total", "orthogonal", 8192)

@@ -9,7 +9,6 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mirrorax import plugins
 from mirrorax.cli import plugin
 from mirrorax.cli.flags import Typed, naming
 from mirrorax.errors import UserError
@@ -97,17 +96,15 @@ def _run(args: argparse.Namespace, stop: Stop) -> int:
     import numpy as np
 
     from mirrorax.envs.host import Gymnasium
-    from mirrorax.envs.suite import import_from_here
     from mirrorax.mdpo import host
-    from mirrorax.mdpo.config import RunValues, Settings
+    from mirrorax.mdpo.checkpoint import settings_in
+    from mirrorax.mdpo.config import RunValues
     from mirrorax.mdpo.evaluate import evaluate, evaluation_keys
     from mirrorax.mdpo.program import as_keys, make_program
     from mirrorax.training.result import mean_interval, mean_of_cells
 
     plugin.load(args)
-    plugins.expect(meta["settings"].get("plugins", ()), f"folder: {args.folder!r}")
-    settings = Settings(**meta["settings"])
-    import_from_here()  # an environment or a schedule of the user's own may lie there
+    settings = settings_in(meta, f"folder: {args.folder!r}")
     runs = [RunValues(**values) for values in meta["runs"]]
     program = make_program(settings)
     if policies.shape != (len(runs), program.actor.num_parameters):
