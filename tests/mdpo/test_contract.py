@@ -1,13 +1,12 @@
 """A user's own environment or schedule that does not fit together is refused with one line."""
 
-import sys
 from dataclasses import dataclass
-from types import SimpleNamespace
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import mirrorax
 from mirrorax.envs.adapter import Environment, Gymnax, Step, integer, make
 from mirrorax.errors import UserError
 from mirrorax.mdpo import train as training

@@ -106,7 +106,13 @@ def test_a_schedule_of_ones_own(small):
     assert float(own.temperature((), values(alpha=2.0), clock(50))) == pytest.approx(0.5)
     with pytest.raises(UserError, match="not a Schedule"):
         schedules.make_lam(small(lam_schedule="my_wrong"))
-    for wrong in ("my_cosine(half=2)", "my_cosine(part='a')", "my_cosine(part=[2])", "os:sep", "no"):
+    for wrong in (
+        "my_cosine(half=2)",
+        "my_cosine(part='a')",
+        "my_cosine(part=[2])",
+        "os:sep",
+        "no",
+    ):
         with pytest.raises(UserError, match="lam_schedule: "):
             small(lam_schedule=wrong)
 
