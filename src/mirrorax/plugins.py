@@ -385,13 +385,11 @@ def makes_one(found: Any) -> bool:
 
 def is_path(text: str) -> str:
     """Say what to do in place of an import path; "" for any other text."""
-    path = re.match(r"\s*(?P<module>[A-Za-z_][\w.]*):(?P<name>[A-Za-z_]\w*)", text)
-    if path is None:
+    if re.match(r"\s*[A-Za-z_][\w.]*:[A-Za-z_]", text) is None:
         return ""
-    module, name = path["module"], path["name"]
     return (
-        "; a name does not import code: register it in a plugin (mirrorax.register_environment or "
-        f"register_schedule) and give --plugin {module} and the name, e.g. {name}"
+        "; a name does not import code: register it in a plugin, e.g. "
+        'mirrorax.register_environment("Maze", Maze), load that with --plugin, and give the name'
     )
 
 

@@ -151,7 +151,8 @@ def reported(action: Callable[[], int]) -> int:
     try:
         return action()
     except (StoreError, EngineError) as error:
-        print(f"mirrorax: error: {plain(error)}", file=sys.stderr)
+        lines = map(plain, str(error).splitlines())  # an engine's may end with those of a log
+        print("mirrorax: error: " + "\n".join(lines), file=sys.stderr)
         return 1
 
 
