@@ -65,7 +65,7 @@ def wrong_columns(table, rng):
     count = len(table)
     id_ = rng.choice(["short", "", "g" * 32, "A" * 32, "0" * 31, "0" * 33, "\x1b" * 32, None])
     text = rng.choice([t for t in NASTY_TEXTS if not t.isprintable()])
-    filled = ["environment", "potential", "drift", "steps", "seed", "lam", "status", "hidden"]
+    filled = ["environment", "potential", "drift", "alpha_schedule", "seed", "lam", "status"]
     name = rng.choice(filled)
     typed = rng.choice([n for n in table.column_names if n != "run_id"])
     kind = table.schema.field(typed).type

@@ -579,10 +579,13 @@ def test_play_shows_what_tells_the_runs_apart_and_their_mean(tmp_path, monkeypat
     found = json.loads(capsys.readouterr().out)
     assert [float(row[7]) for row in rows] == np.round(found["normalized"], 3).tolist()
     assert found["mean"] == pytest.approx(np.mean(found["normalized"]))
-    low, high = found["interval"]
-    assert low <= found["mean"] <= high
-    assert f"normalised return {found['mean']:.3f}  (95% bootstrap" in shown
-    assert f"[{low:.3f}, {high:.3f}]" in shown
+    # One seed says nothing of how far others would be.
+    for text in (trained, shown):
+        assert "(one seed: no interval)" in text
+        assert "95%" not in text
+    assert f"normalised return {found['mean']:.3f}  (one seed" in shown
+    assert found["interval"] is None
+    assert {cell["interval"] for cell in found["cells"]} == {None}
     assert "w (learned), lam 0.1 (constant), 320 steps" in shown
     assert [cell["mean"] for cell in found["cells"]] == found["normalized"]
 
@@ -593,6 +596,11 @@ def test_play_shows_no_column_of_what_all_runs_share(folder, capsys):
     assert table(shown, "Catch, 10 episodes each")[0] == ["run", "seed", "normalised", "greedy"]
     assert "alpha 0.05 (constant), lam 0.1 (constant), 320 steps" in shown
     assert "over seeds" not in shown
+    assert main(["play", str(folder), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    low, high = found["interval"]
+    assert low <= found["mean"] <= high
+    assert f"(95% bootstrap interval over runs [{low:.3f}, {high:.3f}])" in shown
 
 
 @pytest.mark.parametrize("wrong", ["settings", "runs", "policies", "fewer", "shape"])

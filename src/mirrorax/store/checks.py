@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mirrorax.mdpo import config
-from mirrorax.spec.identity import LATER
 from mirrorax.store import ids, schema
 from mirrorax.store.errors import Damaged
 
@@ -26,11 +25,10 @@ _KINDS = (pa.string(), pa.bool_(), pa.int64(), pa.float64())
 _HEX = np.zeros(256, bool)
 _HEX[np.frombuffer(b"0123456789abcdef", np.uint8)] = True
 
-#: Columns that hold a value in every row of every version.
+#: Columns that hold a value in every row: what tells algorithms and cells apart.
 _FILLED = (
-    "status",
-    *(name for name in config.Settings.model_fields if name not in LATER),
-    *(name for name in config.RunValues.model_fields if name not in ("alpha", "w")),
+    *("status", "environment", "potential", "drift", "alpha_schedule", "lam_schedule"),
+    *("lam", "seed"),
 )
 
 
