@@ -176,6 +176,8 @@ class Search:
                 study_name=_NAME, storage=self._storage, direction="maximize", load_if_exists=True
             )
             study.get_trials(deepcopy=False)
+            if len(self._storage.get_all_studies()) > 1:
+                raise ValueError("a journal holds one search")
         except Exception:  # whatever Optuna raises for a journal that is not its own
             raise damaged() from None
         before = study.user_attrs.get("arguments")
