@@ -367,7 +367,7 @@ def select(kind: Kind, text: str, field: str) -> Any:
     """Make what a name stands for."""
     choice = choose(kind, text, field)
     if choice is None:
-        raise UserError(f"{field}: nothing is registered as {text!r}{is_path(text)}")
+        raise UserError(f"{field}: nothing is registered as {text!r}{path_advice(text)}")
     found = registered(kind, choice.name)
     if not makes_one(found):
         return found
@@ -383,7 +383,7 @@ def makes_one(found: Any) -> bool:
     return isinstance(found, type) or (callable(found) and not is_object)
 
 
-def is_path(text: str) -> str:
+def path_advice(text: str) -> str:
     """Say what to do in place of an import path; "" for any other text."""
     if re.match(r"\s*[A-Za-z_][\w.]*:[A-Za-z_]", text) is None:
         return ""

@@ -118,6 +118,42 @@ def test_a_name_with_values_in_brackets_makes_the_environment(module):
         suite.load("Long(length='a')")
 
 
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ("length='9'", "length = '9': expected int"),
+        ("length=True", "length = True: expected int"),
+        ("length=2.5", "length = 2.5: expected int"),
+        ("speed='fast'", "speed = 'fast': expected float"),
+        ("more=1", "has no 'more'.*; allowed: length, speed"),
+        ("length=print", "named plain values"),
+        ("length=[1]", "named plain values"),
+        ("length=1, length=2", "each once"),
+        ("length=1e999", "named plain values"),
+        ("length=" + "9" * 500 + "(", "named plain values"),
+        ("**{}", "named plain values"),
+    ],
+)
+def test_values_in_brackets_are_literals_of_declared_fields(module, values, reason):
+    text = """
+    from dataclasses import dataclass
+    import mirrorax
+
+    @dataclass(frozen=True)
+    class Typed:
+        length: int = 3
+        speed: float = 1.0
+        return_bounds = (0.0, 1.0)
+        def step(self): ...
+
+    mirrorax.register_environment("Typed", Typed)
+    """
+    plugins.load(module("things_t", text))
+    assert suite.load("Typed(length=4, speed=2)").speed == 2
+    with pytest.raises(UserError, match=reason):
+        suite.environment(f"Typed({values})")
+
+
 def test_what_an_environment_lacks_is_named(module):
     text = """
     import mirrorax

@@ -151,8 +151,8 @@ def reported(action: Callable[[], int]) -> int:
     try:
         return action()
     except (StoreError, EngineError) as error:
-        lines = map(plain, str(error).splitlines())  # an engine's may end with those of a log
-        print("mirrorax: error: " + "\n".join(lines), file=sys.stderr)
+        text = "\n".join(map(plain, str(error).splitlines()))  # it may end with lines of a log
+        print(f"mirrorax: error: {text}", file=sys.stderr)
         return 1
 
 

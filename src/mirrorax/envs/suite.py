@@ -281,7 +281,7 @@ def names() -> tuple[str, ...]:
 def _unknown(name: str) -> UnknownEnvironment:
     """Build the error for a name that nothing explains."""
     allowed = (*names(), *ALIASES)
-    if advice := plugins.is_path(name):
+    if advice := plugins.path_advice(name):
         return UnknownEnvironment(f"environment: unknown value {shown(name)}{advice}")
     if nearest(name, allowed, 0.7) is not None:
         return UnknownEnvironment(str(unknown("environment", name, allowed)))

@@ -217,7 +217,7 @@ def check_schedule(field: str, value: str, allowed: tuple[str, ...]) -> str:
     own = plugins.choose("schedule", value, field)
     if own is not None:
         return str(own)
-    if advice := plugins.is_path(value):
+    if advice := plugins.path_advice(value):
         raise UserError(f"{field}: unknown value {shown(value)}{advice}")
     raise unknown(field, value, (*allowed, *plugins.names("schedule")))
 

@@ -184,9 +184,7 @@ class Search:
         if before is None:
             study.set_user_attr("arguments", arguments)
         elif before != arguments:
-            what = "another version"
-            if isinstance(before, dict):
-                what = difference(before, arguments)
+            what = difference(before if isinstance(before, dict) else {}, arguments)
             raise UserError(
                 f"store: it holds a search with other arguments ({what}); choose another folder"
             )
