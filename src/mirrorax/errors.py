@@ -8,13 +8,49 @@ import traceback
 from collections.abc import Iterable
 from pathlib import Path
 
+#: The longest line that is shown, and the longest value within one. What comes from a file may be
+#: of any length.
+_LONGEST_LINE = 1200
+_LONGEST_VALUE = 120
+
+
+def plain(text: object) -> str:
+    """Return a text as one line that a terminal can show: control characters escaped, cut short.
+
+    Whatever comes from outside, such as the text of a store, passes through here or through
+    `shown` before it is printed.
+    """
+    line = str(text)
+    if len(line) > _LONGEST_LINE:
+        line = f"{line[: _LONGEST_LINE - 400]} ... {line[-390:]}"
+    if line.isprintable():
+        return line
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)
+
+
+def shown(value: object) -> str:
+    """Return a value as it is written in Python, cut short."""
+    try:
+        text = repr(value)
+    except (RecursionError, ValueError):  # nested too deeply, or a number of too many digits
+        return f"a {type(value).__name__} that is too large to show"
+    return plain(text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 3]}...")
+
 
 class UserError(ValueError):
-    """A mistake in the input. Its text names the field, the value and what is allowed."""
+    """A mistake in the input. Its text names the field, the value and what is allowed.
+
+    One line, safe to print; `more` are the lines below it, one for each of several mistakes.
+    """
+
+    def __init__(self, text: object = "", *more: object) -> None:
+        super().__init__("\n  ".join(map(plain, (text, *more))))
 
 
 def nearest(word: str, allowed: Iterable[str], likeness: float = 0.5) -> str | None:
     """Return the allowed spelling closest to `word`, or None where nothing is close."""
+    if len(word) > _LONGEST_VALUE:  # comparing takes the square of the length
+        return None
     candidates = list(allowed)
     by_lower = {name.lower(): name for name in candidates}
     close = difflib.get_close_matches(word.lower(), list(by_lower), n=1, cutoff=likeness)
@@ -56,7 +92,7 @@ def _place(error: BaseException) -> str:
 def unknown(field: str, value: object, allowed: Iterable[str], advice: str = "") -> UserError:
     """Build the error for a name that is not among the allowed ones."""
     names = list(allowed)
-    guess = nearest(str(value), names)
+    guess = nearest(value if isinstance(value, str) else shown(value), names)
     hint = f" (did you mean {guess!r}?)" if guess else ""
     hint += f"; {advice}" if advice else ""
-    return UserError(f"{field}: unknown value {value!r}{hint}; allowed: {', '.join(names)}")
+    return UserError(f"{field}: unknown value {shown(value)}{hint}; allowed: {', '.join(names)}")

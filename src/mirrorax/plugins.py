@@ -7,10 +7,15 @@ A *plugin* is a Python module that registers names when it is imported:
     mirrorax.register_drift("hellinger", lambda p, q: ((p**0.5 - q**0.5) ** 2).sum())
     mirrorax.register_schedule("cosine", Cosine())
 
-It is imported only where somebody declares it: `--plugin MODULE` on the command line, `plugins =
-["MODULE"]` in a study, `mirrorax.load_plugin("MODULE")` in Python, or an installed package with an
-entry point of the group `mirrorax.plugins`. Installed ones are imported when a name is asked for
-that nothing else explains.
+Code is loaded only by what the user types or installs: `--plugin MODULE` on the command line,
+`mirrorax.load_plugin("MODULE")` in Python, or an installed package with an entry point of the group
+`mirrorax.plugins`. Installed ones are imported when a name is asked for that nothing else explains.
+
+A file never loads code. Every reader of files follows two functions of this module:
+
+- `expect`: the plugins that a file declares (`plugins = ["MODULE"]`) must be loaded already;
+- `choose`: a name in it selects among what is registered, as `Name` or `Name(key=value)`, where
+  values are numbers, true, false or quoted text, and keys are declared by what is registered.
 
 The identity of a plugin, `module==version`, is part of the identity of every run that uses one of
 its names. The version is the module's `__version__`, else that of the package it is installed with,
@@ -24,13 +29,14 @@ import importlib
 import importlib.metadata
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
 
-from mirrorax.errors import UserError, in_one_line, nearest
+from mirrorax import arguments
+from mirrorax.errors import UserError, in_one_line, nearest, shown
 
 GROUP = "mirrorax.plugins"
 
@@ -39,6 +45,9 @@ Kind = Literal["environment", "potential", "drift", "schedule", "network", "opti
 _MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _VERSION = re.compile(r"[!-~]{1,64}")  # printable, no spaces
+
+_LONGEST = 1000  # characters of a name with its values
+_CALL = re.compile(r"\s*(?P<name>[A-Za-z][A-Za-z0-9_-]*)\s*(?:\((?P<inside>.*)\))?\s*", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -70,21 +79,35 @@ _SEARCHED: list[bool] = []  # not empty once the installed plugins were imported
 def load(text: str) -> Plugin:
     """Import the plugin `module` or `module==version`; importing it again does nothing.
 
-    With a version, another one is refused.
+    With a version, another one is refused. Only for what a user types or a driver passes to its
+    workers: a text from a file goes to `expect`.
     """
+    module, wanted = _parsed(text)
+    plugin = _LOADED.get(module) or _import(module)
+    _check_version(plugin, wanted)
+    return plugin
+
+
+def _parsed(text: Any) -> tuple[str, str]:
+    """Return the module and the version, or "", of `module==version`."""
     if not isinstance(text, str):
-        raise UserError(f"plugin: {text!r} is not the name of a module")
+        raise UserError(f"plugin: {shown(text)} is not the name of a module")
     module, _, wanted = text.strip().partition("==")
     if module.endswith(".py") or "/" in module or "\\" in module:
         raise UserError(_about_path(module))
     if not _MODULE.fullmatch(module):
-        raise UserError(f"plugin: {text!r} is not the name of a module, e.g. my_package.my_module")
-    plugin = _LOADED.get(module) or _import(module, None)
+        raise UserError(
+            f"plugin: {shown(text)} is not the name of a module, e.g. my_package.my_module"
+        )
+    return module, wanted
+
+
+def _check_version(plugin: Plugin, wanted: str) -> None:
     if wanted and wanted != plugin.version:
         raise UserError(
-            f"plugin: version {wanted} of {module} is wanted, version {plugin.version} is here"
+            f"plugin: version {wanted} of {plugin.module} is wanted, "
+            f"version {plugin.version} is here"
         )
-    return plugin
 
 
 def _about_path(text: str) -> str:
@@ -100,6 +123,11 @@ def load_all(texts: Iterable[str]) -> None:
         load(text)
 
 
+def loaded() -> list[str]:
+    """Return the identities of the plugins that are loaded, for workers to load the same."""
+    return sorted(map(str, _LOADED.values()))
+
+
 def load_installed() -> bool:
     """Import the plugins of installed packages, once; return whether there were any new ones."""
     if _SEARCHED:
@@ -108,23 +136,40 @@ def load_installed() -> bool:
     before = len(_LOADED)
     for entry in importlib.metadata.entry_points(group=GROUP):
         if entry.module not in _LOADED:
-            _import(entry.module, entry.dist.version if entry.dist is not None else None)
+            _import(entry.module)
     return len(_LOADED) > before
 
 
-def expect(texts: Iterable[str], where: str) -> None:
-    """Refuse to go on with what was made with plugins that nobody has declared now."""
-    missing = [text for text in texts if str(text).partition("==")[0] not in _LOADED]
-    if missing:
-        load_installed()
-    for text in texts:
-        module = str(text).partition("==")[0]
-        if module not in _LOADED:
-            raise UserError(f"{where}: it needs the plugin {text}; declare it: --plugin {module}")
-        load(text)
+def expect(texts: Any, where: str) -> None:
+    """Refuse a file, named by `where`, that needs plugins which are not loaded.
+
+    `texts` is what the file declares: `module` or `module==version`. Nothing is imported but the
+    plugins of installed packages.
+    """
+    if not isinstance(texts, list | tuple):
+        raise UserError(
+            f'{where}: plugins: {shown(texts)}: expected a list of modules, e.g. ["my_module"]'
+        )
+    try:
+        wanted = dict(map(_parsed, texts))
+        if any(module not in _LOADED for module in wanted):
+            load_installed()
+        missing = [module for module in wanted if module not in _LOADED]
+        if missing:
+            flags = " ".join(f"--plugin {module}" for module in missing)
+            one = len(missing) == 1
+            raise UserError(
+                f"it needs the plugin{'' if one else 's'} {', '.join(missing)}, which "
+                f"{'is' if one else 'are'} not loaded; add {flags} "
+                "(in Python: mirrorax.load_plugin)"
+            )
+        for module, version in wanted.items():
+            _check_version(_LOADED[module], version)
+    except UserError as error:
+        raise UserError(f"{where}: {error}") from None
 
 
-def _import(module: str, version: str | None) -> Plugin:
+def _import(module: str) -> Plugin:
     _LOADING.append(module)
     try:
         found = importlib.import_module(module)
@@ -136,13 +181,21 @@ def _import(module: str, version: str | None) -> Plugin:
         raise UserError(f"plugin: cannot import {module!r}: {in_one_line(error)}") from None
     finally:
         _LOADING.pop()
-    plugin = Plugin(module, version or _version(found))
+    plugin = Plugin(module, _installed_version(module) or _version(found))
     if not _VERSION.fullmatch(plugin.version):
         raise UserError(
             f"plugin: {module}: its version {plugin.version!r} is not a short word without spaces"
         )
     _LOADED[module] = plugin
     return plugin
+
+
+def _installed_version(module: str) -> str | None:
+    """Return the version of the package whose entry point a module is."""
+    for entry in importlib.metadata.entry_points(group=GROUP):
+        if entry.module == module and entry.dist is not None:
+            return entry.dist.version
+    return None
 
 
 def _parts(module: str) -> list[str]:
@@ -203,9 +256,13 @@ def note(kind: Kind, name: str, made: Any, origin: str) -> None:
 
 
 def owner(kind: Kind, name: str) -> Plugin | None:
-    """Return the plugin that a name comes from; None for mirrorax's own, or a notebook's."""
-    found = _NAMES.get((kind, name))
-    if found is None:
+    """Return the plugin that a name comes from; None for mirrorax's own, or a notebook's.
+
+    The name may have values in brackets.
+    """
+    match = _CALL.fullmatch(name)
+    found = _NAMES.get((kind, name)) or (match and _NAMES.get((kind, match["name"])))
+    if not found:
         return None
     if found.during is not None:
         return _LOADED.get(found.during)
@@ -221,14 +278,14 @@ def registered(kind: Kind, name: str) -> Any:
 
 
 def names(kind: Kind) -> tuple[str, ...]:
-    """Return the names registered now."""
-    return tuple(sorted(name for each, name in _NAMES if each == kind))
+    """Return the names registered now, without those of objects that were passed."""
+    return tuple(sorted(name for each, name in _NAMES if each == kind and ":" not in name))
 
 
 def advice(kind: Kind) -> str:
     """Say what may be missing where a name of this kind is not known."""
     if not _LOADED:
-        return f'{kind}s of your own need their module: --plugin MODULE, or plugins = ["MODULE"]'
+        return f"{kind}s of your own need their module: --plugin MODULE"
     if not names(kind):
         return f"no {kind} is registered by {', '.join(sorted(_LOADED))}"
     return ""
@@ -274,6 +331,66 @@ def _shown(made: Any) -> str:
     if isinstance(made, type) or callable(made):
         return ""
     return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(made))
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A registered name, and the values in its brackets."""
+
+    name: str
+    arguments: Mapping[str, Any]
+
+    def __str__(self) -> str:
+        given = ", ".join(f"{key}={value!r}" for key, value in self.arguments.items())
+        return f"{self.name}({given})" if given else self.name
+
+
+def choose(kind: Kind, text: str, field: str) -> Choice | None:
+    """Read `Name` or `Name(key=value)`; None where nothing of the kind has this name.
+
+    A text selects among what is registered. It never names a module or a function to call.
+    """
+    if (kind, text) in _NAMES:
+        return Choice(text, {})
+    match = _CALL.fullmatch(text) if len(text) <= _LONGEST else None
+    found = None if match is None else registered(kind, match["name"])
+    if match is None or found is None:
+        return None
+    values = arguments.read(text, match["inside"], field)
+    if values and not makes_one(found):
+        raise UserError(f"{field}: {text!r}: {match['name']} takes no values in brackets")
+    arguments.check(f"{field}: {text!r}: {match['name']}", found, values)
+    return Choice(match["name"], values)
+
+
+def select(kind: Kind, text: str, field: str) -> Any:
+    """Make what a name stands for."""
+    choice = choose(kind, text, field)
+    if choice is None:
+        raise UserError(f"{field}: nothing is registered as {text!r}{path_advice(text)}")
+    found = registered(kind, choice.name)
+    if not makes_one(found):
+        return found
+    try:
+        return found(**choice.arguments)
+    except Exception as error:  # code of the user's may fail in any way
+        raise UserError(f"{field}: cannot make {text!r}: {in_one_line(error)}") from None
+
+
+def makes_one(found: Any) -> bool:
+    """Whether what was registered is a class or function that makes an object of its kind."""
+    is_object = hasattr(found, "step") or hasattr(found, "temperature")
+    return isinstance(found, type) or (callable(found) and not is_object)
+
+
+def path_advice(text: str) -> str:
+    """Say what to do in place of an import path; "" for any other text."""
+    if re.match(r"\s*[A-Za-z_][\w.]*:[A-Za-z_]", text) is None:
+        return ""
+    return (
+        "; a name does not import code: register it in a plugin, e.g. "
+        'mirrorax.register_environment("Maze", Maze), load that with --plugin, and give the name'
+    )
 
 
 #: the name under which `load` is offered to users

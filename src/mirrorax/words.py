@@ -1,4 +1,4 @@
-"""Numbers in words: one way to say a count, a time span and a rate."""
+"""Numbers in words: one way to say a count, a time span and a rate, and to read a count."""
 
 from __future__ import annotations
 
@@ -27,3 +27,11 @@ def rate(per_second: float) -> str:
     if per_second >= 1:
         return f"{per_second:,.1f} runs/s"
     return f"{per_second * 3600:,.0f} runs/h"
+
+
+def whole(text: str) -> int:
+    """Read a whole number of a flag; one that does not fit into 64 bits is a `ValueError`."""
+    value = int(text)
+    if not -(2**63) <= value < 2**63:
+        raise ValueError(f"{len(text)} digits do not fit into 64 bits")
+    return value

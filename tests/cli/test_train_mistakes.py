@@ -83,7 +83,7 @@ MISTAKES = [
     ([*CATCH, "--buffer-size", "100"], "--buffer-size: batch_size: 512 is larger than"),
     ([*CATCH, "--num-envs", "7"], "--num-envs: env_steps_per_update: 256 counted in all"),
     ([*CATCH, "--preset", "papper"], "--preset: unknown value 'papper'"),
-    ([*CATCH, "--config", "no-such-file.toml"], "--config: cannot read 'no-such-file.toml'"),
+    ([*CATCH, "--config", "no-such-file.toml"], "--config: no-such-file.toml: cannot read it"),
     ([*CATCH, "--temperature", "3"], "unrecognized arguments: --temperature"),
     (["play", "no-such-folder", "--seed", str(2**32)], "--seed: 4294967296 is not allowed"),
     (["play", "no-such-folder", "--seed", "-1"], "--seed: -1 is not allowed"),
@@ -103,12 +103,11 @@ def test_a_mistake_is_one_line_that_names_the_flag(arguments, start, capsys):
 @pytest.mark.parametrize(
     ("arguments", "start"),
     [
-        ([*CATCH, "--alpha-schedule", "no_such_module:X"], "--alpha-schedule: cannot import"),
-        ([*CATCH, "--lam-schedule", "os:sep"], "--lam-schedule: 'os:sep' is a str"),
-        (["train", "--env", "os:getcwd"], "--env: "),
-        (["train", "--env", "os:no_such"], "--env: cannot import"),
-        (["train", "--env", "os:sep"], "--env: "),
-        (["train", "--env", "os:chdir"], "--env: cannot make"),
+        ([*CATCH, "--alpha-schedule", "no_such_module:X"], "--alpha-schedule: unknown value"),
+        ([*CATCH, "--lam-schedule", "os:sep"], "--lam-schedule: unknown value 'os:sep'"),
+        (["train", "--env", "os:getcwd"], "--env: unknown value 'os:getcwd'"),
+        (["train", "--env", "gymnasium:os:sep-v0"], "--env: 'gymnasium:os:sep-v0': expected"),
+        (["train", "--env", "gymnasium:NoSuchThing-v0"], "--env: Gymnasium has no"),
         ([*CATCH, "--lanes", "10000000"], "--lanes: 10000000 lanes with buffer_size"),
     ],
 )
@@ -141,7 +140,7 @@ def test_mistakes_are_found_before_anything_heavy_is_imported(arguments):
 @pytest.mark.parametrize(
     ("text", "start"),
     [
-        ("env = ", "--config: 'wrong.toml' is not valid TOML"),
+        ("env = ", "--config: wrong.toml: not TOML"),
         ('env = "Catch"\ntempo = 3\n', "--config: wrong.toml: unknown value 'tempo'"),
         (
             'env = "Catch"\nenvironment = "Catch"\n',
@@ -182,7 +181,7 @@ def test_a_whole_number_may_have_an_exponent():
     from mirrorax.cli.train import _gather
 
     def given(**flags):
-        return _gather(Namespace(config=None, preset=None, env="Catch", **flags), {})
+        return _gather(Namespace(config=None, preset=None, plugin=[], env="Catch", **flags), {})
 
     assert given(steps="1e6")["steps"] == given(steps="1_000_000")["steps"] == 1_000_000
     assert given(hidden="")["hidden"] == ()

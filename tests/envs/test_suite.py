@@ -21,7 +21,6 @@ from mirrorax.errors import UserError
         ("DeepSea(8)", "DeepSea"),
         ("DeepSea-bsuite(16)", "DeepSea(16)"),
         ("MountainCar-v0", "MountainCar-v0"),
-        ("package.module:Thing", "package.module:Thing"),
     ],
 )
 def test_every_spelling_has_one_name(spelling, canonical):
@@ -78,9 +77,10 @@ def test_a_name_that_is_not_known_gets_the_advice_that_fits_it(name, advice, mon
     assert ("plugin" in said) == (name == "Zebra")
 
 
-def test_an_own_environment_that_cannot_be_imported_is_a_users_mistake():
-    with pytest.raises(UserError, match="cannot import"):
-        suite.environment("no_such_package:thing").return_bounds()
+@pytest.mark.parametrize("name", ["os:system(command='true')", "no_such_package:thing", "a.b:C"])
+def test_an_import_path_is_no_name(name):
+    with pytest.raises(suite.UnknownEnvironment, match="a name does not import code: register it"):
+        suite.environment(name)
 
 
 def test_suite_and_config_import_neither_jax_nor_gymnax():

@@ -1,13 +1,12 @@
 """A user's own environment or schedule that does not fit together is refused with one line."""
 
-import sys
 from dataclasses import dataclass
-from types import SimpleNamespace
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import mirrorax
 from mirrorax.envs.adapter import Environment, Gymnax, Step, integer, make
 from mirrorax.errors import UserError
 from mirrorax.mdpo import train as training
@@ -146,18 +145,14 @@ def test_what_cannot_be_hashed_or_is_not_there_is_named(small):
         make_program(small(), Nameless())
 
 
-def test_it_is_found_through_train_and_from_the_command_line(tmp_path, monkeypatch, capsys):
+def test_it_is_found_through_train_and_from_the_command_line(tmp_path, capsys):
     from mirrorax.cli import main
 
     with pytest.raises(UserError, match=r"^environment: 'Walk': observe returns"):
         train(broken(observation_size=4), seeds=1)
-    monkeypatch.setitem(
-        sys.modules,
-        "broken_walk",
-        SimpleNamespace(Broken=lambda: broken(step_words=1)),
-    )
+    mirrorax.register_environment("BrokenWalk", lambda: broken(step_words=1))
     out = tmp_path / "out"
-    assert main(["train", "--env", "broken_walk:Broken", "--out", str(out)]) == 2
+    assert main(["train", "--env", "BrokenWalk", "--out", str(out)]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.startswith("mirrorax: error: ")
@@ -179,10 +174,9 @@ class Halving(Schedule):
         return {**state, "factor": state["factor"] * 0.5}
 
 
-def test_a_schedule_of_ones_own_may_have_a_state(small, some_keys, monkeypatch):
-    module = SimpleNamespace(Halving=Halving)
-    monkeypatch.setitem(sys.modules, "own_schedules", module)
-    settings = small(alpha_schedule="own_schedules:Halving", eval_every=1, steps=16 * 3)
+def test_a_schedule_of_ones_own_may_have_a_state(small, some_keys):
+    mirrorax.register_schedule("halving", Halving)
+    settings = small(alpha_schedule="halving", eval_every=1, steps=16 * 3)
     before = training.segment._cache_size()
     session = Session(settings, some_keys(2), {"alpha": [0.5, 2.0]}, lanes=3)
     session.run()
@@ -209,8 +203,7 @@ def test_a_schedule_that_does_not_fit_together_is_refused(message, parts):
     assert str(caught.value).startswith(f"alpha_schedule: 'Own': {message}")
 
 
-def test_a_schedule_that_cannot_be_made_is_named(small, monkeypatch):
-    module = SimpleNamespace(Broken=type("Broken", (Halving,), {"__init__": failing}))
-    monkeypatch.setitem(sys.modules, "own_schedules", module)
+def test_a_schedule_that_cannot_be_made_is_named(small):
+    mirrorax.register_schedule("broken", type("Broken", (Halving,), {"__init__": failing}))
     with pytest.raises(UserError, match=r"^lam_schedule: cannot make .*ZeroDivisionError: by me"):
-        make_program(small(lam_schedule="own_schedules:Broken"))
+        make_program(small(lam_schedule="broken"))

@@ -10,7 +10,7 @@ import pytest
 
 from mirrorax.errors import UserError
 from mirrorax.mdpo import schedules
-from mirrorax.mdpo.config import check_values
+from mirrorax.mdpo.config import check_values, register_schedule
 from mirrorax.mdpo.program import make_values
 from mirrorax.mdpo.schedules import Clock, Learned
 from mirrorax.regularizers import potential
@@ -83,30 +83,38 @@ def test_the_two_references_of_a_target(small):
 
 @dataclass(frozen=True)
 class Cosine(schedules.Schedule):
+    part: float = 1.0
+
     def init(self, values):
         return ()
 
     def temperature(self, state, values, clock):
-        return values.alpha * 0.5 * (1 + jnp.cos(jnp.pi * clock.progress))
+        return self.part * values.alpha * 0.5 * (1 + jnp.cos(jnp.pi * clock.progress))
 
     def learn(self, state, values, clock, mean_h):
         return state
 
 
-def test_a_schedule_of_ones_own(small, monkeypatch):
-    import sys
-    import types
-
-    module = types.ModuleType("my_schedules")
-    module.Cosine, module.wrong = Cosine, 3
-    monkeypatch.setitem(sys.modules, "my_schedules", module)
-    settings = small(alpha_schedule="my_schedules:Cosine")
-    own = schedules.make_alpha(settings, (0, 1), 1)
+def test_a_schedule_of_ones_own(small):
+    register_schedule("my_cosine", Cosine)
+    register_schedule("my_wrong", 3)
+    own = schedules.make_alpha(small(alpha_schedule="my_cosine"), (0, 1), 1)
     assert float(own.temperature((), values(alpha=2.0), clock(50))) == pytest.approx(1.0)
+    slow = small(alpha_schedule="my_cosine( part = 0.5 )")
+    assert slow.alpha_schedule == "my_cosine(part=0.5)"
+    own = schedules.make_alpha(slow, (0, 1), 1)
+    assert float(own.temperature((), values(alpha=2.0), clock(50))) == pytest.approx(0.5)
     with pytest.raises(UserError, match="not a Schedule"):
-        schedules.make_lam(small(lam_schedule="my_schedules:wrong"))
-    with pytest.raises(UserError, match="cannot import"):
-        schedules.make_lam(small(lam_schedule="my_schedules:nothing"))
+        schedules.make_lam(small(lam_schedule="my_wrong"))
+    for wrong in (
+        "my_cosine(half=2)",
+        "my_cosine(part='a')",
+        "my_cosine(part=[2])",
+        "os:sep",
+        "no",
+    ):
+        with pytest.raises(UserError, match="lam_schedule: "):
+            small(lam_schedule=wrong)
 
 
 @pytest.mark.parametrize(

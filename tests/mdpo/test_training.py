@@ -167,7 +167,7 @@ def test_a_diverged_run_stays_frozen_when_it_is_trained_on():
     assert not np.array_equal(more.policies[0], result.policies[0])
 
 
-def test_an_environment_of_ones_own_by_its_path(tmp_path, monkeypatch, capsys):
+def test_an_environment_of_ones_own_by_its_name(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("sys.path", list(sys.path))
     monkeypatch.chdir(tmp_path)
     source = inspect.getsource(Corridor)
@@ -175,14 +175,16 @@ def test_an_environment_of_ones_own_by_its_path(tmp_path, monkeypatch, capsys):
         "from dataclasses import dataclass\nimport jax.numpy as jnp\n"
         "from mirrorax.envs.adapter import Environment, Step\n\n\n@dataclass(frozen=True)\n"
         + source[source.index("class Corridor") :]
+        + "\n\nimport mirrorax\nmirrorax.register_environment('OwnCorridor', Corridor)\n"
     )
-    own = ["--env", "own_corridor:Corridor"]
+    flag = ["--plugin", "own_corridor"]
+    own = ["--env", "OwnCorridor", *flag]
     assert main([*CLI, *own, "--seeds", "1", "--quiet", "--out", "out"]) == 0
-    assert main(["play", "out", "--json"]) == 0
+    assert main(["play", "out", "--json", *flag]) == 0
     found = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert found["settings"]["environment"] == "own_corridor:Corridor"
+    assert found["settings"]["environment"] == "OwnCorridor"
     # There is no picture of it, and that is said before anything is played.
-    assert main(["play", "out", "--gif", "a.gif"]) == 2
+    assert main(["play", "out", "--gif", "a.gif", *flag]) == 2
     captured = capsys.readouterr()
     assert (captured.out, captured.err) == (
         "",
@@ -364,7 +366,7 @@ def test_a_preset_flag_wins_over_the_file_and_other_flags_over_it(tmp_path):
     )
 
     def fields(preset=None, **flags):
-        found = _gather(Namespace(config=str(path), preset=preset, **flags), {})
+        found = _gather(Namespace(config=str(path), preset=preset, plugin=[], **flags), {})
         return found["steps_counted"], found["initialization"], found["steps"]
 
     assert fields() == ("total", "orthogonal", 8192)
@@ -577,10 +579,13 @@ def test_play_shows_what_tells_the_runs_apart_and_their_mean(tmp_path, monkeypat
     found = json.loads(capsys.readouterr().out)
     assert [float(row[7]) for row in rows] == np.round(found["normalized"], 3).tolist()
     assert found["mean"] == pytest.approx(np.mean(found["normalized"]))
-    low, high = found["interval"]
-    assert low <= found["mean"] <= high
-    assert f"normalised return {found['mean']:.3f}  (95% bootstrap" in shown
-    assert f"[{low:.3f}, {high:.3f}]" in shown
+    # One seed says nothing of how far others would be.
+    for text in (trained, shown):
+        assert "(one seed: no interval)" in text
+        assert "95%" not in text
+    assert f"normalised return {found['mean']:.3f}  (one seed" in shown
+    assert found["interval"] is None
+    assert {cell["interval"] for cell in found["cells"]} == {None}
     assert "w (learned), lam 0.1 (constant), 320 steps" in shown
     assert [cell["mean"] for cell in found["cells"]] == found["normalized"]
 
@@ -591,6 +596,11 @@ def test_play_shows_no_column_of_what_all_runs_share(folder, capsys):
     assert table(shown, "Catch, 10 episodes each")[0] == ["run", "seed", "normalised", "greedy"]
     assert "alpha 0.05 (constant), lam 0.1 (constant), 320 steps" in shown
     assert "over seeds" not in shown
+    assert main(["play", str(folder), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    low, high = found["interval"]
+    assert low <= found["mean"] <= high
+    assert f"(95% bootstrap interval over runs [{low:.3f}, {high:.3f}])" in shown
 
 
 @pytest.mark.parametrize("wrong", ["settings", "runs", "policies", "fewer", "shape"])

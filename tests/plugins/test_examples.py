@@ -44,10 +44,12 @@ def test_an_environment_of_ones_own_is_trained_and_played(folder):
     ).stdout
     result = json.loads(text)
     assert result["settings"]["plugins"] == ["my_environment==1.0"]
-    again = run(folder, "train", "--config", "out/config.toml", "--json").stdout
+    again = run(folder, "train", *flag, "--config", "out/config.toml", "--json").stdout
     assert json.loads(again)["returns"] == result["returns"]
-    lost = run(folder, "play", "out", code=2).stderr
-    assert "it needs the plugin my_environment==1.0; declare it: --plugin my_environment" in lost
+    for words in (["play", "out"], ["train", "--config", "out/config.toml"]):
+        lost = run(folder, *words, code=2).stderr
+        assert "it needs the plugin my_environment, which is not loaded; add --plugin my_" in lost
+        assert lost.count("\n") == 1
     played = json.loads(run(folder, "play", "out", *flag, "--json").stdout)
     assert len(played["returns"]) == 2
 
@@ -94,7 +96,11 @@ def test_regularisers_of_ones_own_are_solved_with_and_are_sound(folder):
 
 
 def test_all_of_it_is_swept_and_reported(folder):
-    run(folder, "sweep", "run", "own.toml", "--store", "store", "--workers", "1", "--quiet")
+    flags = ["--plugin", "my_environment", "--plugin", "my_regularisers", "--plugin", "my_schedule"]
+    lost = run(folder, "sweep", "plan", "own.toml", "--store", "store", code=2).stderr
+    assert f"add {' '.join(flags)} (" in lost
+    words = ["--store", "store", "--workers", "1", "--quiet"]
+    run(folder, "sweep", "run", "own.toml", *words, *flags)
     table = mirrorax.load(folder / "store")
     assert set(table["status"].to_pylist()) == {"done"}
     used = {
@@ -113,5 +119,6 @@ def test_all_of_it_is_swept_and_reported(folder):
     assert "Catch, Corridor, Corridor(length=9)" in table
     run(folder, "report", "--store", "store", "--out", "own.html")
     assert "Corridor(length=9)" in (folder / "own.html").read_text()
-    plan = run(folder, "sweep", "plan", "own.toml", "--store", "store").stdout
+    assert "Corridor(length=9)" in run(folder, "sweep", "status", "--store", "store").stdout
+    plan = run(folder, "sweep", "plan", "own.toml", "--store", "store", *flags).stdout
     assert "nothing is left to do" in plan

@@ -70,7 +70,6 @@ def test_a_plugin_is_part_of_the_identity_of_the_runs_that_use_it(module):
     assert Settings(environment="Catch", drift="far").plugins == used
     assert Settings(environment="Catch", alpha_schedule="waves").plugins == used
     assert Settings(environment="Catch", lam_schedule="waves").plugins == used
-    assert Settings(environment="things_a:Thing").plugins == used
     # A run that uses nothing of it is the run it was.
     assert Settings(environment="Catch").plugins == ()
     assert run_id(specification(Settings(environment="Catch"), RunValues())) == before
@@ -117,6 +116,42 @@ def test_a_name_with_values_in_brackets_makes_the_environment(module):
         suite.load("Long(lenght=9)")
     with pytest.raises(UserError, match=r"cannot make .*: ValueError: .*things_d\.py, line"):
         suite.load("Long(length='a')")
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ("length='9'", "length = '9': expected int"),
+        ("length=True", "length = True: expected int"),
+        ("length=2.5", "length = 2.5: expected int"),
+        ("speed='fast'", "speed = 'fast': expected float"),
+        ("more=1", "has no 'more'.*; allowed: length, speed"),
+        ("length=print", "named plain values"),
+        ("length=[1]", "named plain values"),
+        ("length=1, length=2", "each once"),
+        ("length=1e999", "named plain values"),
+        ("length=" + "9" * 500 + "(", "named plain values"),
+        ("**{}", "named plain values"),
+    ],
+)
+def test_values_in_brackets_are_literals_of_declared_fields(module, values, reason):
+    text = """
+    from dataclasses import dataclass
+    import mirrorax
+
+    @dataclass(frozen=True)
+    class Typed:
+        length: int = 3
+        speed: float = 1.0
+        return_bounds = (0.0, 1.0)
+        def step(self): ...
+
+    mirrorax.register_environment("Typed", Typed)
+    """
+    plugins.load(module("things_t", text))
+    assert suite.load("Typed(length=4, speed=2)").speed == 2
+    with pytest.raises(UserError, match=reason):
+        suite.environment(f"Typed({values})")
 
 
 def test_what_an_environment_lacks_is_named(module):
@@ -239,16 +274,16 @@ def test_another_version_in_one_small_block_is_seen_behind_recorded_ids(module):
         f"{big}[[blocks]]\nenvironments = ['Catch']\npairs = [['half', 'kl']]\nseeds = 10\n"
         f"{big.replace('Catch', 'DeepSea')}"
     )
-    module("things_v", '__version__ = "1"\n' + GOOD)
+    plugins.load(module("things_v", '__version__ = "1"\n' + GOOD))
     first = expand(parse(text))
-    module("things_v", '__version__ = "2"\n' + GOOD)
+    plugins.load(module("things_v", '__version__ = "2"\n' + GOOD))
     second = expand(parse(text), first.ids)
     changed = first.ids != second.ids
     assert changed.sum() == 10
     np.testing.assert_array_equal(second.ids, expand(parse(text)).ids)
 
 
-def test_an_export_of_a_study_imports_its_plugins(module, tmp_path, capsys):
+def test_an_export_of_a_study_needs_its_plugins(module, tmp_path, capsys):
     name = module("things_x", GOOD)
     study = f'plugins = ["{name}"]\nenvironments = ["Catch"]\n{STUDY.replace("entropy", "half")}'
     Path("s.toml").write_text(study)
@@ -256,19 +291,24 @@ def test_an_export_of_a_study_imports_its_plugins(module, tmp_path, capsys):
         pass
     sys.path[:] = [place for place in sys.path if place != str(tmp_path)]
     words = ["sweep", "export", "--store", "store", "--study", "s.toml", "--to", "out.csv"]
-    assert main(words) == 0
+    assert main(words) == 2
+    assert f"s.toml: it needs the plugin {name}, which is not loaded" in capsys.readouterr().err
+    assert name not in sys.modules
+    assert main([*words, "--plugin", name]) == 0
     assert capsys.readouterr().out == "0 runs written to out.csv\n"
 
 
-def test_a_study_imports_what_it_declares_and_nothing_else(module):
-    name = module("things_h", GOOD)
-    study = f'environments = ["{name}:Thing"]\n' + STUDY
-    with pytest.raises(UserError, match=r"not declared; write plugins = \[\"things_h\"\]"):
+def test_a_study_declares_plugins_and_loads_none(module):
+    name, other = module("things_h", GOOD), module("things_k", "")
+    study = f'plugins = ["{name}", "{other}"]\nenvironments = ["Thing"]\n' + STUDY
+    with pytest.raises(UserError) as error:
         parse(study)
-    with pytest.raises(UserError, match="not declared"):
-        parse('environments = ["Catch"]\nalpha_schedule = "things_h:waves"\n' + STUDY)
-    assert name not in sys.modules
-    (settings,) = expand(parse(f'plugins = ["{name}"]\n' + study)).configurations
+    assert "add --plugin things_h --plugin things_k " in str(error.value)
+    assert "\n" not in str(error.value)
+    assert not {name, other} & set(sys.modules)
+    plugins.load(other)
+    plugins.load(name)
+    (settings,) = expand(parse(study)).configurations
     assert settings.plugins == (str(plugins._LOADED[name]),)
     for wrong in ('plugins = "x"', "plugins = [3]", 'plugins = ["absent_module"]'):
         with pytest.raises(UserError, match="plugin") as error:
@@ -290,7 +330,7 @@ def test_installed_packages_register_theirs_when_a_name_is_not_known(module, tmp
     assert Settings(environment="Catch", potential="half").plugins == ("things_i==4.5",)
 
 
-def test_a_worker_imports_the_plugins_of_its_task_and_refuses_another_version(module):
+def test_a_worker_imports_the_plugins_of_its_driver_and_refuses_another_version(module):
     plugins.load(module("things_j", GOOD + '__version__ = "1"\n'))
     runs = expand(parse('environments = ["Thing"]\n' + STUDY))
     message = {
@@ -298,6 +338,7 @@ def test_a_worker_imports_the_plugins_of_its_task_and_refuses_another_version(mo
         "columns": runs.values,
         "keys": runs.keys(),
         "lanes": 1,
+        "plugins": ["things_j==1"],
     }
 
     class Found:
@@ -320,6 +361,12 @@ def test_a_worker_imports_the_plugins_of_its_task_and_refuses_another_version(mo
     plugins._NAMES.clear()
     with pytest.raises(UserError, match="version 1 of things_j is wanted, version 2 is here"):
         execute.execute(chunk, message)
+    # Settings are data: what they name is not loaded.
+    sys.modules.pop("things_j")
+    plugins._LOADED.clear()
+    with pytest.raises(UserError, match="it needs the plugin things_j, which is not loaded"):
+        execute.execute(chunk, {**message, "plugins": []})
+    assert "things_j" not in sys.modules
 
 
 def test_only_versions_of_one_plugin_tell_algorithms_apart():
@@ -381,6 +428,7 @@ def test_ones_own_environment_of_gymnasium_is_swept_by_workers_that_import_its_p
     name = module("line_gym", OWN_GYMNASIUM)
     with pytest.raises(UserError, match=r"MxLine.*needs its module: --plugin MODULE"):
         adapter.make("gymnasium:MxLine-v0")
+    plugins.load(name)
     study = parse(
         'plugins = ["line_gym"]\nenvironments = ["gymnasium:MxLine-v0(length=2)"]\nsteps = 24\n'
         "num_envs = 2\nenv_steps_per_update = 12\nbatch_size = 8\nbuffer_size = 100\n" + STUDY

@@ -52,6 +52,7 @@ os.environ["RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"] = "0"
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
 import sys
+import mirrorax
 from ray.cluster_utils import Cluster
 from mirrorax.spec.study import read
 from mirrorax.sweep.driver import sweep
@@ -61,6 +62,7 @@ cluster = Cluster()
 node = {"node_ip_address": "127.0.0.1", "object_store_memory": 80 * 2**20}
 cluster.add_node(num_cpus=1, include_dashboard=False, **node)
 cluster.wait_for_nodes()
+mirrorax.load_plugin("my_thing")
 try:
     engine = lambda logs: RayEngine(address=cluster.address, function="chunk_standin:run_chunk")
     summary = sweep(read("study.toml"), "store", engine, lanes=2)

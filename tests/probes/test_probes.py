@@ -110,7 +110,7 @@ class Door(Probe):
 def trained(env, gamma, actor_lr=1e-30, updates=600, **fields):
     """Train a little; return the critics' values and the policy's logits of every state."""
     settings = make_settings(
-        environment="probes:Probe",
+        environment="Catch",
         steps=updates * 32,
         num_envs=8,
         env_steps_per_update=32,

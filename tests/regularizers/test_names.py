@@ -66,6 +66,9 @@ def test_an_object_is_its_own_name():
         ("lp(2))", ["lp(2))"]),
         ("entropy(1)", ["takes no parameter", "write 'entropy'"]),
         ("kl", ["is a drift, not a potential"]),
+        ("tsallis(0.5", ["expected a name, or a name and its parameter in brackets"]),
+        ("lp(2", ["expected a name"]),
+        ("(" * 5000, ["expected a name"]),
         ("", ["unknown potential ''"]),
         ("__import__('os')", ["unknown potential"]),
     ],
@@ -90,6 +93,8 @@ def test_bad_potentials(text, parts):
         ("reverse_kl", ["did you mean 'kl'"]),
         ("Tsallis(0.5)", ["did you mean 'bregman(tsallis(0.5))'"]),
         (3, ["3 is not a name"]),
+        ("bregman(max", ["expected a name, or a name and its parameter in brackets"]),
+        ("bregman(" * 300 + "max" + ")" * 300, ["expected a name"]),
     ],
 )
 def test_bad_drifts(text, parts):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import json
+import random
 import sys
 
 import numpy as np
@@ -176,6 +177,33 @@ def test_the_journal_is_plain_json_lines(tmp_path):
     run(Landscape(), tmp_path, budget=32)
     lines = (tmp_path / "search.jsonl").read_text().splitlines()
     assert all(isinstance(json.loads(line), dict) for line in lines)
+
+
+def changed(data, rng):
+    """Return JSON data in which one value, at any depth, is a strange one."""
+    if isinstance(data, dict | list) and data and rng.random() < 0.9:
+        key = rng.choice(list(data) if isinstance(data, dict) else range(len(data)))
+        data[key] = changed(data[key], rng)
+        return data
+    return rng.choice([None, True, -1, 10**30, 0.5, "", "os:system", [], [[1]], {}, {"a": None}])
+
+
+def test_a_journal_that_was_changed_is_refused_or_goes_on(tmp_path):
+    rng = random.Random(0)
+    run(Landscape(), tmp_path, budget=32)
+    path = tmp_path / "search.jsonl"
+    lines = path.read_text().splitlines()
+    refused = 0
+    for _ in range(30):
+        at = rng.randrange(len(lines))
+        broken = [*lines]
+        broken[at] = json.dumps(changed(json.loads(lines[at]), rng))
+        path.write_text("\n".join(broken) + "\n")
+        try:
+            run(Landscape(), tmp_path, budget=32)
+        except UserError:
+            refused += 1
+    assert refused > 5
 
 
 def test_another_search_is_not_mixed_into_a_store(tmp_path):

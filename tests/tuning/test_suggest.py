@@ -336,7 +336,7 @@ def test_a_name_that_nobody_knows_is_remarked_first(alike):
     assert "known here" not in suggest("CartPole", evidence=alike).reasons[0]
     with pytest.raises(UserError, match="continuous actions"):
         suggest("Pendulum-v1", evidence=alike)
-    with pytest.raises(UserError, match="an id with its version"):
+    with pytest.raises(UserError, match="an id of its registry with its version"):
         suggest("gymnasium:LunarLander", evidence=alike)
 
 

@@ -18,10 +18,11 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from mirrorax._version import __version__
-from mirrorax.errors import UserError, nearest, unknown
+from mirrorax.errors import UserError, nearest, plain, unknown
+from mirrorax.words import whole
 
 #: command -> (module, one line for `mirrorax --help`)
 COMMANDS = {
@@ -40,6 +41,10 @@ COMMANDS = {
 
 class Parser(argparse.ArgumentParser):
     """An argument parser whose complaints are one line and whose exit code is 2."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.register("type", int, whole)
 
     def error(self, message: str) -> NoReturn:
         """Raise the complaint as a `UserError`, so that there is one way to report one."""
@@ -131,6 +136,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         where = error.filename if error.filename is not None else "cannot write the output"
         reason = error.strerror or str(error) or type(error).__name__
-        print(f"mirrorax: error: {where}: {reason}", file=sys.stderr)
+        print(f"mirrorax: error: {plain(where)}: {plain(reason)}", file=sys.stderr)
         _discard_output()
         return 1

@@ -144,10 +144,9 @@ def _not_played(name: str) -> str:
     import inspect
 
     from mirrorax import plugins
-    from mirrorax.envs import suite
 
     found = plugins.registered("environment", name)
-    if suite.makes_one(found):
+    if plugins.makes_one(found):
         try:
             inspect.signature(found).bind()
         except TypeError:

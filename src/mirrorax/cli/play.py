@@ -9,7 +9,6 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mirrorax import plugins
 from mirrorax.cli import plugin
 from mirrorax.cli.flags import Typed, naming
 from mirrorax.errors import UserError
@@ -97,18 +96,19 @@ def _run(args: argparse.Namespace, stop: Stop) -> int:
     import numpy as np
 
     from mirrorax.envs.host import Gymnasium
-    from mirrorax.envs.suite import import_from_here
     from mirrorax.mdpo import host
-    from mirrorax.mdpo.config import RunValues, Settings
+    from mirrorax.mdpo.checkpoint import settings_in
+    from mirrorax.mdpo.config import RunValues
     from mirrorax.mdpo.evaluate import evaluate, evaluation_keys
     from mirrorax.mdpo.program import as_keys, make_program
-    from mirrorax.training.result import mean_interval, mean_of_cells
+    from mirrorax.training.result import interval_over_seeds, mean_of_cells
 
     plugin.load(args)
-    plugins.expect(meta["settings"].get("plugins", ()), f"folder: {args.folder!r}")
-    settings = Settings(**meta["settings"])
-    import_from_here()  # an environment or a schedule of the user's own may lie there
-    runs = [RunValues(**values) for values in meta["runs"]]
+    settings = settings_in(meta, f"folder: {args.folder!r}")
+    try:
+        runs = [RunValues(**values) for values in meta["runs"]]
+    except UserError as error:
+        raise UserError(f"folder: {args.folder!r}: runs: {error}") from None
     program = make_program(settings)
     if policies.shape != (len(runs), program.actor.num_parameters):
         raise UserError(f"folder: {args.folder!r}: the policies do not fit their settings")
@@ -135,7 +135,7 @@ def _run(args: argparse.Namespace, stop: Stop) -> int:
     scores, best = np.array(result["normalized"]), np.array(result["greedy_normalized"])
     result |= {
         "mean": float(scores.mean()),
-        "interval": list(mean_interval(scores)),
+        "interval": interval_over_seeds(runs, scores),
         "cells": mean_of_cells(runs, scores, best),
         "settings": meta["settings"],
         "runs": meta["runs"],
@@ -202,7 +202,7 @@ def _show(result: dict[str, Any], settings: Settings, runs: list[RunValues], epi
     title = f"{settings.environment}, {counted(episodes, 'episode')} each"
     summary.show_runs(screen, title, runs, columns, numbered=True)
     summary.show_cells(screen, runs, result["cells"])
-    screen.print(summary.overall(*map(np.array, scores.values())))
+    screen.print(summary.overall(runs, *map(np.array, scores.values())))
     screen.print(summary.conditions(settings, runs))
     if "gif" in result:
         screen.print(f"{result['frames']} frames written to {result['gif']}")

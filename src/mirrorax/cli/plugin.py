@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from typing import Any
 
 
 def add_flag(parser: argparse.ArgumentParser) -> None:
@@ -19,14 +18,11 @@ def add_flag(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def load(args: argparse.Namespace, more: Any = ()) -> None:
-    """Import the plugins of the flag, and `more` of them; modules of the current folder too."""
+def load(args: argparse.Namespace) -> None:
+    """Import the plugins of the flag; modules of the current folder too."""
     from mirrorax import plugins
-    from mirrorax.errors import UserError
 
-    if not isinstance(more, list | tuple):
-        raise UserError(f'plugins: {more!r} is not a list of modules, e.g. ["my_module"]')
     # At the end: a file of the current folder must not stand in for an installed module.
-    if os.getcwd() not in sys.path:
+    if args.plugin and os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
-    plugins.load_all([*getattr(args, "plugin", ()), *more])
+    plugins.load_all(args.plugin)

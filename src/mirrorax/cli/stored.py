@@ -8,6 +8,8 @@ import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from mirrorax.errors import plain
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -23,7 +25,7 @@ def damage_named() -> Iterator[list[str]]:
         yield named
     named.extend(str(warning.message) for warning in caught)
     for text in named:
-        print(f"mirrorax: note: {text}", file=sys.stderr)
+        print(f"mirrorax: note: {plain(text)}", file=sys.stderr)
 
 
 def read_runs(directory: str, *, exports: bool = False) -> pa.Table:

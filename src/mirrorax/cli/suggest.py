@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _EXAMPLES = """examples:
   mirrorax suggest --env CartPole
   mirrorax suggest --env CartPole --max-return 50          its rewards divided by ten
-  mirrorax suggest --env my_module:Maze --drift kl         a task nobody has measured
+  mirrorax suggest --plugin mine --env Maze --drift kl     a task nobody has measured
   mirrorax suggest --env Catch --results my_store          learn from your own results
   mirrorax suggest --validate                              how far this can be trusted
 

@@ -51,24 +51,26 @@ def show_cells(
 
     names = varying(runs)
     table = Table(title="over seeds")
-    for name in (*names, "runs", "normalised", "95% interval", "greedy"):
+    several = all(cell["interval"] is not None for cell in cells)
+    shown = ["normalised", *(["95% interval"] if several else []), "greedy"]
+    for name in (*names, "runs", *shown):
         table.add_column(name, justify="right", overflow="fold")  # nothing is cut off
     for cell in cells:
-        low, high = cell["interval"]
-        numbers = [f"{cell['mean']:.3f}", f"[{low:.3f}, {high:.3f}]", f"{cell['greedy_mean']:.3f}"]
+        ends = ["[{:.3f}, {:.3f}]".format(*cell["interval"])] if several else []
+        numbers = [f"{cell['mean']:.3f}", *ends, f"{cell['greedy_mean']:.3f}"]
         table.add_row(*(f"{cell[name]:g}" for name in names), str(cell["runs"]), *numbers)
     screen.print(table)
 
 
-def overall(normalized: np.ndarray, greedy: np.ndarray) -> str:
+def overall(runs: Sequence[RunValues], normalized: np.ndarray, greedy: np.ndarray) -> str:
     """Return the line of the mean over all runs."""
-    from mirrorax.training import mean_interval
+    from mirrorax.training.result import interval_over_seeds
 
-    low, high = mean_interval(normalized)
-    return (
-        f"normalised return {normalized.mean():.3f}  (95% bootstrap interval over runs "
-        f"[{low:.3f}, {high:.3f}]);  greedy {greedy.mean():.3f}"
-    )
+    ends = interval_over_seeds(runs, normalized)
+    said = "one seed: no interval"
+    if ends is not None:
+        said = f"95% bootstrap interval over runs [{ends[0]:.3f}, {ends[1]:.3f}]"
+    return f"normalised return {normalized.mean():.3f}  ({said});  greedy {greedy.mean():.3f}"
 
 
 def conditions(settings: Settings, runs: Sequence[RunValues]) -> str:

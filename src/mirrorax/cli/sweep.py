@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mirrorax.cli import plugin
-from mirrorax.errors import UserError
-from mirrorax.words import counted, duration
+from mirrorax.errors import UserError, plain
+from mirrorax.words import counted, duration, whole
 
 if TYPE_CHECKING:
     from mirrorax.spec.study import Study
@@ -33,7 +33,7 @@ input; 130 or 143 after Ctrl-C or SIGTERM.
 
 
 def _count(text: str) -> int:
-    value = int(text)
+    value = whole(text)
     if value < 1:
         raise ValueError
     return value
@@ -151,7 +151,8 @@ def reported(action: Callable[[], int]) -> int:
     try:
         return action()
     except (StoreError, EngineError) as error:
-        print(f"mirrorax: error: {error}", file=sys.stderr)
+        text = "\n".join(map(plain, str(error).splitlines()))  # it may end with lines of a log
+        print(f"mirrorax: error: {text}", file=sys.stderr)
         return 1
 
 
@@ -376,7 +377,7 @@ def _verify(args: argparse.Namespace) -> int:
 
     sound, wrong = verify(args.store)
     for name, why in wrong.items():
-        print(f"damaged: {name}: {why}")
+        print(f"damaged: {plain(name)}: {plain(why)}")
     print(f"{counted(sound, 'file')} sound, {len(wrong):,} damaged")
     return 1 if wrong else 0
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import contextlib
 import tempfile
-import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mirrorax import plugins
 from mirrorax.cli import plugin
 from mirrorax.cli.flags import Typed, naming, numbers, settings_from
 from mirrorax.errors import UserError, unknown
@@ -88,21 +88,18 @@ def _seeds(given: Any) -> Any:
 
 def _from_file(path: str) -> dict[str, Any]:
     from mirrorax.mdpo.config import Settings
+    from mirrorax.spec import toml
 
-    try:
-        data = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(f"config: cannot read {path!r}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"config: {path!r} is not valid TOML: {error}") from None
+    where = f"config: {path}"
+    data = toml.parse(toml.read_text(path, where), where)
     if "environment" in data and "env" in data:
-        raise UserError(f"config: {path}: both env and environment; give one of them")
+        raise UserError(f"{where}: both env and environment; give one of them")
     if "environment" in data:
         data["env"] = data.pop("environment")
     allowed = (*_OTHER, *_TRACED, *(f for f in Settings.model_fields if f != "environment"))
     for name in data:
         if name not in allowed:
-            raise unknown(f"config: {path}", name, allowed)
+            raise unknown(where, name, allowed)
     return data
 
 
@@ -111,9 +108,10 @@ def _gather(args: argparse.Namespace, from_file: dict[str, Any]) -> dict[str, An
     from mirrorax.mdpo.config import Settings, make_settings
     from mirrorax.mdpo.config import preset as presets
 
+    plugin.load(args)
     if args.config is not None:
         from_file |= _from_file(args.config)
-    plugin.load(args, from_file.get("plugins", ()))
+        plugins.expect(from_file.get("plugins", []), f"config: {args.config}")
     given = dict(from_file)
     if args.preset is not None:
         # file < preset flag < other flags
@@ -123,7 +121,7 @@ def _gather(args: argparse.Namespace, from_file: dict[str, Any]) -> dict[str, An
     if "env" not in given:
         raise UserError("env: missing; for example --env Catch")
     given = settings_from(given)
-    given.pop("plugins", None)  # loaded, their versions checked: the names say which are used
+    given.pop("plugins", None)  # their versions are checked: the names say which are used
     for name in _TRACED:
         if name in given:
             given[name] = numbers(name, given[name])
@@ -148,7 +146,6 @@ def run(args: argparse.Namespace) -> int:
 
 def _run(args: argparse.Namespace, request: dict[str, Any]) -> int:
     from mirrorax.cli.live import Stop, leave
-    from mirrorax.envs.suite import import_from_here
     from mirrorax.mdpo.config import make_settings
     from mirrorax.training import GRID, check_lanes, check_layout, plan_runs
 
@@ -161,7 +158,6 @@ def _run(args: argparse.Namespace, request: dict[str, Any]) -> int:
     check_lanes(request.get("lanes"))
     check_layout(request.get("layout"))
     check_free = _check_free(args, settings, runs)
-    import_from_here()  # an environment or a schedule of the user's own may lie there
     stop = Stop()
     try:
         with stop, _folder(args.out, stop) as out:
@@ -298,7 +294,7 @@ def _show(result: TrainResult, out: str | None) -> None:
     title = f"MDPO({settings.potential}, {settings.drift}) on {settings.environment}"
     summary.show_runs(screen, title, runs, columns)
     summary.show_cells(screen, runs, result.cells)
-    screen.print(summary.overall(result.normalized, result.greedy_normalized))
+    screen.print(summary.overall(runs, result.normalized, result.greedy_normalized))
     if result.bounds_source == "estimated":
         meaning = suite.estimated_in_words(*result.return_bounds)
         screen.print(f"the bounds of returns are estimated: {meaning}")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """examples:
   mirrorax tune --env Catch --budget 64 --steps 100000
-  mirrorax tune --env my_module:Maze --budget 256 --store maze_search
+  mirrorax tune --plugin mine --env Maze --budget 256 --store maze_search
   mirrorax tune --env CartPole --potential "tsallis(0.5)" --drift kl --lam-range 0.1,10
   mirrorax tune --env Catch --alpha-schedule learned           searches w and lam
 
@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
     parser.register("action", None, Typed)
     add = parser.add_argument
-    add("--env", "--environment", dest="env", help="CartPole, Catch, my_module:Maze, ...")
+    add("--env", "--environment", dest="env", help="CartPole, Catch, Maze, ...")
     add("--budget", type=int, default=256, help="runs of full length (256)")
     add("--potential", help="the potential h (the suggested one)")
     add("--drift", help="the drift D (the suggested one)")

@@ -43,7 +43,8 @@ An environment of one's own (a corridor, left or right, a reward at its end):
         def observe(self, memory):
             return (jnp.arange(self.length) == memory[0]).astype(jnp.float32)
 
-Pass it as `mirrorax.train(env=Corridor())`, or name it `my_package.my_module:Corridor`.
+Pass it as `mirrorax.train(env=Corridor())`, or give it a name in a plugin:
+`mirrorax.register_environment("Corridor", Corridor)` (see `mirrorax.plugins`).
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Num
 
 from mirrorax.envs.adapter import Environment, Noise, State, Step
-from mirrorax.errors import UserError, in_one_line
+from mirrorax.errors import UserError, in_one_line, nearest
 
 #: An episode without a limit of its own is cut here when a policy is evaluated.
 LONGEST_EPISODE = 10_000
@@ -98,6 +98,13 @@ class Gymnasium(Environment):
     def make(self) -> Any:
         """Make one environment, its observations flat where Gymnasium has to flatten them."""
         gymnasium = _gymnasium(self.name)
+        if self.id not in gymnasium.registry:  # a name selects what is registered, and no more
+            guess = nearest(self.id, gymnasium.registry, 0.7)
+            hint = f" (did you mean {guess!r}?)" if guess else ""
+            raise UserError(
+                f"environment: Gymnasium has no {self.id!r} in its registry{hint}; what is not "
+                "Gymnasium's own needs its module: --plugin MODULE"
+            )
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # Gymnasium warns of what its ids may become
@@ -109,8 +116,6 @@ class Gymnasium(Environment):
                         raise TypeError("its observations have no fixed size")
         except Exception as error:  # whatever an environment raises when it is made
             reason = " ".join(f"{type(error).__name__}: {error}".split())
-            if type(error).__name__ in ("NameNotFound", "NamespaceNotFound"):
-                reason += " (what is not Gymnasium's own needs its module: --plugin MODULE)"
             raise UserError(f"environment: Gymnasium cannot make {self.name!r}: {reason}") from None
         return env
 

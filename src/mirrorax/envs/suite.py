@@ -8,28 +8,26 @@ Names, one spelling for each environment everywhere:
 - `CartPole`, `Acrobot`, `Catch` (10 rows, 5 columns) or `Catch(20x10)`, `DeepSea` (8) or
   `DeepSea(16)`; gymnax's own names (`CartPole-v1`, `Catch-bsuite`, ...) mean the same.
 - every other gymnax environment with discrete actions, under gymnax's name (`Breakout-MinAtar`);
-- `gymnasium:LunarLander-v3`, one of Gymnasium's by its id and version, stepped on the host; plain
-  values in brackets go to `gymnasium.make`;
-- a name that a user registered (see `mirrorax.plugins`), or `package.module:attribute`: an
-  `Environment`, or a class or function that makes one from the literals in brackets, if any:
-  `Corridor(length=9)`, `module:Corridor(length=9)`. It is imported or made only when its bounds or
-  its dynamics are asked for.
+- `gymnasium:LunarLander-v3`, one of Gymnasium's registry by its id and version, stepped on the
+  host; plain values in brackets go to `gymnasium.make`;
+- a name that a user registered (see `mirrorax.plugins`): an `Environment`, or a class or function
+  that makes one from the literals in brackets, if any: `Corridor(length=9)`. It is made only when
+  its bounds or its dynamics are asked for.
+
+A name selects; it never imports code. `module:Class` is only the label of an object that was passed
+to `mirrorax.train` in place of a name: it means that object in the same process (`adopt`).
 """
 
 from __future__ import annotations
 
-import ast
-import importlib
-import inspect
 import math
-import os
 import re
 import sys
 from dataclasses import dataclass
 from typing import Any
 
-from mirrorax import plugins
-from mirrorax.errors import UserError, in_one_line, nearest, unknown
+from mirrorax import arguments, plugins
+from mirrorax.errors import UserError, nearest, shown, unknown
 
 #: gymnax's name -> ours
 ALIASES = {
@@ -118,9 +116,12 @@ _DEFAULT_SIZE: dict[str, tuple[int, ...]] = {
 _LARGEST_SIDE = 255  # a row, and the one below the last, is remembered as a byte
 
 _PATTERN = re.compile(r"(?P<family>[A-Za-z0-9-]+)\s*(?:\(\s*(?P<size>[^()]*?)\s*\))?")
-_IMPORT_PATH = re.compile(r"(?P<path>[A-Za-z_][\w.]*:[A-Za-z_]\w*)(?P<call>\(.+\))?")
-_GYMNASIUM = re.compile(r"gymnasium:(?P<id>[\w./-]+-v\d+)(?P<call>\(.+\))?", re.ASCII)
-_OWN_NAME = re.compile(r"(?P<name>[A-Za-z][A-Za-z0-9_-]*)\s*(?P<call>\(.+\))?")
+_GYMNASIUM = re.compile(
+    r"gymnasium:(?P<id>(?:[\w-]+/)?[\w.-]+-v\d{1,4})(?:\((?P<inside>.+)\))?", re.ASCII
+)
+# Gymnasium's adapters of old environments make what another id names, and would import it.
+_ADAPTERS = ("GymV21Environment", "GymV26Environment")
+_WORD = re.compile(r"[\w -]{0,64}", re.ASCII)  # no path, no module: text for Gymnasium
 
 
 @dataclass(frozen=True)
@@ -186,35 +187,9 @@ def estimated_in_words(low: float, high: float) -> str:
     return f"0 is a random policy's return ({low:.4g}), {above}"
 
 
-def makes_one(found: Any) -> bool:
-    """Whether what a name stands for is a class or function that makes an environment."""
-    return isinstance(found, type) or (callable(found) and not hasattr(found, "step"))
-
-
 def load(path: str) -> Any:
-    """Make a user's own environment, from `package.module:attribute` or a registered name."""
-    match = _IMPORT_PATH.fullmatch(path)
-    if match is None:
-        own = _OWN_NAME.fullmatch(path)
-        assert own is not None
-        arguments, attribute = _arguments(path, own["call"]), own["name"]
-        found = plugins.registered("environment", attribute)
-    else:
-        arguments = _arguments(path, match["call"])
-        module_name, _, attribute = match["path"].partition(":")
-        try:
-            found = getattr(importlib.import_module(module_name), attribute)
-        except Exception as error:  # a module of the user's may fail in any way
-            raise UserError(f"environment: cannot import {path!r}: {in_one_line(error)}") from None
-    made = found
-    if arguments and (not callable(found) or hasattr(type(found), "step")):
-        raise UserError(f"environment: {path!r}: {attribute} takes no values in brackets")
-    if makes_one(found):
-        _check_arguments(path, attribute, found, arguments)
-        try:
-            made = found(**arguments)
-        except Exception as error:
-            raise UserError(f"environment: cannot make {path!r}: {in_one_line(error)}") from None
+    """Make a user's own environment, from a registered name."""
+    made = plugins.select("environment", path, "environment")
     if not hasattr(made, "step"):
         raise UserError(f"environment: {path!r} is a {type(made).__name__}, not an Environment")
     if not hasattr(made, "return_bounds"):
@@ -235,54 +210,22 @@ def load(path: str) -> Any:
     return made
 
 
-def _arguments(path: str, call: str | None) -> dict[str, Any]:
-    """Read the `(length=9, ...)` of a path: named literals only."""
-    if call is None:
-        return {}
-    try:
-        parsed = ast.parse(f"f{call}", mode="eval").body
-        if not isinstance(parsed, ast.Call) or parsed.args:
-            raise ValueError
-        return {str(given.arg): ast.literal_eval(given.value) for given in parsed.keywords}
-    except (ValueError, SyntaxError):
-        raise UserError(
-            f"environment: {path!r}: in brackets stand named plain values, e.g. (length=9)"
-        ) from None
-
-
-def _check_arguments(path: str, name: str, made: Any, arguments: dict[str, Any]) -> None:
-    """Refuse values in brackets that a class or function does not take."""
-    try:
-        taken = inspect.signature(made).parameters
-    except (TypeError, ValueError):  # something built in
-        return
-    if any(one.kind is one.VAR_KEYWORD for one in taken.values()):
-        return
-    for given in arguments:
-        if given not in taken:
-            guess = nearest(given, taken)
-            hint = f" (did you mean {guess!r}?)" if guess else ""
-            allowed = ", ".join(taken) or "nothing"
-            raise UserError(
-                f"environment: {path!r}: {name} has no {given!r}{hint}; allowed: {allowed}"
-            )
-
-
-def _spelled(name: str, text: str, call: str | None) -> str:
-    """Return the one spelling of a name with values in brackets."""
-    given = ", ".join(f"{key}={value!r}" for key, value in _arguments(text, call).items())
-    return f"{name}({given})" if given else name
-
-
 def gymnasium_id(name: str) -> tuple[str, dict[str, Any]]:
     """Return the id of one of Gymnasium's environments, and what it is made with."""
     match = _GYMNASIUM.fullmatch(name)
-    if match is None:
+    if match is None or match["id"].startswith(_ADAPTERS):
         raise UserError(
-            f"environment: {name!r}: expected gymnasium: and an id with its version, "
-            "e.g. gymnasium:LunarLander-v3"
+            f"environment: {shown(name)}: expected gymnasium: and an id of its registry with its "
+            "version, e.g. gymnasium:LunarLander-v3"
         )
-    return match["id"], _arguments(name, match["call"])
+    given = arguments.read(name, match["inside"], "environment")
+    for key, value in given.items():
+        if isinstance(value, str) and not _WORD.fullmatch(value):
+            raise UserError(
+                f"environment: {shown(name)}: {key}: {shown(value)}: text for Gymnasium has "
+                "letters, digits, spaces, _ and - only"
+            )
+    return match["id"], given
 
 
 def register_environment(name: str, environment: Any) -> None:
@@ -298,11 +241,13 @@ def plugin_of(name: str) -> plugins.Plugin | None:
     """Return the plugin that an environment comes from, if it comes from one."""
     if name.startswith("gymnasium:"):
         return _gymnasium_plugin(name)
-    path = _IMPORT_PATH.fullmatch(name)
-    if path is not None and is_path(name):
-        return plugins.of_module(path["path"].partition(":")[0])
-    own = _OWN_NAME.fullmatch(name)
-    return plugins.owner("environment", own["name"]) if own is not None else None
+    return plugins.owner("environment", name)
+
+
+def adopt(name: str, environment: Any) -> None:
+    """Let the label of an object that was passed to `train` mean this object in this process."""
+    origin = f"{type(environment).__module__}:{type(environment).__qualname__}"
+    plugins.note("environment", name, environment, origin)
 
 
 def _gymnasium_plugin(name: str) -> plugins.Plugin | None:
@@ -314,18 +259,6 @@ def _gymnasium_plugin(name: str) -> plugins.Plugin | None:
     return plugins.of_module(module or "")
 
 
-def is_path(name: str) -> bool:
-    """Whether a name is the `package.module:attribute` of a user's own environment."""
-    return _IMPORT_PATH.fullmatch(name.strip()) is not None and not name.startswith("gymnasium:")
-
-
-def import_from_here() -> None:
-    """Let a command import modules of the current folder, as `python -m` would."""
-    here = os.getcwd()
-    if here not in sys.path:
-        sys.path.insert(0, here)
-
-
 def _size(family: str, text: str, name: str) -> tuple[int, ...]:
     sides = len(_DEFAULT_SIZE[family])
     form = {1: "one whole number, e.g. DeepSea(16)", 2: "rows x columns, e.g. Catch(20x10)"}
@@ -334,7 +267,7 @@ def _size(family: str, text: str, name: str) -> tuple[int, ...]:
     parts = re.split(r"\s*[x,]\s*", text)
     if len(parts) != sides or not all(part.isascii() and part.isdigit() for part in parts):
         raise UserError(f"environment: {name!r}: the size is {form[sides]}")
-    size = tuple(int(part) for part in parts)
+    size = tuple(int(part) if len(part) < 9 else 10**9 for part in parts)
     if not all(2 <= side <= _LARGEST_SIDE for side in size):
         raise UserError(f"environment: {name!r}: each side is between 2 and {_LARGEST_SIDE}")
     return size
@@ -348,11 +281,13 @@ def names() -> tuple[str, ...]:
 def _unknown(name: str) -> UnknownEnvironment:
     """Build the error for a name that nothing explains."""
     allowed = (*names(), *ALIASES)
+    if advice := plugins.path_advice(name):
+        return UnknownEnvironment(f"environment: unknown value {shown(name)}{advice}")
     if nearest(name, allowed, 0.7) is not None:
         return UnknownEnvironment(str(unknown("environment", name, allowed)))
     if re.fullmatch(r"[\w/.]+-v\d+", name):
         return UnknownEnvironment(
-            f"environment: unknown value {name!r}; if it is one of Gymnasium's, write "
+            f"environment: unknown value {shown(name)}; if it is one of Gymnasium's, write "
             f"gymnasium:{name}; allowed: {', '.join(allowed)}"
         )
     return UnknownEnvironment(
@@ -363,17 +298,15 @@ def _unknown(name: str) -> UnknownEnvironment:
 def environment(name: str) -> EnvironmentSpec:
     """Look an environment up by any of its spellings; raise `UserError` if there is none."""
     if not isinstance(name, str):
-        raise UserError(f"environment: expected a name, got {name!r}")
+        raise UserError(f"environment: expected a name, got {shown(name)}")
     text = name.strip()
     if text.startswith("gymnasium:"):
-        task, _ = gymnasium_id(text)
+        task, given = gymnasium_id(text)
         return EnvironmentSpec(
-            name=_spelled(f"gymnasium:{task}", text, text[len(f"gymnasium:{task}") :] or None),
+            name=str(plugins.Choice(f"gymnasium:{task}", given)),
             family="gymnasium",
             bounds=_GYMNASIUM_BOUNDS.get(task),
         )
-    if _IMPORT_PATH.fullmatch(text):
-        return EnvironmentSpec(name=text, family="own")
     if text in _GYMNAX:
         known = _GYMNAX[text]
         return EnvironmentSpec(
@@ -388,10 +321,10 @@ def environment(name: str) -> EnvironmentSpec:
     match = _PATTERN.fullmatch(text)
     family = ALIASES.get(match["family"], match["family"]) if match else ""
     if match is None or family not in _BOUNDS:
-        own = _OWN_NAME.fullmatch(text)
-        if own is not None and plugins.registered("environment", own["name"]) is not None:
-            return EnvironmentSpec(name=_spelled(own["name"], text, own["call"]), family="own")
-        raise _unknown(name)
+        own = plugins.choose("environment", text, "environment")
+        if own is None:
+            raise _unknown(name)
+        return EnvironmentSpec(name=str(own), family="own")
     default = _DEFAULT_SIZE[family]
     size = default if match["size"] is None else _size(family, match["size"], name)
     canonical = family if size == default else f"{family}({'x'.join(map(str, size))})"

@@ -7,7 +7,6 @@ compiled program. `FIELDS` says which is which.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
@@ -24,7 +23,7 @@ from pydantic import (
 
 from mirrorax import plugins
 from mirrorax.envs import suite
-from mirrorax.errors import UserError, unknown
+from mirrorax.errors import UserError, shown, unknown
 from mirrorax.mdpo import single
 
 ALPHA_SCHEDULES = ("constant", "linear", "learned", "learned_linear")
@@ -33,8 +32,6 @@ NETWORKS = ("auto", "mlp", "conv")
 OPTIMIZERS = ("adam", "rmsprop", "sgd")
 #: Schedules under which alpha is found during training, from the weight `w` of a target.
 LEARNED = ("learned", "learned_linear")
-
-_IMPORT_PATH = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 _LARGEST = 2**31 - 1  # sizes and numbers of updates are int32 in the compiled program
 Count = Annotated[int, Field(ge=1, le=_LARGEST)]
@@ -71,7 +68,7 @@ def _one_line(error: ValidationError) -> UserError:
     reason = first["msg"].removeprefix("Value error, ")
     if first["type"] == "value_error" and reason.startswith(where):
         return UserError(reason)
-    return UserError(f"{where}: {reason} (got {first['input']!r})")
+    return UserError(f"{where}: {reason} (got {shown(first['input'])})")
 
 
 class _Model(BaseModel):
@@ -240,12 +237,14 @@ class Settings(_Model):
 
 def check_schedule(field: str, value: str, allowed: tuple[str, ...]) -> str:
     """Return the name of a schedule if it is one."""
-    if value in allowed or _IMPORT_PATH.fullmatch(value):
+    if value in allowed:
         return value
-    if plugins.registered("schedule", value) is not None:
-        return value
-    own = plugins.names("schedule")
-    raise unknown(field, value, (*allowed, *own, "package.module:object"))
+    own = plugins.choose("schedule", value, field)
+    if own is not None:
+        return str(own)
+    if advice := plugins.path_advice(value):
+        raise UserError(f"{field}: unknown value {shown(value)}{advice}")
+    raise unknown(field, value, (*allowed, *plugins.names("schedule")))
 
 
 def _named(kind: Literal["network", "optimizer"], value: str, allowed: tuple[str, ...]) -> str:
@@ -268,13 +267,6 @@ def register_optimizer(name: str, optimizer: Any) -> None:
 def register_schedule(name: str, schedule: Any) -> None:
     """Add a schedule of a temperature under a name: a `Schedule`, or a class that makes one."""
     plugins.register("schedule", name, schedule, (*ALPHA_SCHEDULES, *LAM_SCHEDULES))
-
-
-def schedule_plugin(name: str) -> plugins.Plugin | None:
-    """Return the plugin that a schedule comes from, if it comes from one."""
-    if _IMPORT_PATH.fullmatch(name):
-        return plugins.of_module(name.partition(":")[0])
-    return plugins.owner("schedule", name)
 
 
 #: the settings whose names may come from plugins
@@ -303,8 +295,8 @@ def _plugins_of(
 
     owners = (
         suite.plugin_of(environment),
-        schedule_plugin(alpha_schedule),
-        schedule_plugin(lam_schedule),
+        plugins.owner("schedule", alpha_schedule),
+        plugins.owner("schedule", lam_schedule),
         plugins.owner("network", network),
         plugins.owner("optimizer", optimizer),
     )

@@ -3,7 +3,7 @@
 A schedule is three small functions. It keeps a state (possibly empty), says the temperature of
 update k, and may learn from the mean of h over the update's batch under the policy pi_k. One of
 your own is a frozen dataclass with these three methods, registered under a name (see
-`mirrorax.plugins`) or named in the settings as `package.module:attribute`:
+`mirrorax.plugins`):
 
     @dataclass(frozen=True)
     class Cosine(Schedule):
@@ -20,7 +20,6 @@ your own is a frozen dataclass with these three methods, registered under a name
 from __future__ import annotations
 
 import abc
-import importlib
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -177,26 +176,11 @@ def target_range(
     return (-bound if low < 0 else 0.0), (bound if high > 0 else 0.0)
 
 
-def _own(field: str, path: str) -> Schedule:
-    module_name, _, attribute = path.partition(":")
-    try:
-        if attribute:
-            found = getattr(importlib.import_module(module_name), attribute)
-        else:
-            found = plugins.registered("schedule", path)
-    except Exception as error:  # a module of the user's may fail in any way
-        raise UserError(f"{field}: cannot import {path!r}: {_line(error)}") from None
-    try:
-        made = found() if isinstance(found, type) else found
-    except Exception as error:
-        raise UserError(f"{field}: cannot make {path!r}: {_line(error)}") from None
+def _own(field: str, name: str) -> Schedule:
+    made = plugins.select("schedule", name, field)
     if not isinstance(made, Schedule):
-        raise UserError(f"{field}: {path!r} is a {type(made).__name__}, not a Schedule")
+        raise UserError(f"{field}: {name!r} is a {type(made).__name__}, not a Schedule")
     return made
-
-
-def _line(error: Exception) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 def make_alpha(settings: Settings, value_range: tuple[float, float], bound: float) -> Schedule:
@@ -210,8 +194,8 @@ def make_alpha(settings: Settings, value_range: tuple[float, float], bound: floa
             low, high = target_range(value_range, bound, settings.target_reference)
             annealed = settings.alpha_schedule == "learned_linear"
             return Learned(low, high, annealed, settings.adam_eps)
-        case path:
-            return _own("alpha_schedule", path)
+        case name:
+            return _own("alpha_schedule", name)
 
 
 def make_lam(settings: Settings) -> Schedule:
@@ -221,5 +205,5 @@ def make_lam(settings: Settings) -> Schedule:
             return Constant("lam")
         case "linear":
             return Linear("lam")
-        case path:
-            return _own("lam_schedule", path)
+        case name:
+            return _own("lam_schedule", name)

@@ -270,9 +270,9 @@ class Session:
     @classmethod
     def restore(cls, path: str | Path, program: Program | None = None) -> Session:
         """Read a session back; `program` is needed where objects stood in for names."""
-        arrays, meta = checkpoint.load(path)
+        arrays, meta = checkpoint.load_session(path, None if program is None else program.env)
         session = cls(
-            settings=Settings(**meta["settings"]),
+            settings=meta["settings"],
             keys=arrays["keys"],
             columns=meta["columns"],
             lanes=meta["lanes"],

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from mirrorax import plugins
-from mirrorax.errors import UserError, nearest
+from mirrorax.errors import UserError, nearest, shown
 
 Kind = Literal["potential", "drift"]
 
@@ -88,6 +88,8 @@ _REGISTERED: dict[Kind, dict[str, tuple[Any, str]]] = {"potential": {}, "drift":
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 _IDENTIFIER = re.compile(r"[a-z][a-z0-9_]*")
+_FORM = re.compile(r"\s*([^()]*?)\s*(?:\((.*)\))?\s*", re.DOTALL)
+_LONGEST = 200  # characters of a name with its parameter
 
 
 @dataclass(frozen=True)
@@ -131,9 +133,14 @@ def parse_drift(text: object, field: str = "drift") -> Name:
 
 def _parse(text: object, kind: Kind, field: str) -> Name:
     if not isinstance(text, str):
-        raise UserError(f"{field}: {text!r} is not a name; allowed: {_choices(kind)}")
-    match = re.fullmatch(r"\s*([^()]*?)\s*(?:\((.*)\))?\s*", text, re.DOTALL)
-    word, inside = (match[1], match[2]) if match else (text, None)
+        raise UserError(f"{field}: {shown(text)} is not a name; allowed: {_choices(kind)}")
+    match = _FORM.fullmatch(text) if len(text) <= _LONGEST else None
+    if match is None:
+        raise UserError(
+            f"{field}: {shown(text)}: expected a name, or a name and its parameter in brackets; "
+            f"allowed: {_choices(kind)}"
+        )
+    word, inside = match[1], match[2]
     if word in _REGISTERED[kind] or (
         # An installed plugin may know it: those are imported when nothing else explains a name.
         word not in _BUILT_IN[kind] and plugins.load_installed() and word in _REGISTERED[kind]

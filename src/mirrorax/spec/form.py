@@ -19,13 +19,12 @@ from pydantic import (
 )
 
 from mirrorax.envs import suite
-from mirrorax.errors import UserError
+from mirrorax.errors import UserError, shown
 from mirrorax.mdpo import config, single
 from mirrorax.regularizers.names import parse_drift, parse_potential
 from mirrorax.spec.grid import Range, repeated
 
 _MOST_ENTRIES = 100_000
-_SHOWN = 120  # characters of a wrong value that are repeated in a message
 
 
 @dataclass(frozen=True)
@@ -39,10 +38,7 @@ class Mistake:
     def __str__(self) -> str:
         if self.value is None:
             return f"{self.path}: {self.allowed}"
-        shown = repr(self.value)
-        if len(shown) > _SHOWN:
-            shown = shown[:_SHOWN] + "..."
-        return f"{self.path}: {shown}: {self.allowed}"
+        return f"{self.path}: {shown(self.value)}: {self.allowed}"
 
 
 def _whole(value: Any) -> Any:
@@ -142,20 +138,7 @@ _LARGEST = 1e30  # a temperature is a float32 in the end
 
 
 def _environment(name: str) -> str:
-    found = suite.environment(name).name
-    if suite.is_path(found):
-        _declared(found, suite.plugin_of(found))
-    return found
-
-
-def _declared(path: str, plugin: object) -> None:
-    """Refuse a module that nobody declared: reading a study must not import what it likes."""
-    if plugin is None:
-        module = path.partition(":")[0]
-        raise UserError(
-            f'its module {module!r} is not declared; write plugins = ["{module}"] in the '
-            f"study, or give --plugin {module}"
-        )
+    return suite.environment(name).name
 
 
 _Scale = Annotated[
@@ -214,10 +197,7 @@ def _pair(names: tuple[str, str]) -> tuple[str, str]:
 
 def _schedule(kind: str, allowed: tuple[str, ...]) -> Any:
     def check(name: str) -> str:
-        found = config.check_schedule(kind, name, allowed)
-        if ":" in found:
-            _declared(found, config.schedule_plugin(found))
-        return found
+        return config.check_schedule(kind, name, allowed)
 
     return check
 

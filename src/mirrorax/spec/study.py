@@ -7,17 +7,16 @@
     seeds = 5
     steps = 1_000_000                        # any setting of the trainer
 
-Modules with names of one's own are declared with `plugins = ["my_module"]`, and no other is
-imported. `[[blocks]]` tables make a study of several grids: each inherits what stands above them
-and changes what it names. `form` declares the keys, this module reads them, `expand` makes runs of
-them.
+`plugins = ["my_module"]` declares the modules that a study's names come from. Reading a study loads
+none of them: they must be loaded already (see `mirrorax.plugins`). `[[blocks]]` tables make a study
+of several grids: each inherits what stands above them and changes what it names. `form` declares
+the keys, this module reads them, `expand` makes runs of them.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,11 +25,12 @@ from typing import Any
 from mirrorax import plugins
 from mirrorax.errors import UserError, nearest
 from mirrorax.mdpo import config, single
+from mirrorax.spec import toml
 from mirrorax.spec.form import AXES, FIXED, Mistake, Part, mistakes, values_of
 
 #: More runs than this are a slip of the pen: the paper's whole study is half a million.
 MOST_RUNS = 20_000_000
-_LARGEST_FILE = 10_000_000
+_MOST_SHOWN = 50  # mistakes of one file
 
 
 @dataclass(frozen=True)
@@ -74,37 +74,20 @@ class Study:
 def read(path: str | Path) -> Study:
     """Read a study from a TOML file; raise `UserError` naming every mistake in it."""
     file = Path(path)
-    try:
-        with file.open("rb") as stream:
-            data = stream.read(_LARGEST_FILE + 1)
-        if len(data) > _LARGEST_FILE:
-            raise UserError(f"{file}: a study file has at most {_LARGEST_FILE:,} bytes")
-        text = data.decode("utf-8")
-    except OSError as error:
-        raise UserError(f"{file}: cannot read the study: {error.strerror}") from None
-    except (UnicodeDecodeError, ValueError) as error:
-        if isinstance(error, UserError):
-            raise
-        raise UserError(f"{file}: not a text file in UTF-8") from None
-    return parse(text, name=file.stem, where=str(file))
+    return parse(toml.read_text(file, str(file)), name=file.stem, where=str(file))
 
 
 def parse(text: str, *, name: str = "study", where: str = "study") -> Study:
     """Read a study from the text of a TOML file."""
-    try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise UserError(f"{where}: not TOML: {error}") from None
-    except RecursionError:
-        raise UserError(f"{where}: not a study: nested too deeply") from None
+    document = toml.parse(text, where)
+    plugins.expect(document.get("plugins", []), where)
     found: list[Mistake] = []
-    _load_plugins(document, found)
     blocks = _blocks(document, found)
     title = document.get("name", name)
     if not isinstance(title, str) or not title.isprintable():
         found.append(Mistake("name", title, "expected a line of text"))
     if found:
-        raise UserError(_report(where, found))
+        raise _report(where, found)
     study = Study(str(title), tuple(blocks), text)
     total = sum(block.size for block in study.blocks)
     if total > MOST_RUNS:
@@ -112,24 +95,13 @@ def parse(text: str, *, name: str = "study", where: str = "study") -> Study:
     return study
 
 
-def _load_plugins(document: Mapping[str, Any], found: list[Mistake]) -> None:
-    """Import what the study declares, before its names are looked at."""
-    listed = document.get("plugins", [])
-    if not isinstance(listed, list):
-        found.append(Mistake("plugins", listed, 'expected a list of modules, e.g. ["my_module"]'))
-        return
-    for index, text in enumerate(listed):
-        try:
-            plugins.load(text)
-        except UserError as error:
-            found.append(Mistake(f"plugins[{index}]", None, str(error)))
-
-
-def _report(where: str, found: list[Mistake]) -> str:
+def _report(where: str, found: list[Mistake]) -> UserError:
     unique = list(dict.fromkeys(str(mistake) for mistake in found))
     if len(unique) == 1:
-        return f"{where}: {unique[0]}"
-    return "\n  ".join([f"{where}: {len(unique)} mistakes:", *unique])
+        return UserError(f"{where}: {unique[0]}")
+    rest = len(unique) - _MOST_SHOWN
+    more = [f"and {rest} more"] if rest > 0 else []
+    return UserError(f"{where}: {len(unique)} mistakes:", *unique[:_MOST_SHOWN], *more)
 
 
 def _blocks(document: Mapping[str, Any], found: list[Mistake]) -> list[Block]:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from mirrorax.errors import plain
+
 
 class StoreError(Exception):
-    """The store cannot be written or read; the text says why and what to do."""
+    """The store cannot be written or read; the text says why and what to do, in one line."""
+
+    def __init__(self, text: object = "") -> None:
+        super().__init__(plain(text))
 
 
 class Damaged(StoreError):

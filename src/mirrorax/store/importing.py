@@ -16,7 +16,7 @@ import pyarrow as pa
 from mirrorax.errors import UserError
 from mirrorax.mdpo.config import FIELDS
 from mirrorax.spec.identity import VERSION_FIELD, run_id
-from mirrorax.store import names, reading, schema, shards
+from mirrorax.store import checks, names, reading, schema, shards
 from mirrorax.store.errors import Damaged
 from mirrorax.store.store import Store
 
@@ -68,12 +68,19 @@ def _read(path: Path, field: str) -> pa.Table:
         raise UserError(f"{field}: {str(path)!r}: {error.strerror}") from None
     except Damaged as error:
         raise UserError(f"{field}: {str(path)!r}: {error}") from None
+    again = {name for name in table.column_names if table.column_names.count(name) > 1}
+    if again:
+        raise UserError(f"{field}: {str(path)!r}: column {min(again)!r} is there twice")
     for name in _NEEDED:
         if name not in table.column_names:
             raise UserError(f"{field}: {str(path)!r} is not an export of runs: no column {name!r}")
     try:
         table = schema.in_order(table.replace_schema_metadata(None)).select(schema.runs().names)
     except (pa.ArrowException, ValueError) as error:
+        raise UserError(f"{field}: {str(path)!r} is not an export of runs: {error}") from None
+    try:
+        checks.check("shards", table)
+    except Damaged as error:
         raise UserError(f"{field}: {str(path)!r} is not an export of runs: {error}") from None
     _check_identities(table, path, field)
     return table

@@ -15,6 +15,9 @@ from mirrorax.store.errors import StoreError
 STALE_SECONDS = 30.0
 
 
+_LARGE = (OverflowError, RecursionError)
+
+
 def write(root: Path, state: dict[str, Any]) -> None:
     """Replace the live state. It is a courtesy: a full disk must not stop the sweep here."""
     full = {**state, "at": time.time(), "pid": os.getpid(), "host_hash": lock.host_hash()}
@@ -29,9 +32,16 @@ def read(root: Path) -> dict[str, Any] | None:
     try:
         state = json.loads(names.read_bytes(root / "live.json"))
         age = time.time() - float(state["at"])
+        for name in ("rate", "seconds_left", "workers"):
+            if not 0 <= float(state[name]) < 1e15:
+                raise ValueError
+        if not all(isinstance(count, int) for count in state.get("running", {}).values()):
+            raise ValueError
+        if not str(state.get("best") or "").isprintable():
+            raise ValueError
         if state["host_hash"] == lock.host_hash():
             _signal_nothing(int(state["pid"]))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, *_LARGE):
         return None
     holder = lock.read_holder(root)
     running = holder is not None and holder.pid == state["pid"] and age < STALE_SECONDS

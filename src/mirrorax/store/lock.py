@@ -67,8 +67,11 @@ def read_holder(root: Path) -> Holder | None:
     """Return who is written down as the holder, alive or not; None if nobody is."""
     try:
         data = json.loads(names.read_bytes(root / "holder.json"))
-        return Holder(**{field: data[field] for field in Holder.__dataclass_fields__})
-    except (OSError, ValueError, TypeError, KeyError):
+        holder = Holder(**{field: data[field] for field in Holder.__dataclass_fields__})
+        texts = [value for name, value in vars(holder).items() if name != "pid"]
+        sound = isinstance(holder.pid, int) and all(isinstance(text, str) for text in texts)
+        return holder if sound else None
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return None
 
 

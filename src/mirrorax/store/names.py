@@ -7,16 +7,20 @@ links are refused, so that no name leads out of the store.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
 import stat
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from mirrorax.errors import UserError
+from mirrorax.errors import UserError, shown
 
 FORMAT = 1
 MARK = "mirrorax-store.json"
+_MEND = f'the runs are not touched by that: replace it by a file that holds {{"format": {FORMAT}}}'
 
 _HEX = r"[0-9a-f]{32}"
 PATTERNS = {
@@ -110,17 +114,32 @@ def read_bytes(path: Path) -> bytes:
 def check_mark(root: Path) -> bool:
     """Return whether `root` is a store; raise `UserError` for one this version cannot read."""
     try:
-        data = json.loads(read_bytes(root / MARK))
+        written = read_bytes(root / MARK)
+        data = json.loads(written)
     except (FileNotFoundError, NotADirectoryError):
         return False
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"store: cannot read {root / MARK}: {error}") from None
-    version = data.get("format") if isinstance(data, dict) else None
-    if version != FORMAT:
+    if not isinstance(data, dict) or ("digest" in data and written != mark(data)):
+        raise UserError(f"store: {root / MARK} is damaged; {_MEND}")
+    if data.get("format") != FORMAT:
         raise UserError(
-            f"store: {root} has format {version!r}; this version of mirrorax reads format {FORMAT}"
+            f"store: {root} has format {shown(data.get('format'))}; this version of mirrorax reads "
+            f"format {FORMAT}"
         )
+    if not set(data) <= {"format", "created_by", "digest"}:
+        raise UserError(f"store: {root / MARK} is damaged; {_MEND}")
     return True
+
+
+def mark(data: Mapping[str, Any]) -> bytes:
+    """Return the bytes of the mark of a store: what it says, and the digest of that.
+
+    Marks of older stores have no digest.
+    """
+    said = {key: value for key, value in data.items() if key != "digest"}
+    text = json.dumps(said, sort_keys=True)
+    return json.dumps({**said, "digest": hashlib.sha256(text.encode()).hexdigest()[:32]}).encode()
 
 
 def existing(directory: str | os.PathLike[str]) -> Path:

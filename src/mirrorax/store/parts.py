@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from mirrorax.store import files, names, shards
+from mirrorax.store import checks, files, names, shards
 from mirrorax.store.errors import Damaged
 
 #: Shards in a full part.
 FULL = 256
 #: A row's shard, so that duplicates can be settled by the order of writing.
-SEQUENCE = "_sequence"
+SEQUENCE = checks.SEQUENCE
 
 
 def covered(root: Path, name: str) -> list[str]:
@@ -27,7 +27,7 @@ def covered(root: Path, name: str) -> list[str]:
     notes = shards.metadata(root, "parts", name)
     try:
         listed = json.loads(notes["mirrorax.shards"])
-    except (KeyError, ValueError) as error:
+    except (KeyError, ValueError, RecursionError) as error:
         raise Damaged(f"{name}: no list of shards: {error}") from None
     if not isinstance(listed, list) or not all(
         isinstance(entry, str) and names.PATTERNS["shards"].fullmatch(entry) for entry in listed

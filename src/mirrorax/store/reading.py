@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from mirrorax.errors import UserError
 from mirrorax.store import ids as run_ids
-from mirrorax.store import names, parts, schema, shards
+from mirrorax.store import names, parts, schema, shards, studies
 from mirrorax.store.errors import Damaged, DamagedShardWarning
 
 _TRIES = 5
@@ -196,13 +196,15 @@ def load(directory: str | os.PathLike[str]) -> pa.Table:
     """Return every run of a store as an Arrow table, one row per run, sorted by `run_id`.
 
     Takes no lock and does not import jax. `.to_pandas()` or `polars.from_arrow` continue from
-    here. A damaged shard is left out with a `DamagedShardWarning` that names it; the next
-    `mirrorax sweep run` sets it aside and runs its runs again.
+    here. A damaged shard is left out with a `DamagedShardWarning` that names it, also where a
+    consolidated copy has its rows; the next `mirrorax sweep run` sets it aside and runs its runs
+    again.
     """
     root = names.existing(directory)
-    reader = Reader(root)
+    damaged = shards.damaged(root, "shards")
+    reader = Reader(root, without=damaged)
     reader.refresh()
-    for name, why in reader.damaged.items():
+    for name, why in {**damaged, **reader.damaged}.items():
         warnings.warn(f"{root}: shard left out: {why or name}", DamagedShardWarning, stacklevel=2)
     return schema.in_order(reader.table(ordered=True).drop_columns([parts.SEQUENCE]))
 
@@ -232,7 +234,8 @@ def load_curves(directory: str | os.PathLike[str]) -> pa.Table:
 def verify(directory: str | os.PathLike[str]) -> tuple[int, dict[str, str]]:
     """Read every file of a store; return how many are sound and what is wrong with the others.
 
-    A shard that a consolidated copy lists must be there, unless it was set aside.
+    Sound is what has the digest in its name and is well-formed. A shard that a consolidated copy
+    lists must be there, unless it was set aside.
     """
     root = names.existing(directory)
     sound = 0
@@ -244,7 +247,9 @@ def verify(directory: str | os.PathLike[str]) -> tuple[int, dict[str, str]]:
         for name, problem in names.entries(root, kind):
             if problem is None:
                 try:
-                    shards.read(root, kind, name)
+                    table = shards.read(root, kind, name)
+                    if kind == "studies":
+                        studies.recorded(table, name)
                     if kind == "parts":
                         copies.update(dict.fromkeys(parts.covered(root, name), name))
                     sound += 1

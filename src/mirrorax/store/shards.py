@@ -7,14 +7,17 @@ checksums do not cover the footer).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mirrorax.store import files, names
+from mirrorax.store import checks, files, names
 from mirrorax.store.errors import Damaged
+
+_THREADS = 4
 
 
 def encode(
@@ -48,10 +51,10 @@ def decode(
         )
         wanted = None
         if columns is not None:
-            present = set(file.schema_arrow.names)
+            present = set(file.schema_arrow.names)  # a name that is there twice is read twice
             wanted = [name for name in columns if name in present]
         return file.read(columns=wanted, use_threads=len(data) > 1_000_000)
-    except (pa.ArrowException, OSError, ValueError, KeyError) as error:
+    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
         raise Damaged(f"not readable as Parquet: {' '.join(str(error).split())}") from None
 
 
@@ -66,16 +69,24 @@ def damaged(root: Path, kind: str) -> dict[str, str]:
 
     Every file is compared with the digest in its name, and none is decoded.
     """
-    found = names.strange(root, kind)
-    for name in names.listed(root, kind):
+
+    def wrong(name: str) -> str | None:
         try:
             check(names.read_bytes(names.inside(root, kind, name)), name)
         except FileNotFoundError:
-            continue  # set aside meanwhile
+            return None  # set aside meanwhile
         except (Damaged, names.UnsafeName) as error:
-            found[name] = str(error)
+            return str(error)
         except OSError as error:
-            found[name] = f"{name}: {error.strerror}"
+            return f"{name}: {error.strerror}"
+        return None
+
+    found = names.strange(root, kind)
+    listed = names.listed(root, kind)
+    with ThreadPoolExecutor(_THREADS) as pool:  # hashing runs outside of Python
+        found |= {
+            name: why for name, why in zip(listed, pool.map(wrong, listed), strict=True) if why
+        }
     return found
 
 
@@ -86,11 +97,17 @@ def read(
     columns: Sequence[str] | None = None,
     dictionaries: Sequence[str] | None = None,
 ) -> pa.Table:
-    """Read one file of the store, verified; raise `Damaged` or `FileNotFoundError`."""
+    """Read one file of the store, checked; raise `Damaged` or `FileNotFoundError`."""
     data = names.read_bytes(names.inside(root, kind, name))
     check(data, name)
+    # A shard is small and is checked whole; of a copy, which is large, what is asked for.
+    whole = kind == "shards"
     try:
-        return decode(data, columns, dictionaries)
+        table = decode(data, None if whole else columns, dictionaries)
+        checks.check(kind, table)
+        if whole and columns is not None:
+            table = table.select([name for name in columns if name in table.column_names])
+        return table
     except Damaged as error:
         raise Damaged(f"{name}: {error}") from None
 

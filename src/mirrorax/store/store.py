@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from pathlib import Path
@@ -14,7 +13,7 @@ from mirrorax._version import __version__
 from mirrorax.errors import UserError
 from mirrorax.spec.expand import Runs
 from mirrorax.spec.study import Study
-from mirrorax.store import files, names, parts, schema, shards, studies
+from mirrorax.store import files, names, parts, reading, schema, shards, studies
 from mirrorax.store.lock import Lock
 
 
@@ -33,8 +32,8 @@ def create(directory: str | os.PathLike[str]) -> Path:
                     f"store: {root} is not empty and not a store; choose another folder"
                 )
             names.folder(root, "tmp").mkdir(parents=True, exist_ok=True)
-            mark = json.dumps({"format": names.FORMAT, "created_by": f"mirrorax {__version__}"})
-            files.write_plain(root, names.MARK, mark.encode())
+            mark = names.mark({"format": names.FORMAT, "created_by": f"mirrorax {__version__}"})
+            files.write_plain(root, names.MARK, mark)
         for kind in names.PATTERNS:
             names.folder(root, kind).mkdir(exist_ok=True)
     except OSError as error:
@@ -136,15 +135,27 @@ class Store:
                 Path(entry.path).unlink(missing_ok=True)
 
     def _quarantine_damaged(self) -> dict[str, str]:
-        """Move shards whose digest is wrong out of the way; return them with the reason.
+        """Move damaged shards out of the way; return them with the reason.
 
         A link in the place of a shard is moved too, and what it points to is left alone.
         """
         found: dict[str, str] = {}
         for kind in ("shards", "curves"):
-            for name, why in shards.damaged(self.root, kind).items():
+            for name, why in self._damaged(kind).items():
                 found[f"{kind}/{name}"] = why
                 self._set_aside(names.folder(self.root, kind) / name, name)
+        return found
+
+    def _damaged(self, kind: str) -> dict[str, str]:
+        """Return the files with a wrong digest, and ill-formed shards that no copy covers.
+
+        A copy is made of well-formed shards only.
+        """
+        found = shards.damaged(self.root, kind)
+        if kind == "shards":
+            reader = reading.Reader(self.root, ["run_id"], without=found)
+            reader.refresh()
+            found |= reader.damaged
         return found
 
     def _set_aside(self, path: Path, name: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,8 @@ from mirrorax.spec.expand import Runs, expand
 from mirrorax.spec.study import Study
 from mirrorax.store import files, ids, names, shards
 from mirrorax.store.errors import Damaged
+
+_COUNT = re.compile(r"[1-9][0-9]{0,8}")
 
 
 @dataclass(frozen=True)
@@ -71,31 +74,66 @@ def latest_notes(root: Path) -> tuple[str, dict[str, str]] | None:
     """Return the name and the notes of the study recorded last, without its runs."""
     for name in reversed(names.listed(root, "studies")):
         try:
-            return name, shards.metadata(root, "studies", name)
+            return name, _notes(shards.metadata(root, "studies", name), name)
         except (Damaged, FileNotFoundError):
             continue
     return None
+
+
+def _notes(notes: dict[str, str], name: str) -> dict[str, str]:
+    """Return the notes of a record, checked; raise `Damaged` if one is missing or strange."""
+    for key in ("name", "study", "text", "recorded_at", "settings"):
+        if f"mirrorax.{key}" not in notes:
+            raise Damaged(f"{name}: it has no note of its {key}")
+        if key not in ("text", "settings") and not notes[f"mirrorax.{key}"].isprintable():
+            raise Damaged(f"{name}: the note of its {key} has control characters")
+    for key in ("lanes", "algorithm_version"):
+        if not _COUNT.fullmatch(notes.get(f"mirrorax.{key}", "")):
+            raise Damaged(f"{name}: the note of its {key} is no number")
+    return notes
+
+
+def recorded(table: pa.Table, name: str) -> Recorded:
+    """Return a study from its file, checked; raise `Damaged` if it is ill-formed."""
+    try:
+        pairs = (table.schema.metadata or {}).items()
+        notes = _notes({key.decode(): value.decode() for key, value in pairs}, name)
+        settings = json.loads(notes["mirrorax.settings"])
+    except (ValueError, RecursionError) as error:
+        raise Damaged(f"{name}: its notes are not readable: {type(error).__name__}") from None
+    if not isinstance(settings, list) or not all(map(_names_a_pair, settings)):
+        raise Damaged(f"{name}: its settings are not those of runs")
+    configuration = table["configuration"].to_numpy()
+    if len(configuration) and not 0 <= configuration.min() <= configuration.max() < len(settings):
+        raise Damaged(f"{name}: a run has a configuration that is not there")
+    return Recorded(
+        name=notes["mirrorax.name"],
+        study_id=notes["mirrorax.study"],
+        text=notes["mirrorax.text"],
+        lanes=int(notes["mirrorax.lanes"]),
+        recorded_at=notes["mirrorax.recorded_at"],
+        algorithm_version=int(notes["mirrorax.algorithm_version"]),
+        settings=settings,
+        run_ids=table["run_id"],
+        configuration=configuration,
+    )
+
+
+def _names_a_pair(settings: Any) -> bool:
+    """Whether settings say what is shown of them."""
+    if not isinstance(settings, dict):
+        return False
+    texts = [settings.get(name) for name in ("environment", "potential", "drift")]
+    return all(isinstance(text, str) and text.isprintable() for text in texts)
 
 
 def latest(root: Path) -> Recorded | None:
     """Return the study recorded last; damaged records are passed over."""
     for name in reversed(names.listed(root, "studies")):
         try:
-            table = shards.read(root, "studies", name)
+            return recorded(shards.read(root, "studies", name), name)
         except (Damaged, FileNotFoundError):
             continue
-        notes = {key.decode(): value.decode() for key, value in table.schema.metadata.items()}
-        return Recorded(
-            name=notes["mirrorax.name"],
-            study_id=notes["mirrorax.study"],
-            text=notes["mirrorax.text"],
-            lanes=int(notes["mirrorax.lanes"]),
-            recorded_at=notes["mirrorax.recorded_at"],
-            algorithm_version=int(notes["mirrorax.algorithm_version"]),
-            settings=json.loads(notes["mirrorax.settings"]),
-            run_ids=table["run_id"],
-            configuration=table["configuration"].to_numpy(),
-        )
     return None
 
 
@@ -108,11 +146,7 @@ def runs_of(study: Study, root: Path | None) -> Runs:
     notes = latest_notes(root) if root is not None else None
     if root is None or notes is None or notes[1].get("mirrorax.study") != study.id:
         return expand(study)
-    recorded = latest(root)
-    if (
-        recorded is None
-        or recorded.study_id != study.id
-        or recorded.algorithm_version != ALGORITHM_VERSION
-    ):
+    last = latest(root)
+    if last is None or last.study_id != study.id or last.algorithm_version != ALGORITHM_VERSION:
         return expand(study)
-    return expand(study, ids.from_arrow(recorded.run_ids))
+    return expand(study, ids.from_arrow(last.run_ids))

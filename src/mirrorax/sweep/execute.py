@@ -36,6 +36,7 @@ def payload(task: Task) -> dict[str, Any]:
         "columns": dict(task.columns),
         "keys": task.keys,
         "lanes": task.lanes,
+        "plugins": plugins.loaded(),
     }
 
 
@@ -46,9 +47,11 @@ def execute(
 ) -> dict[str, Any]:
     """Run the chunk in `message`; return the fields of a `Result` as plain data.
 
-    Raises `OutOfMemory` where the memory did not suffice, whatever the library calls it.
+    Raises `OutOfMemory` where the memory did not suffice, whatever the library calls it. The
+    plugins that are loaded are those of the driver, whose user has typed or installed them.
     """
-    plugins.load_all(message["settings"].get("plugins", ()))
+    plugins.load_all(message["plugins"])
+    plugins.expect(message["settings"]["plugins"], "chunk")
     try:
         found = function(
             Settings(**message["settings"]),

@@ -43,6 +43,7 @@ def _time_one(function: Any, message: dict[str, Any]) -> dict[str, float]:
 
 def main() -> int:
     """Measure what standard input asks for."""
+    sys.path.append(os.getcwd())  # for plugins, as the driver has it
     (request,) = wire.Decoder().feed(base64.b64decode(sys.stdin.read()))
     function = execute.resolve(request["function"])
     output, sys.stdout = sys.stdout, sys.stderr
@@ -59,7 +60,7 @@ def measure(plan: Plan, function: str) -> dict[Settings, float]:
     request = wire.encode({"function": function, "tasks": tasks})
     flags = f"{os.environ.get('XLA_FLAGS', '')} {CPU_XLA_FLAGS}".strip()
     done = subprocess.run(
-        [sys.executable, "-m", "mirrorax.sweep.measure"],
+        [sys.executable, "-P", "-m", "mirrorax.sweep.measure"],
         input=base64.b64encode(request),
         capture_output=True,
         env={**os.environ, **CPU_ENVIRONMENT, "XLA_FLAGS": flags},

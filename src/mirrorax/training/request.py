@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mirrorax.envs import suite
-from mirrorax.errors import UserError, unknown
+from mirrorax.errors import UserError, shown, unknown
 from mirrorax.mdpo import single
 from mirrorax.mdpo.config import OTHER_NUMBERS, TEMPERATURES, RunValues, Settings, check_values
 
@@ -30,6 +30,9 @@ MOST_SEEDS = 100_000
 
 #: more runs than this are a study, for `mirrorax sweep`
 MOST_RUNS = 100_000
+
+#: lanes are counted in 32 bits
+MOST_LANES = 2**31 - 1
 
 #: the values that span a grid, in the order of its runs
 GRID = (*TEMPERATURES, *OTHER_NUMBERS)
@@ -97,8 +100,8 @@ def check_lanes(lanes: Any) -> None:
         return
     if isinstance(lanes, bool) or not isinstance(lanes, int | np.integer):
         raise UserError(f"lanes: {lanes!r} is not a whole number")
-    if lanes < 1:
-        raise UserError(f"lanes: {lanes} is not allowed: at least 1")
+    if not 1 <= lanes <= MOST_LANES:
+        raise UserError(f"lanes: {shown(lanes)} is not allowed: 1 to {MOST_LANES}")
 
 
 def check_layout(layout: Any) -> None:
@@ -149,10 +152,18 @@ def name_of(env: str | Environment) -> str:
     """Return the name under which an environment's runs are recorded; it tells apart what differs.
 
     The suite's own name where it means an equal object, otherwise the path of its class, with the
-    fields of a dataclass that is not as its class makes it without arguments.
+    fields of a dataclass that is not as its class makes it without arguments. Such a path is a
+    label: it means this object in this process, and nothing elsewhere.
     """
     if isinstance(env, str):
         return env
+    name = _name_of_object(env)
+    if ":" in name and not name.startswith("gymnasium:"):
+        suite.adopt(name, env)
+    return name
+
+
+def _name_of_object(env: Environment) -> str:
     from mirrorax.envs.adapter import Environment, make
 
     if not isinstance(env, Environment):

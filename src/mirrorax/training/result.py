@@ -40,6 +40,13 @@ def mean_interval(
     return float(low), float(high)
 
 
+def interval_over_seeds(
+    runs: Sequence[RunValues], values: Float[np.ndarray, " runs"]
+) -> list[float] | None:
+    """Return `mean_interval` where there are several seeds; of one seed nothing can be said."""
+    return list(mean_interval(values)) if len({run.seed for run in runs}) > 1 else None
+
+
 def rows_of_cells(runs: Sequence[RunValues]) -> dict[tuple[Any, ...], list[int]]:
     """Return the places of the runs of each point of the grid, by its values."""
     groups: dict[tuple[Any, ...], list[int]] = {}
@@ -53,13 +60,13 @@ def mean_of_cells(
     normalized: Float[np.ndarray, " runs"],
     greedy: Float[np.ndarray, " runs"],
 ) -> list[dict[str, Any]]:
-    """Return mean and interval of each point of the grid, over its seeds."""
+    """Return mean and interval of each point of the grid, over its seeds; None with one seed."""
     return [
         {
             **dict(zip(GRID, point, strict=True)),
             "runs": len(rows),
             "mean": float(normalized[rows].mean()),
-            "interval": list(mean_interval(normalized[rows])),
+            "interval": interval_over_seeds([runs[row] for row in rows], normalized[rows]),
             "greedy_mean": float(greedy[rows].mean()),
         }
         for point, rows in rows_of_cells(runs).items()
@@ -124,9 +131,9 @@ class TrainResult:
         return float(self.normalized.mean())
 
     @property
-    def interval(self) -> tuple[float, float]:
-        """A 95% bootstrap interval of that mean over runs."""
-        return mean_interval(self.normalized)
+    def interval(self) -> list[float] | None:
+        """A 95% bootstrap interval of that mean over runs; None with one seed."""
+        return interval_over_seeds(self.runs, self.normalized)
 
     @property
     def cells(self) -> list[dict[str, Any]]:
@@ -167,7 +174,7 @@ class TrainResult:
             "normalized": self.normalized.tolist(),
             "greedy_normalized": self.greedy_normalized.tolist(),
             "mean": self.mean,
-            "interval": list(self.interval),
+            "interval": self.interval,
             "cells": self.cells,
             "diverged": self.diverged.tolist(),
             "diverged_at": [int(k) if k >= 0 else None for k in self.diverged_at],

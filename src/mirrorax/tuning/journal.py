@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import math
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from mirrorax.errors import UserError
+from mirrorax.errors import UserError, shown
 from mirrorax.store.names import MARK as STORE_MARK
 
 JOURNAL = "search.jsonl"
@@ -54,7 +55,11 @@ def open_journal(folder: Path | None) -> Iterator[Any]:
             raise UserError(f"store: another search is running in {str(folder)!r}") from None
         path = folder / JOURNAL
         _check_journal(path)
-        yield optuna.storages.JournalStorage(JournalFileBackend(str(path)))
+        try:
+            storage = optuna.storages.JournalStorage(JournalFileBackend(str(path)))
+        except Exception:  # whatever Optuna raises for lines that are not its own
+            raise damaged(str(path)) from None
+        yield storage
 
 
 def _check_journal(path: Path) -> None:
@@ -71,5 +76,70 @@ def _check_journal(path: Path) -> None:
             path.write_bytes(whole)
     except OSError as error:
         raise UserError(f"store: cannot read {str(path)!r}: {error.strerror}") from None
-    except ValueError:
-        raise UserError(f"store: {str(path)!r} is damaged or not the journal of a search") from None
+    except (ValueError, RecursionError):
+        raise damaged(str(path)) from None
+
+
+def damaged(path: str = JOURNAL) -> UserError:
+    """Build the error for a file that is no journal of a search."""
+    return UserError(f"store: {path!r} is damaged or not the journal of a search")
+
+
+def check_batch(recorded: Any, trials: Container[int], axes: Iterable[str]) -> None:
+    """Refuse what a journal has for a batch, unless it is what a search writes."""
+    fields = ("trials", "cells", "scores", "reached", "curves")
+    names = set(axes)
+    if not (
+        isinstance(recorded, dict)
+        and _is_number(recorded.get("cost"))
+        and all(isinstance(recorded.get(name), list) for name in fields)
+        and len({len(recorded[name]) for name in fields}) == 1
+        and all(isinstance(number, int) and number in trials for number in recorded["trials"])
+        and all(isinstance(cell, dict) and set(cell) == names for cell in recorded["cells"])
+        and all(_is_number(value) for cell in recorded["cells"] for value in cell.values())
+        and all(isinstance(update, int) for update in recorded["reached"])
+        and all(map(_is_curve, recorded["curves"]))
+    ):
+        raise damaged()
+    check_scores(recorded["scores"], len(recorded["cells"]))
+
+
+def check_scores(recorded: Any, count: int) -> None:
+    """Refuse what a journal has for the scores of some runs, unless it is what a search writes."""
+    if not (
+        isinstance(recorded, list)
+        and len(recorded) == count
+        and all(score is None or _is_number(score) for score in recorded)
+    ):
+        raise damaged()
+
+
+def difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """Name the first field in which two sets of arguments differ, with both values."""
+    for name in dict.fromkeys((*now, *before)):
+        one, other = before.get(name), now.get(name)
+        if one == other:
+            continue
+        if isinstance(one, dict) and isinstance(other, dict):
+            return difference(one, other)
+        return f"{name}: {shown(one)}, here {shown(other)}"
+    return "another version"
+
+
+def read_scores(recorded: Sequence[float | None]) -> list[float]:
+    """Return scores as they were before JSON: NaN for a run that diverged."""
+    return [math.nan if score is None else score for score in recorded]
+
+
+def _is_curve(points: Any) -> bool:
+    return isinstance(points, list) and all(
+        isinstance(point, list)
+        and len(point) == 2
+        and isinstance(point[0], int)
+        and _is_number(point[1])
+        for point in points
+    )
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)

@@ -24,7 +24,14 @@ from jaxtyping import Float
 
 from mirrorax.errors import UserError
 from mirrorax.training.result import finite
-from mirrorax.tuning.journal import import_optuna
+from mirrorax.tuning.journal import (
+    check_batch,
+    check_scores,
+    damaged,
+    difference,
+    import_optuna,
+    read_scores,
+)
 from mirrorax.tuning.space import (
     Axis,
     Budget,
@@ -164,14 +171,20 @@ class Search:
         self.found = Found()
 
     def _open(self, arguments: dict[str, Any]) -> optuna.Study:
-        study = self._optuna.create_study(
-            study_name=_NAME, storage=self._storage, direction="maximize", load_if_exists=True
-        )
+        try:
+            study = self._optuna.create_study(
+                study_name=_NAME, storage=self._storage, direction="maximize", load_if_exists=True
+            )
+            study.get_trials(deepcopy=False)
+            if len(self._storage.get_all_studies()) > 1:
+                raise ValueError("a journal holds one search")
+        except Exception:  # whatever Optuna raises for a journal that is not its own
+            raise damaged() from None
         before = study.user_attrs.get("arguments")
         if before is None:
             study.set_user_attr("arguments", arguments)
         elif before != arguments:
-            what = _difference(before, arguments)
+            what = difference(before if isinstance(before, dict) else {}, arguments)
             raise UserError(
                 f"store: it holds a search with other arguments ({what}); choose another folder"
             )
@@ -198,11 +211,13 @@ class Search:
                 return None
             # One line of the journal: after it the batch is done, before it it was never begun.
             self._study.set_user_attr(f"batch-{number}", recorded)
+        trials = {trial.number for trial in self._study.get_trials(deepcopy=False)}
+        check_batch(json.loads(json.dumps(recorded)), trials, [axis.name for axis in self.axes])
         self._tell(recorded)
         return Batch(
             number=number,
             cells=tuple(recorded["cells"]),
-            scores=tuple(_scores(recorded["scores"])),
+            scores=tuple(read_scores(recorded["scores"])),
             reached=tuple(recorded["reached"]),
             cost=recorded["cost"],
         )
@@ -340,26 +355,10 @@ class Search:
                 group = self.trainer.start([c for c, _ in here], [base + s for _, s in here])
                 recorded = finite(group.train(self._rungs[-1]).tolist())
                 self._study.set_user_attr(name, recorded)
-            scores += _scores(recorded)
+            check_scores(recorded, len(here))
+            scores += read_scores(recorded)
             self.found.spent += len(here)
         return scores
-
-
-def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """Name the first field in which two sets of arguments differ, with both values."""
-    for name in dict.fromkeys((*now, *before)):
-        one, other = before.get(name), now.get(name)
-        if one == other:
-            continue
-        if isinstance(one, dict) and isinstance(other, dict):
-            return _difference(one, other)
-        return f"{name}: {one!r}, here {other!r}"
-    return "another version"
-
-
-def _scores(recorded: Sequence[float | None]) -> list[float]:
-    """Return scores as they were before JSON: NaN for a run that diverged."""
-    return [math.nan if score is None else score for score in recorded]
 
 
 def at_full_length(batches: Sequence[Batch]) -> list[tuple[Cell, float]]:

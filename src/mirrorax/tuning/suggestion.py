@@ -167,7 +167,6 @@ def _bounds(name: str, load: bool) -> tuple[float, float] | None:
         return spec.bounds
     if not load:
         return None
-    suite.import_from_here()
     return spec.known_bounds()
 
 

@@ -167,7 +167,7 @@ class LocalEngine(Engine):
         ours, theirs = socket.socketpair()
         core = -1 if self._gpus else self._cores[index % len(self._cores)]
         log = self._logs / f"worker-{index}.log"
-        command = [sys.executable, "-m", "mirrorax.sweep.worker", str(theirs.fileno())]
+        command = [sys.executable, "-P", "-m", "mirrorax.sweep.worker", str(theirs.fileno())]
         with theirs, log.open("wb") as output:
             process = subprocess.Popen(
                 [*command, str(os.getpid()), self._function, str(core)],
