@@ -7,8 +7,8 @@ fail, by a chance of their own, as CartPole and Acrobot do.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,8 +20,7 @@ SUCCESS, FAILURE, JITTER = 0.99, 0.02, 0.01
 ENVIRONMENTS = 4
 
 
-@dataclass(frozen=True)
-class Truth:
+class Truth(NamedTuple):
     """How runs score: `draw(seeds, rng)` gives some [alpha, lam, env, seed]; their true means."""
 
     draw: Callable[[int, np.random.Generator], np.ndarray]

@@ -48,7 +48,7 @@ def test_a_pairs_interval_is_the_same_whatever_else_was_run():
     alone = table.filter(pc.equal(table["potential"], "max"))
 
     def interval(part):
-        _, estimates = table_1(Runs(part), np.random.default_rng(0))
+        _, estimates = table_1(Runs(part))
         return estimates["B"].interval()
 
     assert interval(alone) == interval(table)

@@ -143,7 +143,7 @@ def frequency_band(
         def part(d: np.ndarray, level: float = level) -> np.ndarray:
             return 1.0 * reaches(d, level)
 
-        error = None if why else error_of_mean(scores, part)
+        error = None if why else error_of_mean(scores, part, more=2)  # a step varies more
         missing = why or "infinitely many seeds: only for Rbst, not for freq"
         out.append(Estimate(float(value), error, why, (0.0, 1.0), None, missing))
     return tuple(out)

@@ -60,8 +60,8 @@ def mean_intervals(
 def _apart(runs: Float[np.ndarray, "*cells env seed"]) -> Float[np.ndarray, " *cells"]:
     """Return how far seeds are apart in the environment where they are so most."""
     given = np.isfinite(runs)
-    high = np.where(given, runs, -np.inf).max(axis=-1)
-    low = np.where(given, runs, np.inf).min(axis=-1)
+    high = np.where(given, runs, -np.inf).max(axis=-1, initial=-np.inf)
+    low = np.where(given, runs, np.inf).min(axis=-1, initial=np.inf)
     return np.asarray((high - low).max(axis=-1))
 
 

@@ -88,10 +88,10 @@ def _filled(values: Grid, mask: Bool[np.ndarray, "alpha lam"]) -> Grid:
     return np.where(mask, np.where(known, values, mean), 0.0)
 
 
-def error_of_mean(scores: Scores, contribution: Contribution) -> float:
+def error_of_mean(scores: Scores, contribution: Contribution, more: int = 1) -> float:
     """Return the standard error of the mean over cells of what each contributes.
 
-    One cell more, as noisy as the noisiest can be, is counted in: where no cell has passed a
+    One cell or `more`, as noisy as the noisiest can be, is counted in: where no cell has passed a
     threshold yet, one might have.
     """
     values = np.where(scores.mask, contribution(scores.score), 0.0)
@@ -100,7 +100,7 @@ def error_of_mean(scores: Scores, contribution: Contribution) -> float:
     if scores.noisy.any():
         reach = contribution(scores.best) - contribution(scores.worst)
         most = float(reach[scores.noisy].max())
-    return float(np.sqrt(noise + most**2) / scores.cells)
+    return float(np.sqrt(noise + more * most**2) / scores.cells)
 
 
 def _within(scores: Scores, contribution: Contribution) -> float:

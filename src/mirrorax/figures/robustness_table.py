@@ -39,7 +39,8 @@ def _interval(estimate: Estimate, digits: int = 4) -> str:
     return f"[{interval.low:.{digits}f}, {interval.high:.{digits}f}]"
 
 
-def _limit(estimate: Estimate, digits: int = 4) -> str:
+def limit_text(estimate: Estimate, digits: int = 4) -> str:
+    """Write where Rbst would be with infinitely many seeds; no lower end: only the upper one."""
     limit = estimate.limit
     if limit is None:
         return "no interval"
@@ -93,14 +94,13 @@ def _at(summary: Summary, k: int) -> tuple[list[str], list[list[str]]]:
             _interval(row.frequency[k], 3),
             f"{row.rbst[k].value:.4f}",
             _interval(row.rbst[k]),
-            _limit(row.rbst[k]),
+            limit_text(row.rbst[k]),
             _rank(summary, k, i),
         ]
         if _has_paper(summary):
             theirs = _paper(row, threshold)
-            given = theirs is not None
-            cells.append(f"{theirs:.4f}" if given else "")
-            cells.append(f"{row.rbst[k].value - theirs:+.4f}" if theirs is not None else "")
+            ours = row.rbst[k].value
+            cells += ["", ""] if theirs is None else [f"{theirs:.4f}", f"{ours - theirs:+.4f}"]
         rows.append(cells)
     return header, rows
 
@@ -258,10 +258,9 @@ def _latex(summary: Summary) -> str:
             cells += [f"{row.rbst[k].value:.4f}", _interval(row.rbst[k], 3)]
             if _has_paper(summary):
                 theirs = _paper(row, threshold)
+                ours = row.rbst[k].value
                 cells += (
-                    ["", ""]
-                    if theirs is None
-                    else [f"{theirs:.4f}", f"${row.rbst[k].value - theirs:+.4f}$"]
+                    ["", ""] if theirs is None else [f"{theirs:.4f}", f"${ours - theirs:+.4f}$"]
                 )
         lines.append(" & ".join(cells) + r" \\")
     lines += [r"\hline", r"\end{tabular}"]

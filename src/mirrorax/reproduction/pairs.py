@@ -68,7 +68,7 @@ def values(runs: Runs, rng: np.random.Generator) -> Claim:
         "1a",
         "Table 1: the values of Rbst_0.9",
         "reproduced if the paper's value agrees with ours for all eleven pairs but at most two: it "
-        "lies, give or take 1.96 of its own standard errors (taken as ours with five seeds), in our "
+        "lies, give or take 1.96 of its standard errors (taken as ours with five seeds), in our "
         "95% interval, which with fewer seeds than the paper's reaches down to that for infinitely "
         "many; decided on the whole grid only",
         f"{min(paper.values()):.4f} to {max(paper.values()):.4f}",
@@ -80,7 +80,7 @@ def values(runs: Runs, rng: np.random.Generator) -> Claim:
     outside: list[str] = []
     for label, estimate in estimates.items():
         if estimate.error is not None:
-            near = as_near_as_chance(estimate, paper[label], found[label].seeds[0])
+            near = not_excluded(estimate, paper[label], found[label].seeds[0])
             (inside if near else outside).append(label)
     verdict: Verdict = "not decided"
     if len(inside) + len(outside) == len(PAIRS) and all(each.whole for each in found.values()):
@@ -90,21 +90,21 @@ def values(runs: Runs, rng: np.random.Generator) -> Claim:
         ours=", ".join(f"{label} {e.value:.3f}" for label, e in estimates.items()),
         interval=", ".join(f"{label} {ends(e.interval())}" for label, e in estimates.items()),
         verdict=verdict,
-        note=f"{sizes(list(found.values()))}; as near to the paper's value as chance allows: "
-        f"{' '.join(inside) or 'none'}, further away: {' '.join(outside) or 'none'}",
-        short=f"near the paper's for {len(inside)} of {len(estimates)} pairs; further away: "
-        f"{' '.join(outside) or 'none'}",
+        note=f"{sizes(list(found.values()))}; the paper's value is excluded for: "
+        f"{' '.join(outside) or 'none'}, not excluded for: {' '.join(inside) or 'none'}",
+        short=f"the paper's value is excluded for {len(outside)} of {len(estimates)} pairs",
     )
 
 
-def as_near_as_chance(ours: Estimate, theirs: float, seeds: int) -> bool:
+def not_excluded(ours: Estimate, theirs: float, seeds: int) -> bool:
     """Whether a value of the paper agrees with ours, which is of so many seeds.
 
     Rbst falls with the number of seeds. So with fewer than the paper's, ours with as many lies
     between what it is with infinitely many and what it is here.
     """
     seen = ours.interval()
-    assert seen is not None and ours.error is not None
+    assert seen is not None
+    assert ours.error is not None
     low = seen.low
     if seeds < SEEDS:
         low = 0.0 if ours.limit is None else min(ours.limit.low, low)

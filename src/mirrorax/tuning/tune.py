@@ -63,7 +63,7 @@ class TuneResult:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Student's 95% interval of that mean; None with fewer than three seeds or if they agree."""
+        """Student's 95% interval of that mean; None for fewer than three seeds or if they agree."""
         return mean_interval(np.array(self.best.whole), *self._scale)
 
     @property
