@@ -11,21 +11,19 @@ const reaches = (d, T) => d >= T - ROUNDING;
 const sum = (values) => values.reduce((a, b) => a + b, 0);
 const average = (values) => sum(values) / values.length;
 
-// Power series near zero, continued fraction further out: to about 1e-15.
+// Hart's rational approximation (Computer Approximations, 1968, number 5666), to about 1e-15;
+// further out a continued fraction.
+const UPPER = [3.52624965998911e-2, 0.700383064443688, 6.37396220353165, 33.912866078383, 112.079291497871, 221.213596169931, 220.206867912376];
+const LOWER = [8.83883476483184e-2, 1.75566716318264, 16.064177579207, 86.7807322029461, 296.564248779674, 637.333633378831, 793.826512519948, 440.413735824752];
 function normalCdf(z) {
-  const a = Math.abs(z);
-  if (a > 38) return z > 0 ? 1 : 0;
-  const density = Math.exp(-a * a / 2) / Math.sqrt(2 * Math.PI);
+  const a = Math.abs(z), height = Math.exp(-a * a / 2);
   let tail;
-  if (a < 3) {
-    let term = a, total = a;
-    for (let k = 3; term > 1e-17 * total; k += 2) { term *= a * a / k; total += term; }
-    tail = 0.5 - density * total;
-  } else {
-    let fraction = 0;
-    for (let k = 60; k > 0; k -= 1) fraction = k / (a + fraction);
-    tail = density / (a + fraction);
-  }
+  if (a < 7.07) {
+    let up = 0, down = 0;
+    for (const c of UPPER) up = up * a + c;
+    for (const c of LOWER) down = down * a + c;
+    tail = height * up / down;
+  } else tail = height / Math.sqrt(2 * Math.PI) / (a + 1 / (a + 2 / (a + 3 / (a + 4 / (a + 0.65)))));
   return z > 0 ? 1 - tail : tail;
 }
 
@@ -50,12 +48,6 @@ function student(df) {
   }
   students.set(df, Math.sqrt(df) * Math.tan(x));
   return students.get(df);
-}
-
-// E max(d + s Z - at, 0) for a standard normal Z.
-function bend(d, s, at) {
-  const z = (d - at) / s;
-  return (d - at) * normalCdf(z) + s * Math.exp(-0.5 * z * z) / Math.sqrt(2 * Math.PI);
 }
 
 // The score of one cell from its runs by environment: the mean over environments of the means over
@@ -108,11 +100,25 @@ function seedsInWords(groups, statistic, known = true) {
   return `95% interval [${range.low.toFixed(3)}, ${range.high.toFixed(3)}]${beyond ? ", beyond [0, 1], as the bounds of returns are not known" : ""}`;
 }
 
-const nextAlong = (axis, A, L) => {
-  const pairs = [];
-  for (let i = 0; i < A - (axis === 0 ? 1 : 0); i += 1) for (let j = 0; j < L - (axis === 1 ? 1 : 0); j += 1) pairs.push([i * L + j, i * L + j + (axis === 0 ? L : 1)]);
-  return pairs;
-};
+// Neighbours along an axis, both of the mask: a cell, the next one, a cell, the next one.
+function neighbours(axis, A, L, mask) {
+  const out = [], step = axis === 0 ? L : 1;
+  for (let i = 0; i < A - (axis === 0 ? 1 : 0); i += 1) {
+    for (let j = 0; j < L - (axis === 1 ? 1 : 0); j += 1) {
+      const k = i * L + j;
+      if (mask[k] && mask[k + step]) out.push(k, k + step);
+    }
+  }
+  return Int32Array.from(out);
+}
+
+// The scores of a cell without each of its first seeds in turn.
+function withoutOne(groups, count, statistic) {
+  if (count < 2) return [];
+  if (statistic !== "mean") return [...Array(count).keys()].map((n) => cellScore(groups.map((g) => g.filter((_, k) => k !== n)), statistic));
+  const totals = groups.map(sum);
+  return [...Array(count).keys()].map((n) => groups.reduce((a, g, e) => a + (totals[e] - g[n]) / (g.length - 1), 0) / groups.length);
+}
 
 // What the seeds of a grid's cells say of their noise, as analysis.noise.grid_scores. `runs` gives
 // the runs of a cell by environment.
@@ -121,9 +127,8 @@ function gridScores(runs, A, L, cells, statistic) {
   const d = Float64Array.from(all, (groups) => cellScore(groups, statistic));
   const mask = Uint8Array.from(d, (x) => (Number.isFinite(x) ? 1 : 0)), used = [...mask.keys()].filter((k) => mask[k]);
   const count = Int32Array.from(all, (groups, k) => (mask[k] ? fewest(groups) : 0));
-  const pairs = [0, 1].map((axis) => nextAlong(axis, A, L).filter(([k, m]) => mask[k] && mask[m]));
-  const without = (groups, n) => groups.map((g) => g.filter((_, k) => k !== n));
-  const leftOut = all.map((groups, k) => (count[k] < 2 ? [] : [...Array(count[k]).keys()].map((n) => cellScore(without(groups, n), statistic))));
+  const pairs = [0, 1].map((axis) => neighbours(axis, A, L, mask));
+  const leftOut = all.map((groups, k) => withoutOne(groups, count[k], statistic));
   const ends = all.map((groups, k) => (mask[k] ? groups.map((g) => [Math.min(...g), Math.max(...g)]) : null));
   const best = new Float64Array(size), worst = new Float64Array(size), noisy = new Uint8Array(size);
   for (const k of used) {
@@ -164,9 +169,13 @@ function exchange(values, { pairs, mask }, power = 1, back = false) {
   let from = values;
   for (const axis of back ? [1, 0] : [0, 1]) {
     const kept = new Float64Array(from.length).fill(1), out = new Float64Array(from.length);
-    for (const [k, m] of pairs[axis]) { kept[k] -= SHARE; kept[m] -= SHARE; }
+    const both = pairs[axis], share = SHARE ** power;
+    for (const k of both) kept[k] -= SHARE;
     for (let k = 0; k < out.length; k += 1) if (mask[k]) out[k] = kept[k] ** power * from[k];
-    for (const [k, m] of pairs[axis]) { out[k] += SHARE ** power * from[m]; out[m] += SHARE ** power * from[k]; }
+    for (let n = 0; n < both.length; n += 2) {
+      out[both[n]] += share * from[both[n + 1]];
+      out[both[n + 1]] += share * from[both[n]];
+    }
     from = out;
   }
   return from;
@@ -176,19 +185,28 @@ function exchange(values, { pairs, mask }, power = 1, back = false) {
 function errorOfMean(grid, part, more) {
   const { d, used, pairs, leftOut, best, worst, noisy } = grid, size = d.length;
   const total = new Float64Array(size), number = new Float64Array(size);
-  for (const [k, m] of pairs.flat()) {
-    const half = (part(d[k]) - part(d[m])) ** 2 / 2;
-    for (const c of [k, m]) { total[c] += half; number[c] += 1; }
+  for (const both of pairs) {
+    for (let n = 0; n < both.length; n += 2) {
+      const k = both[n], m = both[n + 1], half = (part(d[k]) - part(d[m])) ** 2 / 2;
+      total[k] += half; number[k] += 1;
+      total[m] += half; number[m] += 1;
+    }
   }
-  const beside = used.filter((k) => number[k] > 0);
-  const between = 2 * beside.length < used.length ? Infinity : average(beside.map((k) => total[k] / number[k])) * used.length;
-  const several = used.filter((k) => leftOut[k].length >= 2);
-  const within = sum(several.map((k) => {
-    const values = leftOut[k].map(part), mean = average(values), n = values.length;
-    return sum(values.map((v) => (v - mean) ** 2)) * n / (n - 1);
-  })) * used.length / Math.max(several.length, 1);
-  let most = 0;
-  for (const k of used) if (noisy[k]) most = Math.max(most, part(best[k]) - part(worst[k]));
+  let between = 0, beside = 0, within = 0, several = 0, most = 0;
+  for (const k of used) {
+    if (number[k] > 0) { between += total[k] / number[k]; beside += 1; }
+    const n = leftOut[k].length;
+    if (n >= 2) {
+      let mean = 0, squares = 0;
+      for (const x of leftOut[k]) mean += part(x) / n;
+      for (const x of leftOut[k]) squares += (part(x) - mean) ** 2;
+      within += squares * n / (n - 1);
+      several += 1;
+    }
+    if (noisy[k]) most = Math.max(most, part(best[k]) - part(worst[k]));
+  }
+  between = 2 * beside < used.length ? Infinity : between / beside * used.length;
+  within *= used.length / Math.max(several, 1);
   return Math.sqrt(Math.min(between, within) + more * most * most) / used.length;
 }
 
@@ -197,12 +215,14 @@ function lowerEnd(grid, { x, spread, averaged }, T) {
   const { used } = grid, slope = new Float64Array(x.length);
   let corrected = 0;
   for (const k of used) {
-    const s = Math.max(Math.sqrt(spread[k]), 1e-12), above = Math.max(x[k] - T, 0);
-    corrected += above - (bend(x[k], s, T) - above) / AGAIN;
-    slope[k] = (x[k] > T ? 1 + 1 / AGAIN : 0) - normalCdf((x[k] - T) / s) / AGAIN;
+    const s = Math.max(Math.sqrt(spread[k]), 1e-12), gap = x[k] - T, z = gap / s, above = Math.max(gap, 0);
+    if (z < -9) continue;  // it adds less than 1e-17
+    const below = normalCdf(z), bend = gap * below + s * Math.exp(-0.5 * z * z) / Math.sqrt(2 * Math.PI);
+    corrected += above - (bend - above) / AGAIN;
+    slope[k] = (gap > 0 ? 1 + 1 / AGAIN : 0) - below / AGAIN;
   }
   const weight = averaged ? exchange(slope, grid, 1, true) : slope;
-  const error = Math.sqrt(sum(used.map((k) => weight[k] ** 2 * grid.variance[k])));
+  const error = Math.sqrt(used.reduce((a, k) => a + weight[k] ** 2 * grid.variance[k], 0));
   return (corrected - Z95 * error) / used.length / (1 - T);
 }
 
@@ -214,7 +234,7 @@ function estimate(kind, grid, T) {
   const part = kind === "rbst" ? (d) => unit((d - T) / (1 - T)) : (d) => (reaches(d, T) ? 1 : 0);
   const { used, why } = grid;
   if (used.length === 0) return null;
-  const out = { value: average(used.map((k) => part(grid.d[k]))), n: used.length, why, low: NaN, high: NaN, error: NaN, limit: null, noLimit: why };
+  const out = { value: used.reduce((a, k) => a + part(grid.d[k]), 0) / used.length, n: used.length, why, low: NaN, high: NaN, error: NaN, limit: null, noLimit: why };
   if (why) return out;
   out.error = errorOfMean(grid, part, kind === "rbst" ? 1 : 2);
   out.low = unit(out.value - Z95 * out.error);
