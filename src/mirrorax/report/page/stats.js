@@ -128,7 +128,7 @@ function gridScores(runs, A, L, cells, statistic) {
   const mask = Uint8Array.from(d, (x) => (Number.isFinite(x) ? 1 : 0)), used = [...mask.keys()].filter((k) => mask[k]);
   const count = Int32Array.from(all, (groups, k) => (mask[k] ? fewest(groups) : 0));
   const pairs = [0, 1].map((axis) => neighbours(axis, A, L, mask));
-  const leftOut = all.map((groups, k) => withoutOne(groups, count[k], statistic));
+  const leftOut = all.map((groups, k) => Float64Array.from(withoutOne(groups, count[k], statistic)));
   const ends = all.map((groups, k) => (mask[k] ? groups.map((g) => [Math.min(...g), Math.max(...g)]) : null));
   const best = new Float64Array(size), worst = new Float64Array(size), noisy = new Uint8Array(size);
   for (const k of used) {
@@ -141,7 +141,7 @@ function gridScores(runs, A, L, cells, statistic) {
   const spread = used.map((k) => sum(all[k].map(varianceOfMean)) / all[k].length ** 2), known = spread.filter(Number.isFinite);
   const variance = new Float64Array(size);
   used.forEach((k, n) => { variance[k] = Number.isFinite(spread[n]) ? spread[n] : (known.length ? average(known) : 0); });
-  const grid = { A, L, d, mask, used, count, pairs, leftOut, best, worst, noisy, statistic, why: whyNone(all, used) };
+  const grid = { A, L, d, mask, used: Int32Array.from(used), count, pairs, leftOut, best, worst, noisy, statistic, why: whyNone(all, used) };
   if (used.length === 0 || grid.why) return grid;
   const sorted = used.map((k) => count[k]).sort((a, b) => a - b), half = sorted.length >> 1;
   grid.seeds = sorted.length % 2 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
@@ -182,12 +182,12 @@ function exchange(values, { pairs, mask }, power = 1, back = false) {
 }
 
 // The standard error of the mean over cells of what each contributes, as analysis.noise.
-function errorOfMean(grid, part, more) {
-  const { d, used, pairs, leftOut, best, worst, noisy } = grid, size = d.length;
+function errorOfMean(grid, part, values, more) {
+  const { used, pairs, leftOut, best, worst, noisy } = grid, size = values.length;
   const total = new Float64Array(size), number = new Float64Array(size);
   for (const both of pairs) {
     for (let n = 0; n < both.length; n += 2) {
-      const k = both[n], m = both[n + 1], half = (part(d[k]) - part(d[m])) ** 2 / 2;
+      const k = both[n], m = both[n + 1], gap = values[k] - values[m], half = gap * gap / 2;
       total[k] += half; number[k] += 1;
       total[m] += half; number[m] += 1;
     }
@@ -198,9 +198,8 @@ function errorOfMean(grid, part, more) {
     const n = leftOut[k].length;
     if (n >= 2) {
       let mean = 0, squares = 0;
-      for (const x of leftOut[k]) mean += part(x) / n;
-      for (const x of leftOut[k]) squares += (part(x) - mean) ** 2;
-      within += squares * n / (n - 1);
+      for (let m = 0; m < n; m += 1) { const v = part(leftOut[k][m]); mean += v / n; squares += v * v; }
+      within += Math.max(squares - n * mean * mean, 0) * n / (n - 1);
       several += 1;
     }
     if (noisy[k]) most = Math.max(most, part(best[k]) - part(worst[k]));
@@ -234,9 +233,11 @@ function estimate(kind, grid, T) {
   const part = kind === "rbst" ? (d) => unit((d - T) / (1 - T)) : (d) => (reaches(d, T) ? 1 : 0);
   const { used, why } = grid;
   if (used.length === 0) return null;
-  const out = { value: used.reduce((a, k) => a + part(grid.d[k]), 0) / used.length, n: used.length, why, low: NaN, high: NaN, error: NaN, limit: null, noLimit: why };
+  const values = new Float64Array(grid.d.length);
+  for (const k of used) values[k] = part(grid.d[k]);
+  const out = { value: sum(values) / used.length, n: used.length, why, low: NaN, high: NaN, error: NaN, limit: null, noLimit: why };
   if (why) return out;
-  out.error = errorOfMean(grid, part, kind === "rbst" ? 1 : 2);
+  out.error = errorOfMean(grid, part, values, kind === "rbst" ? 1 : 2);
   out.low = unit(out.value - Z95 * out.error);
   out.high = unit(out.value + Z95 * out.error);
   if (kind === "freq") out.noLimit = "infinitely many seeds: only for Rbst, not for freq";
