@@ -202,6 +202,15 @@ def test_without_neighbours_it_says_how_many_seeds_are_needed(shape, seeds, rng)
     assert enough.limit is not None
 
 
+def test_scores_above_one_have_no_limit_for_rbst_is_not_convex_there(suite, rng):
+    runs = suite.rough(7, rng).draw(5, rng)
+    assert robustness(runs, [0.9])[0].limit is not None
+    (got,) = robustness(1.1 * runs, [0.9])
+    assert got.interval() is not None
+    assert got.limit is None
+    assert "only where no cell scores above 1" in got.no_limit
+
+
 def test_differences_ratios_and_ranks():
     a, b, c = (Estimate(value, 0.01, bounds=(0.0, 1.0)) for value in (0.3, 0.2, 0.195))
     gap = difference(a, b)

@@ -23,7 +23,7 @@ from jaxtyping import Bool, Float
 from scipy.special import ndtr, ndtri
 
 from mirrorax.analysis.noise import Grid, Scores, error_of_mean, exchange, grid_scores
-from mirrorax.analysis.robustness import check_threshold, frequency, rbst, reaches, scored
+from mirrorax.analysis.robustness import ROUNDING, check_threshold, frequency, rbst, reaches, scored
 from mirrorax.analysis.scores import Statistic, cell_scores
 
 #: Seeds behind a score, its neighbours' included, from which on its noise is nearly normal.
@@ -164,6 +164,8 @@ def _lower_end(scores: Scores, level: float, statistic: Statistic) -> tuple[floa
     """
     if statistic != "mean":
         return math.nan, f"infinitely many seeds: only for the mean, not for the {statistic}"
+    if (scores.score[scores.mask] > 1 + ROUNDING).any():
+        return math.nan, "infinitely many seeds: only where no cell scores above 1"
     mask, d = scores.mask, np.where(scores.mask, scores.score, 0.0)
     variance = exchange(scores.variance, mask)
     behind = float((1 / exchange(np.ones(mask.shape), mask, power=2)[mask]).mean())

@@ -242,6 +242,7 @@ function estimate(kind, grid, T) {
   out.high = unit(out.value + Z95 * out.error);
   if (kind === "freq") out.noLimit = "infinitely many seeds: only for Rbst, not for freq";
   else if (grid.statistic !== "mean") out.noLimit = `infinitely many seeds: only for the mean, not for the ${grid.statistic}`;
+  else if (grid.used.some((k) => grid.d[k] > 1 + ROUNDING)) out.noLimit = "infinitely many seeds: only where no cell scores above 1";
   else if (grid.levels.length === 0) out.noLimit = `infinitely many seeds: ${Math.ceil(ENOUGH / grid.behind)} per cell are needed`;
   else {
     const low = Math.max(...grid.levels.map((level) => lowerEnd(grid, level, T)));
