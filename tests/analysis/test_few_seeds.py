@@ -63,10 +63,15 @@ def test_one_seed_two_seeds_and_seeds_that_agree_have_none():
     assert mean_interval(np.full(5, 0.5), agree=0.0) is None
 
 
-def test_ends_are_cut_at_known_bounds_and_said_to_be_beyond_unknown_ones():
+def test_ends_are_cut_at_known_bounds_or_said_to_be_beyond_them():
     runs = np.array([[0.0, 1.0, 0.2]])
     assert seeds_in_words(runs) == "[0.000, 1.000]"
     low, high = mean_interval(runs[0], None)
     assert low < 0
     assert high > 1
     assert "beyond [0, 1]" in seeds_in_words(runs, None)
+    above = np.array([[0.9, 1.1, 1.05]])  # such a return is possible, whatever is called 1
+    low, high = mean_intervals(above)
+    assert low < np.mean(above) < high
+    assert "beyond [0, 1]" in seeds_in_words(above)
+    assert "beyond" not in seeds_in_words(100 * runs, ANY, agree=0.0)

@@ -41,28 +41,32 @@ def mean_intervals(
     """Return the ends of an interval for each cell's mean; NaN where there is none.
 
     There is none with fewer than three seeds in an environment, or where seeds agree: where none
-    differ by more than `agree`. `bounds` are the least and the largest score possible; ends beyond
-    them are cut. None: they are not known.
+    differ by more than `agree`. `bounds` are the least and the largest score; ends beyond them are
+    cut, unless a run is beyond them, too (Acrobot's 1 is a level called solved). None: not known.
     """
     given = np.isfinite(runs)
     free = given.sum(axis=-1) - 1.0
-    enough = (free >= 2).all(axis=-1) & (_apart(runs) > agree)
+    lowest, highest = _extremes(runs)
+    enough = (free >= 2).all(axis=-1) & ((highest - lowest).max(axis=-1) > agree)
     variance = mean_variances(runs)
     total = variance.sum(axis=-1)
     parts = (variance**2 / np.where(free > 0, free, np.nan)).sum(axis=-1)
     degrees = np.divide(total**2, parts, out=np.full(total.shape, np.nan), where=enough)
     half = stdtrit(degrees, (1 + level) / 2) * np.sqrt(total) / runs.shape[-2]
     score = np.where(enough, cell_scores(runs), np.nan)
-    least, most = bounds or (-np.inf, np.inf)
+    floor, ceiling = bounds or (-np.inf, np.inf)
+    least = np.where(lowest.min(axis=-1) < floor, -np.inf, floor)
+    most = np.where(highest.max(axis=-1) > ceiling, np.inf, ceiling)
     return np.maximum(score - half, least), np.minimum(score + half, most)
 
 
-def _apart(runs: Float[np.ndarray, "*cells env seed"]) -> Float[np.ndarray, " *cells"]:
-    """Return how far seeds are apart in the environment where they are so most."""
+def _extremes(
+    runs: Float[np.ndarray, "*cells env seed"],
+) -> tuple[Float[np.ndarray, "*cells env"], Float[np.ndarray, "*cells env"]]:
+    """Return the lowest and the highest run of each environment."""
     given = np.isfinite(runs)
-    high = np.where(given, runs, -np.inf).max(axis=-1, initial=-np.inf)
     low = np.where(given, runs, np.inf).min(axis=-1, initial=np.inf)
-    return np.asarray((high - low).max(axis=-1))
+    return low, np.where(given, runs, -np.inf).max(axis=-1, initial=-np.inf)
 
 
 def mean_interval(
@@ -93,6 +97,6 @@ def seeds_in_words(
     low, high = mean_intervals(runs, bounds=bounds, agree=agree)
     if np.isnan(low):
         return f"{count} {noun}s agree: {each.min():.3f} to {each.max():.3f}"
-    beyond = bounds is None and (low < UNIT[0] or high > UNIT[1])
-    note = ", beyond [0, 1], as the bounds of returns are not known" if beyond else ""
+    beyond = bounds in (None, UNIT) and (low < UNIT[0] or high > UNIT[1])
+    note = ", beyond [0, 1], as scores can be" if beyond else ""
     return f"[{low:.3f}, {high:.3f}]{note}"

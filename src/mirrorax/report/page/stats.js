@@ -79,11 +79,12 @@ const fewest = (groups) => Math.min(...groups.map((g) => g.length));
 
 // As few_seeds.mean_intervals: null with fewer than three seeds, or where they agree.
 function cellInterval(groups, statistic, known = true) {
-  const apart = Math.max(...groups.map((g) => Math.max(...g) - Math.min(...g)));
+  const lowest = groups.map((g) => Math.min(...g)), highest = groups.map((g) => Math.max(...g));
+  const apart = Math.max(...highest.map((x, e) => x - lowest[e]));
   const found = statistic === "mean" && apart > AGREE ? cellSpread(groups) : null;
   if (!found) return null;
   const score = cellScore(groups, statistic), half = student(found.df) * Math.sqrt(found.variance);
-  const [least, most] = known ? [0, 1] : [-Infinity, Infinity];
+  const least = known && Math.min(...lowest) >= 0 ? 0 : -Infinity, most = known && Math.max(...highest) <= 1 ? 1 : Infinity;
   return { low: Math.max(score - half, least), high: Math.min(score + half, most) };
 }
 
@@ -96,8 +97,8 @@ function seedsInWords(groups, statistic, known = true) {
   if (count === 2) return `two seeds: ${each[0].toFixed(3)} and ${each[1].toFixed(3)}`;
   const range = cellInterval(groups, statistic, known);
   if (!range) return `${count} seeds agree: ${Math.min(...each).toFixed(3)} to ${Math.max(...each).toFixed(3)}`;
-  const beyond = !known && (range.low < 0 || range.high > 1);
-  return `95% interval [${range.low.toFixed(3)}, ${range.high.toFixed(3)}]${beyond ? ", beyond [0, 1], as the bounds of returns are not known" : ""}`;
+  const beyond = range.low < 0 || range.high > 1;
+  return `95% interval [${range.low.toFixed(3)}, ${range.high.toFixed(3)}]${beyond ? ", beyond [0, 1], as scores can be" : ""}`;
 }
 
 // Neighbours along an axis, both of the mask: a cell, the next one, a cell, the next one.
