@@ -317,7 +317,7 @@ def test_values_are_judged_on_the_whole_grid_by_chance_alone(like):
     claim = pairs.values(Runs(table), np.random.default_rng(0))
     assert claim.verdict == ("reproduced" if like else "not reproduced"), claim
     if not like:
-        assert "further away: A B C D E F G H" in claim.note
+        assert "excluded for: A B C D E F G H" in claim.note
 
 
 def test_a_way_to_handle_alpha_that_does_worse_refuses_the_claim():
