@@ -40,9 +40,7 @@ def main() -> None:
         draw_panel([heat_map(base, environment=e.label) for e in base.environments], figure)
         save(figure, IMAGES / "analysis_panel", ["png"])
         figure, ax = new(COLUMN, COLUMN * 0.95)
-        curves = [
-            frequency_curve(item.label, item.runs(), rng=rng, cells=item.cells()) for item in items
-        ]
+        curves = [frequency_curve(item.label, item.runs(), cells=item.cells()) for item in items]
         draw_frequency(curves, ax)
         save(figure, IMAGES / "analysis_frequency", ["png"])
         tops = [

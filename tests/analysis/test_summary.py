@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from mirrorax.analysis.few_seeds import mean_intervals
 from mirrorax.analysis.landscape import landscapes
 from mirrorax.analysis.published import numbers, published
 from mirrorax.analysis.region import region
@@ -40,7 +41,7 @@ def by_hand(table: pa.Table, potential: str, drift: str, threshold: float) -> tu
 
 
 def test_the_table_agrees_with_plain_loops(small, rng):
-    summary = summarise(small, rng=rng, thresholds=(0.3, 0.9), resamples=50)
+    summary = summarise(small, thresholds=(0.3, 0.9))
     assert len(summary.rows) == 2
     for row in summary.rows:
         settings = row.landscape.settings
@@ -54,14 +55,19 @@ def test_the_table_agrees_with_plain_loops(small, rng):
         i = list(row.landscape.alphas).index(row.best_alpha)
         j = list(row.landscape.lams).index(row.best_lam)
         assert row.best == d[i, j] == d[1:, 1:].max()
-        assert row.best_interval.low <= row.best <= row.best_interval.high
+        low, high = mean_intervals(row.landscape.runs()[i, j])
+        if np.isfinite(low):
+            assert (row.best_interval.low, row.best_interval.high) == (low, high)
+        else:
+            assert row.best_interval is None
+            assert row.best_seeds.startswith("3 seeds agree: ")
     values = [row.rbst[0].value for row in summary.rows]
     assert values == sorted(values, reverse=True)
     assert summary.environments == ("CartPole", "Acrobot")
 
 
 def test_all_cells_or_positive_ones(small, rng):
-    summary = summarise(small, rng=rng, cells="all", resamples=50)
+    summary = summarise(small, cells="all")
     assert {row.grid for row in summary.rows} == {42}
 
 
@@ -103,7 +109,7 @@ def full(synthetic):
 
 @pytest.fixture
 def summary(full):
-    return summarise(full, rng=np.random.default_rng(0), resamples=100)
+    return summarise(full)
 
 
 def test_ours_beside_the_papers_with_the_difference(summary):
@@ -130,7 +136,7 @@ def test_rows_with_other_settings_than_the_papers_are_named(synthetic):
         seeds=2,
         evaluations=1,
     )
-    summary = summarise(table, rng=np.random.default_rng(0), resamples=10)
+    summary = summarise(table)
     (how,) = (note for note in summary.notes if "settings" in note)
     label = next(row.label for row in summary.rows if row.paper.label == "C")
     assert how == f"other settings than the paper's ({label}): steps 1,000,000, not 16,000,000"
@@ -210,7 +216,7 @@ def test_choosing_and_scoring_on_the_same_seeds_flatters(rng):
 
 def test_one_environment_only(synthetic, rng):
     table = synthetic.study([{}], rng, environments=("Catch",), alphas=GRID, lams=GRID, seeds=2)
-    summary = summarise(table, rng=rng, resamples=50)
+    summary = summarise(table)
     assert summary.environments == ("Catch",)
     assert summary.rows[0].paper is None
     assert "Catch" in render(summary)
@@ -218,7 +224,7 @@ def test_one_environment_only(synthetic, rng):
 
 def test_a_single_seed(synthetic, rng):
     table = synthetic.study([{}], rng, alphas=GRID, lams=GRID, seeds=1)
-    summary = summarise(table, rng=rng)
+    summary = summarise(table)
     assert summary.rows[0].rbst[0].interval() is None
     assert summary.rows[0].best_interval is None
     assert summary.ranks == (None, None)
@@ -228,22 +234,22 @@ def test_a_single_seed(synthetic, rng):
 
 
 def test_a_best_cell_whose_seeds_all_agree_has_no_interval(synthetic, rng):
-    table = synthetic.study([{}], rng, environments=("DeepSea",), alphas=GRID, lams=GRID, seeds=2)
+    table = synthetic.study([{}], rng, environments=("DeepSea",), alphas=GRID, lams=GRID, seeds=3)
     best = (table["alpha"].to_numpy() == 0.03) & (table["lam"].to_numpy() == 0.1)
     pairs = zip(best, table["returns"].to_pylist(), strict=True)
     returns = [[1.0] * len(old) if chosen else [0.5 * x for x in old] for chosen, old in pairs]
     table = table.set_column(table.column_names.index("returns"), "returns", pa.array(returns))
-    summary = summarise(table, rng=rng, resamples=50)
+    summary = summarise(table)
     assert (summary.rows[0].best, summary.rows[0].best_interval) == (1.0, None)
     assert summary.rows[0].rbst[0].interval() is not None
-    assert any("all seeds of the best cell agree" in note for note in summary.notes)
+    assert "1.000 (3 seeds agree: 1.000 to 1.000)" in render(summary, "text")
     assert "flatters" in render(summary, "text")
 
 
 def test_a_grid_with_holes_counts_what_there_is(small, rng):
     alpha, lam = small["alpha"].to_numpy(), small["lam"].to_numpy()
     hole = ((alpha == 0.01) & (lam == 1.0)) | ((alpha == 0.1) & (lam == 5.0))
-    summary = summarise(small.filter(pa.array(~hole)), rng=rng, thresholds=(0.3,), resamples=50)
+    summary = summarise(small.filter(pa.array(~hole)), thresholds=(0.3,))
     for row in summary.rows:
         assert (row.cells, row.grid, row.runs, row.wanted) == (28, 30, 168, 180)
         settings = row.landscape.settings
@@ -258,8 +264,8 @@ def test_a_cell_with_every_run_diverged(small, rng):
     alpha, lam = small["alpha"].to_numpy(), small["lam"].to_numpy()
     bad = (alpha == 0.03) & (lam == 1.0)
     table = small.set_column(small.column_names.index("diverged"), "diverged", pa.array(bad))
-    lowest = summarise(table, rng=rng, thresholds=(0.1,), resamples=50)
-    excluded = summarise(table, rng=rng, thresholds=(0.1,), diverged="exclude", resamples=50)
+    lowest = summarise(table, thresholds=(0.1,))
+    excluded = summarise(table, thresholds=(0.1,), diverged="exclude")
     for a in lowest.rows:
         b = next(row for row in excluded.rows if row.label == a.label)
         assert (a.cells, b.cells, a.diverged) == (30, 29, 6)
@@ -287,33 +293,33 @@ def test_nan_returns_are_told(small, rng):
         ("positive", None, 2),
         ("all", None, 3),
     ):
-        told = summarise(table, rng=rng, resamples=20, cells=cells, environments=names).notes
+        told = summarise(table, cells=cells, environments=names).notes
         assert any(f"{count} runs have returns that are not finite" in note for note in told)
-    summary = summarise(table, rng=rng, resamples=50)
+    summary = summarise(table)
     assert all(np.isfinite(row.rbst[0].value) for row in summary.rows)
 
 
 def test_two_studies_with_different_grids(synthetic, rng):
     one = synthetic.study([{}], rng, alphas=GRID, lams=GRID, seeds=2)
     other = synthetic.study([{"drift": "forward_kl"}], rng, alphas=GRID * 2, lams=GRID * 2, seeds=2)
-    summary = summarise(pa.concat_tables([one, other]), rng=rng, resamples=50)
+    summary = summarise(pa.concat_tables([one, other]))
     assert "the algorithms have different grids: their rows are not comparable" in summary.notes
     # One algorithm, with environments that share no cell: there is no score to be had.
     a = synthetic.block({}, "Catch", GRID[1:], GRID[1:], 2, rng)
     b = synthetic.block({}, "DeepSea", GRID[1:] * 0.5, GRID[1:] * 0.5, 2, rng)
     with pytest.raises(UserError, match="no cell with positive temperatures has a run in each of"):
-        summarise(pa.concat_tables([a, b]), rng=rng)
+        summarise(pa.concat_tables([a, b]))
 
 
 def test_an_algorithm_without_a_score_is_left_out_and_named(synthetic, rng):
     one = synthetic.block({}, "Catch", GRID, GRID, 2, rng)
     other = synthetic.block({"drift": "forward_kl"}, "Catch", np.zeros(1), GRID, 2, rng)
     table = pa.concat_tables([one, other])
-    summary = summarise(table, rng=rng, resamples=20)
+    summary = summarise(table)
     assert [row.label for row in summary.rows] == ["(entropy, kl)"]
     line = "(entropy, forward_kl): no cell with positive temperatures has a run in each of Catch"
     assert f"left out: {line}" in summary.notes
-    assert len(summarise(table, rng=rng, cells="all", resamples=20).rows) == 2
+    assert len(summarise(table, cells="all").rows) == 2
 
 
 def test_algorithms_without_the_chosen_environments_are_named(synthetic, rng):
@@ -323,29 +329,29 @@ def test_algorithms_without_the_chosen_environments_are_named(synthetic, rng):
         for n in ("Catch", "DeepSea")
     ]
     table = pa.concat_tables([one, *both])
-    summary = summarise(table, rng=rng, environments=["DeepSea"], resamples=50)
+    summary = summarise(table, environments=["DeepSea"])
     assert [row.label for row in summary.rows] == ["(entropy, forward_kl)"]
     assert "not run on all of these environments: (entropy, kl)" in summary.notes
     with pytest.raises(UserError, match="did you mean 'Catch'"):
-        summarise(table, rng=rng, environments=["Catchy"])
+        summarise(table, environments=["Catchy"])
     only = synthetic.block({"drift": "bregman(max)"}, "Acrobot", GRID, GRID, 2, rng)
     with pytest.raises(UserError, match="no algorithm was run on all of Acrobot, Catch"):
-        summarise(pa.concat_tables([table, only]), rng=rng, environments=["Acrobot", "Catch"])
+        summarise(pa.concat_tables([table, only]), environments=["Acrobot", "Catch"])
 
 
 def test_what_is_named_twice_counts_once(small, rng):
     names = ["CartPole", "Acrobot", "CartPole"]
-    kwargs = {"resamples": 20, "thresholds": (0.5,)}
-    once = summarise(small, rng=np.random.default_rng(1), environments=names[:2], **kwargs)
+    kwargs = {"thresholds": (0.5,)}
+    once = summarise(small, environments=names[:2], **kwargs)
     kwargs["thresholds"] = (0.5, 0.5)
-    twice = summarise(small, rng=np.random.default_rng(1), environments=names, **kwargs)
+    twice = summarise(small, environments=names, **kwargs)
     assert render(once, "json") == render(twice, "json")
     assert landscapes(small)[0].select(names).runs().shape[2] == 2
 
 
 def test_an_empty_store(small, rng):
     with pytest.raises(UserError, match="holds no runs"):
-        summarise(small.slice(0, 0), rng=rng)
+        summarise(small.slice(0, 0))
 
 
 @pytest.fixture(scope="module")
@@ -373,11 +379,11 @@ def test_a_study_that_is_not_done_is_said_in_every_format(store, full, monkeypat
     known = SimpleNamespace(run_ids=pa.chunked_array([ids]))
     monkeypatch.setattr("mirrorax.store.studies.latest", lambda root: known)
     for form in ("text", "markdown", "latex", "csv", "json"):
-        assert main(["robustness", "--store", store, "--format", form, "--resamples", "20"]) == 0
+        assert main(["robustness", "--store", store, "--format", form]) == 0
         line = f"the recorded study has {len(ids)} runs, {full.num_rows} of them are done"
         assert line in capsys.readouterr().out
     known.run_ids = full["run_id"]
-    assert main(["robustness", "--store", store, "--resamples", "20"]) == 0
+    assert main(["robustness", "--store", store]) == 0
     assert "recorded study" not in capsys.readouterr().out
 
 
@@ -386,10 +392,7 @@ def test_a_study_that_is_not_done_is_said_in_every_format(store, full, monkeypat
     [
         (["--thresholds", "1.2"], "threshold: 1.2 is not in [0, 1)"),
         (["--environments", "Catchy"], "environment: unknown value 'Catchy'"),
-        (["--seed", "-1"], "seed: -1 is negative"),
         (["--format", "yaml"], "invalid choice: 'yaml'"),
-        (["--resamples", "0"], "resamples: 0 are too few"),
-        (["--resamples", "100000000000"], "resamples: 100000000000 are too many; at most 100000"),
     ],
 )
 def test_a_mistake_is_one_line(store, capsys, flags, line):

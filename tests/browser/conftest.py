@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scripts
 
 FLAGS = [
     "--headless",
@@ -129,3 +130,9 @@ def table(synthetic):
         seeds=4,
         evaluations=3,
     )
+
+
+@pytest.fixture(scope="session")
+def suite():
+    """Landscapes whose truth is known."""
+    return scripts.load("benchmarks/analysis_landscapes.py")

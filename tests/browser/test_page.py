@@ -3,12 +3,15 @@ from __future__ import annotations
 import csv
 import io
 import re
+from importlib import resources
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from mirrorax.analysis.estimates import cell_intervals, frequency_band, robustness
+from mirrorax.analysis.comparison import difference, supported
+from mirrorax.analysis.estimates import frequency_band, robustness
+from mirrorax.analysis.few_seeds import mean_intervals, seeds_in_words
 from mirrorax.analysis.landscape import landscapes
 from mirrorax.analysis.robustness import frequency, rbst
 from mirrorax.analysis.scores import cell_scores, environment_scores
@@ -54,9 +57,7 @@ def test_hovering_shows_the_cell_and_marks_it_in_every_map(visit, table):
     assert f"α = {item.alphas[i]:g}, λ = {item.lams[j]:g}" in tip
     assert f"mean {cell_scores(runs[None])[0]:.3f}" in tip
     assert "16 of 16 runs" in tip
-    low, high = cell_intervals(runs[None], rng=np.random.default_rng(0), resamples=20_000)
-    shown = numbers(tip.split("interval")[1].split("\n")[0])
-    assert shown == pytest.approx([low[0], high[0]], abs=0.25 * (high[0] - low[0]) + 0.002)
+    assert seeds_in_words(runs) in tip
     assert all(seen.pixels(k) != before[k] for k in range(5))
     seen.page.mouse.move(5, 5)
     assert not seen.page.locator("#tip").is_visible()
@@ -142,17 +143,97 @@ def test_the_intervals_are_those_of_the_analysis(visit, table):
     for key, function in (("interval", robustness), ("freqInterval", frequency_band)):
         at = column(seen, key)
         for item in landscapes(table):
-            (expected,) = function(
-                item.runs(),
-                [0.8],
-                rng=np.random.default_rng(0),
-                cells=item.cells(),
-                resamples=20_000,
-            )
+            (expected,) = function(item.runs(), [0.8], cells=item.cells())
             interval = expected.interval()
             shown = numbers(by_label[item.label][at])
-            width = interval.high - interval.low
-            assert shown == pytest.approx([interval.low, interval.high], abs=0.08 * width + 1e-3)
+            assert shown == pytest.approx([interval.low, interval.high], abs=6e-4)
+            if key == "interval":
+                limit = numbers(by_label[item.label][column(seen, "limit")])
+                assert limit[-1] == pytest.approx(expected.limit.high, abs=6e-5)
+
+
+#: What the page makes of runs [cell][environment][seed], null where there is none.
+ON_THE_PAGE = """
+  const [A, L, all, cells, statistic, levels] = given;
+  const runs = (k) => all[k].map((g) => g.filter((x) => x !== null));
+  const grid = gridScores(runs, A, L, cells, statistic);
+  const of = (kind) => levels.map((T) => estimate(kind, grid, T));
+  const whole = (k) => fewest(runs(k)) > 0;
+  return {
+    rbst: of("rbst"),
+    freq: of("freq"),
+    range: all.map((_, k) => (whole(k) ? cellInterval(runs(k), statistic) : null)),
+    words: all.map((_, k) => (whole(k) ? seedsInWords(runs(k), statistic) : "")),
+  };
+"""
+
+
+@pytest.mark.parametrize("statistic", ["mean", "iqm"])
+@pytest.mark.parametrize("seeds", [1, 2, 3, 5, 12])
+def test_page_and_analysis_give_the_same_numbers_for_the_same_runs(
+    browser, suite, seeds, statistic
+):
+    formulas = resources.files("mirrorax.report") / "page" / "stats.js"
+    program = f"(given) => {{ {formulas.read_text(encoding='utf-8')} {ON_THE_PAGE} }}"
+    page = browser.new_page()
+    levels = [0.5, 0.9, 0.95]
+    rng = np.random.default_rng(seeds)
+    makes = (suite.smooth_letter, suite.scattered, suite.rough)
+    for make, scale in zip((*makes, suite.rough), (1, 1, 1, 1.1), strict=True):  # the last above 1
+        drawn = scale * make(7, rng).draw(seeds, rng)
+        runs = drawn.astype(np.float32).astype(np.float64)
+        runs[rng.random(runs.shape) < 0.03] = np.nan
+        cells = rng.random((7, 7)) < 0.9
+        listed = [
+            [[None if np.isnan(x) else x for x in group] for group in cell]
+            for cell in runs.reshape(49, 4, seeds).tolist()
+        ]
+        given = [7, 7, listed, cells.ravel().astype(int).tolist(), statistic, levels]
+        shown = page.evaluate(program, given)
+        for name, function in (("rbst", robustness), ("freq", frequency_band)):
+            expected = function(runs, levels, cells=cells, statistic=statistic)
+            for got, estimate in zip(shown[name], expected, strict=True):
+                assert got["value"] == pytest.approx(estimate.value, abs=1e-9)
+                assert got["why"] == estimate.why
+                assert got["noLimit"] == estimate.no_limit
+                interval, limit = estimate.interval(), estimate.limit
+                if interval is None:
+                    assert np.isnan(got["low"])
+                    continue
+                ends = [interval.low, interval.high]
+                assert [got["low"], got["high"]] == pytest.approx(ends, abs=1e-9)
+                if limit is None:
+                    assert got["limit"] is None
+                else:
+                    ends = {"low": limit.low, "high": limit.high}
+                    assert got["limit"] == pytest.approx(ends, abs=1e-9)
+        if statistic == "mean":
+            low, high = mean_intervals(runs)
+            for k, (ends, words) in enumerate(zip(shown["range"], shown["words"], strict=True)):
+                i, j = divmod(k, 7)
+                if ends is None:
+                    assert np.isnan(low[i, j])
+                else:
+                    expected = {"low": low[i, j], "high": high[i, j]}
+                    assert ends == pytest.approx(expected, abs=1e-7)
+                if words:
+                    assert words.removeprefix("95% interval ") == seeds_in_words(runs[i, j])
+    page.close()
+
+
+def test_a_difference_on_the_page_is_that_of_the_analysis(visit, table):
+    seen = visit(table)
+    seen.threshold(0.8)
+    rows = {row[1]: row[column(seen, "rank")] for row in rows_of(seen)}
+    estimates = {
+        item.label: robustness(item.runs(), [0.8], cells=item.cells())[0]
+        for item in landscapes(table)
+    }
+    for label, mine in estimates.items():
+        others = [difference(mine, other) for name, other in estimates.items() if name != label]
+        low = 1 + sum(supported(gap) and gap.value < 0 for gap in others)
+        high = 3 - sum(supported(gap) and gap.value > 0 for gap in others)
+        assert numbers(rows[label].replace("–", " ")) == ([low] if low == high else [low, high])
 
 
 def test_other_choices_change_the_numbers_as_they_should(visit, table):

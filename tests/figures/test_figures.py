@@ -150,9 +150,7 @@ def test_a_panel_shares_one_scale(small):
 def test_the_frequency_curves_are_the_counts(small, rng):
     curves = []
     for item in landscapes(small):
-        curves.append(
-            frequency_curve(item.label, item.runs(), rng=rng, cells=item.cells(), start=0.2)
-        )
+        curves.append(frequency_curve(item.label, item.runs(), cells=item.cells(), start=0.2))
     _, ax = new()
     draw_frequency(curves, ax)
     for item, curve, line in zip(landscapes(small), curves, ax.get_lines(), strict=True):
@@ -175,7 +173,7 @@ def test_the_frequency_curves_are_the_counts(small, rng):
 
 def test_a_single_seed_has_no_band(small, rng):
     item = landscapes(small)[0]
-    curve = frequency_curve("one", item.runs()[..., :1], rng=rng)
+    curve = frequency_curve("one", item.runs()[..., :1])
     assert np.isnan(curve.low).all()
     _, ax = new()
     draw_frequency([curve], ax)
@@ -253,12 +251,12 @@ def test_learning_curves_are_means_over_seeds(rng):
     scores = rng.random((5, 12))
     one = LearningCurve("one", steps, scores[:1])
     _, ax = new()
-    draw_curves([LearningCurve("five", steps, scores), one], ax, rng=rng)
+    draw_curves([LearningCurve("five", steps, scores), one], ax)
     np.testing.assert_allclose(ax.get_lines()[0].get_ydata(), scores.mean(axis=0))
     assert ax.get_lines()[1].get_label() == "one (one seed: no band)"
     assert len(ax.collections) == 1
     with pytest.raises(UserError, match="12 scores for 3 times"):
-        draw_curves([LearningCurve("x", steps[:3], scores)], ax, rng=rng)
+        draw_curves([LearningCurve("x", steps[:3], scores)], ax)
 
 
 def test_files_in_three_formats_and_no_trace_in_global_state(small, tmp_path):

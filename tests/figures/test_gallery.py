@@ -29,7 +29,7 @@ def test_everything_a_store_has_data_for_is_drawn(synthetic, rng, tmp_path):
         for s in (0.1, 2.0)
     ]
     files, skipped = gallery(
-        pa.concat_tables([table, *scaled]), tmp_path / "figures", rng=rng, formats=["png"]
+        pa.concat_tables([table, *scaled]), tmp_path / "figures", formats=["png"]
     )
     names = {path.name for path in files}
     assert all(path.stat().st_size > 0 for path in files)
@@ -50,13 +50,13 @@ def test_everything_a_store_has_data_for_is_drawn(synthetic, rng, tmp_path):
 def test_a_gallery_needs_a_folder_it_can_make(small, rng, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="figures: cannot make"):
-        gallery(small, tmp_path / "file" / "figures", rng=rng)
+        gallery(small, tmp_path / "file" / "figures")
 
 
 def test_a_figure_that_cannot_be_written_is_one_line(small, rng, tmp_path):
     (tmp_path / "robustness.txt").mkdir()
     with pytest.raises(UserError, match=r"figures: cannot write to .*: Is a directory"):
-        gallery(small, tmp_path, rng=rng)
+        gallery(small, tmp_path)
 
 
 def test_the_command_writes_figures_too(small, tmp_path, capsys):

@@ -21,7 +21,8 @@ from mirrorax.envs.adapter import Environment, Step
 from mirrorax.errors import UserError
 from mirrorax.mdpo.config import FIELDS, PRESETS, make_settings
 from mirrorax.mdpo.session import Session
-from mirrorax.training import LAYOUTS, expand_seeds, mean_interval, plan_runs, train
+from mirrorax.training import LAYOUTS, expand_seeds, plan_runs, train
+from mirrorax.training.result import interval_of
 
 TINY = {
     "num_envs": 4,
@@ -300,23 +301,6 @@ def test_numbers_of_numpy_are_numbers():
     assert expand_seeds(np.arange(3)) == expand_seeds([np.int64(0), 1, 2]) == [0, 1, 2]
 
 
-def test_the_interval_of_a_mean_holds_it_and_shrinks_with_seeds():
-    rng = np.random.default_rng(0)
-    few, many = rng.normal(0.5, 0.1, 5), rng.normal(0.5, 0.1, 500)
-    for values in (few, many):
-        low, high = mean_interval(values)
-        assert low <= values.mean() <= high
-    assert np.diff(mean_interval(many))[0] < np.diff(mean_interval(few))[0]
-    assert mean_interval(np.array([0.3, 0.3])) == pytest.approx((0.3, 0.3))
-
-
-def test_an_interval_made_in_pieces_is_the_one_made_at_once():
-    values = np.random.default_rng(3).random(701)
-    picks = np.random.default_rng(0).integers(0, 701, (10_000, 701))
-    expected = np.quantile(values[picks].mean(1), [0.025, 0.975])
-    assert mean_interval(values) == tuple(expected)
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """The folder of a small training run."""
@@ -387,17 +371,20 @@ def test_each_point_of_a_grid_has_its_own_mean_and_bounds(capsys):
     for index, cell in enumerate(found["cells"]):
         own = found["normalized"][2 * index : 2 * index + 2]
         assert cell["mean"] == pytest.approx(np.mean(own))
-        assert min(own) <= cell["interval"][0] <= cell["interval"][1] <= max(own)
+        assert cell["scores"] == own
+        assert cell["interval"] is None  # two seeds
     assert found["return_bounds"] == [-1, 1]
     assert found["run_return_bounds"][:3] == [[-1, 1], [-1, 1], [-3, 3]]
     assert main([*CLI, *flags, "--quiet"]) == 0
-    assert "over seeds" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "over seeds" in shown
+    assert "two seeds: " in shown
 
 
 def test_train_shows_a_table(capsys):
     assert main([*CLI, "--seeds", "4,2", "--quiet"]) == 0
     shown = capsys.readouterr().out
-    for word in ("MDPO(entropy, kl) on Catch", "normalised", "greedy", "bootstrap interval"):
+    for word in ("MDPO(entropy, kl) on Catch", "normalised", "greedy", "two runs: "):
         assert word in shown
 
 
@@ -579,13 +566,8 @@ def test_play_shows_what_tells_the_runs_apart_and_their_mean(tmp_path, monkeypat
     found = json.loads(capsys.readouterr().out)
     assert [float(row[7]) for row in rows] == np.round(found["normalized"], 3).tolist()
     assert found["mean"] == pytest.approx(np.mean(found["normalized"]))
-    # One seed says nothing of how far others would be.
-    for text in (trained, shown):
-        assert "(one seed: no interval)" in text
-        assert "95%" not in text
-    assert f"normalised return {found['mean']:.3f}  (one seed" in shown
-    assert found["interval"] is None
-    assert {cell["interval"] for cell in found["cells"]} == {None}
+    assert found["interval"] == list(interval_of(np.array(found["normalized"])))
+    assert f"normalised return {found['mean']:.3f}  (" in shown
     assert "w (learned), lam 0.1 (constant), 320 steps" in shown
     assert [cell["mean"] for cell in found["cells"]] == found["normalized"]
 

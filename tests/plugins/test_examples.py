@@ -114,7 +114,7 @@ def test_all_of_it_is_swept_and_reported(folder):
         ("Corridor(length=9)", ("my_environment==1.0", *others)),
     }
     # What reads results needs no plugin.
-    table = run(folder, "robustness", "--store", "store", "--resamples", "20").stdout
+    table = run(folder, "robustness", "--store", "store").stdout
     assert "(burg, hellinger) alpha cosine" in table
     assert "Catch, Corridor, Corridor(length=9)" in table
     run(folder, "report", "--store", "store", "--out", "own.html")

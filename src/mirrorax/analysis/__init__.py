@@ -14,7 +14,8 @@ Nothing here imports jax.
 from __future__ import annotations
 
 from mirrorax.analysis.comparison import difference, ranks, ratio
-from mirrorax.analysis.estimates import cell_intervals, frequency_band, robustness
+from mirrorax.analysis.estimates import frequency_band, robustness
+from mirrorax.analysis.few_seeds import mean_interval, mean_intervals
 from mirrorax.analysis.landscape import Landscape, landscapes
 from mirrorax.analysis.power_law import power_law
 from mirrorax.analysis.region import region
@@ -26,13 +27,14 @@ from mirrorax.analysis.tuning import tuned_against_fixed
 
 __all__ = [
     "Landscape",
-    "cell_intervals",
     "cell_scores",
     "difference",
     "environment_scores",
     "frequency",
     "frequency_band",
     "landscapes",
+    "mean_interval",
+    "mean_intervals",
     "minimal_temperatures",
     "power_law",
     "ranks",

@@ -1,45 +1,35 @@
-"""Numbers with intervals: Rbst, the frequency curve and the score of a cell.
+"""Rbst and the frequency curve with intervals, and what exactly these are intervals of.
 
-Rbst is a mean over cells of a function of noisy scores, g(d) = clip((d - T) / (1 - T), 0, 1),
-that bends at T. Noise in a score near T can only add to the mean, so the plug-in value is too
-large, by an amount that does not shrink with the number of cells; resampling the seeds adds the
-same amount once more. Hence the methods:
+Rbst is a mean over cells of g(d) = clip((d - T) / (1 - T), 0, 1) of noisy scores d. Two numbers:
 
-- `percentile`: quantiles of the resampled value, as usually done. Far too narrow and off centre.
-- `scaled`: the same with the resamples stretched for the number of seeds.
-- `basic`: the scaled quantiles reflected about the plug-in value.
-- `corrected` (the default): with s the standard error of a cell (see `noise`) and Z a standard
-  normal, each cell contributes psi(d) = 2 g(d) - E g(d + s Z), in closed form, which removes the
-  bend's bias to first order; the interval is the spread of the mean of psi under the same noise.
-  Only the bend at T is smoothed: returns end near 1, so noise does not carry a score past it.
+- What a study with as many seeds per cell reports, on average over such studies. The plain value
+  estimates it without bias. `interval()` is that value and 1.96 standard errors (see `noise`).
+- What it would be with infinitely many seeds: `limit`. Up to d = 1, where scores end, g is convex.
+  Hence noise can only raise Rbst, and averaging neighbouring cells can only lower it (Jensen). So
+  the limit lies between Rbst of averaged cells, with the noise that is left in these taken off,
+  and the upper end of the interval above.
 
-The frequency counts cells at or above a level: a step, whose bias has no sign of its own, and
-correcting its centre was measured to make it worse. There `corrected` means the spread of
-2 step(d) - E step(d + s Z) about the plug-in value, widened by the size of the estimated bias.
-
-Their measured coverage is in the documentation and can be measured again with `coverage`.
+Coverage of both is measured by `benchmarks/analysis_coverage.py` and stands in the documentation.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from jaxtyping import Bool, Float
-from scipy.special import ndtr, ndtri, stdtrit
+from scipy.special import ndtr, ndtri
 
-from mirrorax.analysis.noise import mean_variances, standard_errors
-from mirrorax.analysis.resampling import score_resamples
+from mirrorax.analysis.noise import Grid, Scores, error_of_mean, exchange, grid_scores
 from mirrorax.analysis.robustness import ROUNDING, check_threshold, frequency, rbst, reaches, scored
 from mirrorax.analysis.scores import Statistic, cell_scores
-from mirrorax.errors import UserError, unknown
 
-Method = Literal["corrected", "basic", "scaled", "percentile"]
-METHODS = ("corrected", "basic", "scaled", "percentile")
-#: Draws of 784 cells: 0.6 GB. An interval is known to a per cent of its width long before.
-MOST_RESAMPLES = 100_000
+#: Seeds behind a score, its neighbours' included, from which on its noise is nearly normal.
+ENOUGH = 10
+#: sqrt(2) - 1: of a cell at the threshold, noise twice as large adds this part of the bias again.
+_AGAIN = math.sqrt(2) - 1
 
 
 @dataclass(frozen=True)
@@ -56,24 +46,26 @@ class Interval:
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """A number as it is defined (`value`), its corrected value, and its uncertainty as draws.
+    """A number as it is defined, and its standard error; where there is none, `why` says so.
 
-    Where there are no draws, `why` says what the data lack.
+    `limit` is where it would be with infinitely many seeds; where there is none, `no_limit` says
+    what is missing.
     """
 
     value: float
-    corrected: float
-    draws: Float[np.ndarray, " resample"] | None
+    error: float | None
     why: str = ""
-    bounds: tuple[float, float] = (-np.inf, np.inf)
+    bounds: tuple[float, float] = (-math.inf, math.inf)
+    limit: Interval | None = None
+    no_limit: str = ""
 
     def interval(self, level: float = 0.95) -> Interval | None:
-        """Return the central interval of the draws, or None where there is none."""
-        if self.draws is None:
+        """Return the interval of what a study with as many seeds reports, or None."""
+        if self.error is None:
             return None
-        low, high = np.quantile(self.draws, [(1 - level) / 2, (1 + level) / 2])
-        least, most = self.bounds
-        return Interval(float(np.clip(low, least, most)), float(np.clip(high, least, most)), level)
+        half = float(ndtri((1 + level) / 2)) * self.error
+        low, high = np.clip([self.value - half, self.value + half], *self.bounds)
+        return Interval(float(low), float(high), level)
 
 
 def no_interval(runs: Float[np.ndarray, "*cells env seed"]) -> str:
@@ -91,181 +83,117 @@ def no_interval(runs: Float[np.ndarray, "*cells env seed"]) -> str:
     return ""
 
 
-def _bend(d: np.ndarray, s: np.ndarray, at: float) -> np.ndarray:
-    """E max(d + s Z - at, 0) for a standard normal Z."""
-    z = (d - at) / s
-    return np.asarray((d - at) * ndtr(z) + s * np.exp(-0.5 * z * z) / np.sqrt(2 * np.pi))
-
-
-def _corrected(
-    d: Float[np.ndarray, " cells"],
-    s: Float[np.ndarray, " cells"],
-    z: Float[np.ndarray, "resample cells"],
-    level: float,
-    kind: Literal["rbst", "frequency"],
-) -> tuple[float, Float[np.ndarray, " resample"]]:
-    """Return the corrected value and draws of it, recentred on it."""
-    # Cells further than 6 standard errors below the threshold never matter; dropping them is exact
-    # to 1e-9 and saves most of the work, as few cells are good.
-    near = d > level - 6.0 * s - ROUNDING
-    total, d, s, z = d.size, d[near], np.maximum(s[near], 1e-12), z[:, near]
-    moved = d + s * z
-    if kind == "rbst":
-        width = 1.0 - level
-        plain = np.clip((d - level) / width, 0.0, 1.0)
-        point = 2.0 * plain - _bend(d, s, level) / width
-        draws = (2.0 * np.maximum(moved - level, 0.0) - _bend(moved, s, level)) / width
-    else:
-        point = reaches(d, level).astype(np.float64)
-        draws = 2.0 * reaches(moved, level) - ndtr((moved - level) / s)
-    value = float(point.sum() / total)
-    spread = draws.sum(axis=1) / total
-    spread = spread - spread.mean()
-    if kind == "frequency":
-        # The bias of a step has no sign of its own, but a size: what smoothing once more moves.
-        bias = float((ndtr((d - level) / s) - point).sum() / total)
-        deviation = float(spread.std())
-        if deviation > 0:
-            spread = spread * np.sqrt(1.0 + (bias / deviation) ** 2)
-    return value, value + spread
-
-
-def _estimate(
+def _scores(
     runs: Float[np.ndarray, "alpha lam env seed"],
-    levels: Sequence[float],
-    kind: Literal["rbst", "frequency"],
-    *,
     cells: Bool[np.ndarray, "alpha lam"] | None,
-    rng: np.random.Generator,
     statistic: Statistic,
-    method: Method,
-    resamples: int,
-) -> tuple[Estimate, ...]:
-    if method not in METHODS:
-        raise unknown("method", method, METHODS)
-    if resamples < 2:
-        raise UserError(f"resamples: {resamples} are too few; at least 2 are needed")
-    if resamples > MOST_RESAMPLES:
-        raise UserError(f"resamples: {resamples} are too many; at most {MOST_RESAMPLES} are drawn")
-    scores = cell_scores(runs, statistic)
-    mask = np.isfinite(scores) if cells is None else np.isfinite(scores) & cells
-    d = scored(np.where(mask, scores, np.nan))
-
-    def value(of: np.ndarray, level: float) -> float:
-        return rbst(of, level) if kind == "rbst" else float(frequency(of, np.array([level]))[0])
-
-    why = no_interval(runs[mask])
-    if why:
-        return tuple(Estimate(v := value(d, level), v, None, why) for level in levels)
-    if method == "corrected":
-        s = standard_errors(runs, statistic, rng=rng)[mask]
-        z = rng.standard_normal((resamples, d.size))
-        out = []
-        for level in levels:
-            corrected, draws = _corrected(d, s, z, level, kind)
-            point = float(np.clip(corrected, 0.0, 1.0))
-            out.append(Estimate(value(d, level), point, draws, bounds=(0.0, 1.0)))
-        return tuple(out)
-    drawn = score_resamples(
-        runs[mask], resamples, rng, statistic=statistic, scaled=method != "percentile"
-    )
-    out = []
-    for level in levels:
-        plug = value(d, level)
-        if kind == "rbst":
-            draws = np.clip((drawn - level) / (1.0 - level), 0.0, 1.0).mean(axis=1)
-        else:
-            draws = reaches(drawn, level).mean(axis=1)
-        mean = float(draws.mean())
-        if method == "basic":
-            draws = 2.0 * plug - draws
-        out.append(Estimate(plug, 2.0 * plug - mean, draws, bounds=(0.0, 1.0)))
-    return tuple(out)
+) -> tuple[Scores, str]:
+    """Return the scores that count, and why they have no interval, if so."""
+    mask = np.isfinite(cell_scores(runs, statistic))
+    if cells is not None:
+        mask = mask & cells
+    scored(np.where(mask, 0.0, np.nan))  # or an error that there is none
+    return grid_scores(runs, mask, statistic), no_interval(runs[mask])
 
 
 def robustness(
     runs: Float[np.ndarray, "alpha lam env seed"],
     thresholds: Sequence[float],
     *,
-    rng: np.random.Generator,
     cells: Bool[np.ndarray, "alpha lam"] | None = None,
     statistic: Statistic = "mean",
-    method: Method = "corrected",
-    resamples: int = 2000,
 ) -> tuple[Estimate, ...]:
     """Return Rbst_T with its uncertainty for each threshold T, over the given cells."""
-    levels = [check_threshold(t) for t in thresholds]
-    return _estimate(
-        runs,
-        levels,
-        "rbst",
-        cells=cells,
-        rng=rng,
-        statistic=statistic,
-        method=method,
-        resamples=resamples,
-    )
+    scores, why = _scores(runs, cells, statistic)
+    out = []
+    for level in map(check_threshold, thresholds):
+        value = rbst(scores.score, level)
+        if why:
+            out.append(Estimate(value, None, why, (0.0, 1.0), None, why))
+            continue
+
+        def part(d: np.ndarray, level: float = level) -> np.ndarray:
+            return np.clip((d - level) / (1 - level), 0.0, 1.0)
+
+        plain = Estimate(value, error_of_mean(scores, part), bounds=(0.0, 1.0))
+        seen = plain.interval()
+        assert seen is not None
+        lower, missing = _lower_end(scores, level, statistic)
+        limit = None if missing else Interval(min(max(lower, 0.0), seen.high), seen.high)
+        out.append(Estimate(value, plain.error, "", (0.0, 1.0), limit, missing))
+    return tuple(out)
 
 
 def frequency_band(
     runs: Float[np.ndarray, "alpha lam env seed"],
     levels: Sequence[float],
     *,
-    rng: np.random.Generator,
     cells: Bool[np.ndarray, "alpha lam"] | None = None,
     statistic: Statistic = "mean",
-    method: Method = "corrected",
-    resamples: int = 2000,
 ) -> tuple[Estimate, ...]:
-    """Return freq(tau) with its uncertainty for each level tau: a pointwise band."""
-    return _estimate(
-        runs,
-        [float(level) for level in levels],
-        "frequency",
-        cells=cells,
-        rng=rng,
-        statistic=statistic,
-        method=method,
-        resamples=resamples,
-    )
+    """Return freq(tau) with its uncertainty for each level tau: a pointwise band.
 
-
-def widening(
-    runs: Float[np.ndarray, "*cells env seed"], level: float = 0.95
-) -> Float[np.ndarray, " *cells"]:
-    """Return how much wider Student's interval is than the normal one, for each cell.
-
-    The degrees of freedom are those of a mean over environments with spreads of their own
-    (Welch and Satterthwaite); between the fewest seeds less one and the sum of them.
+    It is that of what a study with as many seeds reports. A step is not convex: no limit.
     """
-    flat = runs.reshape(1, -1, *runs.shape[-2:])
-    variance = mean_variances(flat)[0]
-    free = np.isfinite(flat[0]).sum(axis=-1) - 1.0
-    total = variance.sum(axis=-1)
-    parts = (variance**2 / np.where(free > 0, free, np.nan)).sum(axis=-1)
-    degrees = np.divide(
-        total**2, parts, out=np.asarray(free.sum(axis=-1), dtype=np.float64), where=parts > 0
-    )
-    upper = (1 + level) / 2
-    factor = stdtrit(degrees, upper) / ndtri(upper)
-    return np.asarray(np.where((free > 0).all(axis=-1), factor, np.nan).reshape(runs.shape[:-2]))
+    scores, why = _scores(runs, cells, statistic)
+    values = frequency(scores.score, np.asarray(levels, dtype=np.float64))
+    out = []
+    for value, level in zip(values, levels, strict=True):
+
+        def part(d: np.ndarray, level: float = level) -> np.ndarray:
+            return 1.0 * reaches(d, level)
+
+        error = None if why else error_of_mean(scores, part, more=2)  # a step varies more
+        missing = why or "infinitely many seeds: only for Rbst, not for freq"
+        out.append(Estimate(float(value), error, why, (0.0, 1.0), None, missing))
+    return tuple(out)
 
 
-def cell_intervals(
-    runs: Float[np.ndarray, "*cells env seed"],
-    *,
-    rng: np.random.Generator,
-    statistic: Statistic = "mean",
-    resamples: int = 2000,
-    level: float = 0.95,
-) -> tuple[Float[np.ndarray, " *cells"], Float[np.ndarray, " *cells"]]:
-    """Return the low and high ends of an interval for each cell's score; NaN without two seeds.
+def _bend(d: np.ndarray, s: np.ndarray, at: float) -> np.ndarray:
+    """E max(d + s Z - at, 0) for a standard normal Z."""
+    z = (d - at) / s
+    return np.asarray((d - at) * ndtr(z) + s * np.exp(-0.5 * z * z) / np.sqrt(2 * np.pi))
 
-    Scaled resamples of the seeds, stretched to the width of Student's distribution for the few
-    degrees of freedom that a handful of seeds leaves.
+
+def _lower_end(scores: Scores, level: float, statistic: Statistic) -> tuple[float, str]:
+    """Return the lower end of Rbst with infinitely many seeds, or why there is none.
+
+    The noise that is left in averaged cells is nearly normal if enough runs are behind each. Then a
+    cell at x with standard error s adds b(s) = E max(x + s Z - T, 0) - max(x - T, 0) too much, and
+    b(sqrt(2) s) - b(s), which the data show, is at least sqrt(2) - 1 times that.
     """
-    observed = cell_scores(runs, statistic)
-    drawn = score_resamples(runs, resamples, rng, statistic=statistic, scaled=True)
-    low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0)
-    factor = widening(runs, level)
-    return observed + (low - observed) * factor, observed + (high - observed) * factor
+    if statistic != "mean":
+        return math.nan, f"infinitely many seeds: only for the mean, not for the {statistic}"
+    if (scores.score[scores.mask] > 1 + ROUNDING).any():
+        return math.nan, "infinitely many seeds: only where no cell scores above 1"
+    mask, d = scores.mask, np.where(scores.mask, scores.score, 0.0)
+    variance = exchange(scores.variance, mask)
+    behind = float((1 / exchange(np.ones(mask.shape), mask, power=2)[mask]).mean())
+    ends = []
+    if scores.seeds >= ENOUGH or not scores.noisy.any():
+        ends.append(_corrected(d, variance, variance, level, scores, averaged=False))
+    if scores.seeds * behind >= ENOUGH:
+        spread = exchange(variance, mask, power=2)
+        ends.append(_corrected(exchange(d, mask), spread, variance, level, scores, averaged=True))
+    if not ends:
+        return math.nan, f"infinitely many seeds: {math.ceil(ENOUGH / behind)} per cell are needed"
+    return max(ends), ""
+
+
+def _corrected(
+    x: Grid, spread: Grid, variance: Grid, level: float, scores: Scores, *, averaged: bool
+) -> float:
+    """Return Rbst of scores x with their bias and 1.96 standard errors taken off.
+
+    `spread` is the variance of x, `variance` that of a cell before it was averaged.
+    """
+    mask, width = scores.mask, 1.0 - level
+    s = np.maximum(np.sqrt(spread), 1e-12)
+    above = np.maximum(x - level, 0.0)
+    corrected = above - (_bend(x, s, level) - above) / _AGAIN
+    slope = (x > level) * (1 + 1 / _AGAIN) - ndtr((x - level) / s) / _AGAIN
+    slope = np.where(mask, slope, 0.0)
+    if averaged:
+        slope = exchange(slope, mask, back=True)
+    error = math.sqrt(float((slope**2 * variance)[mask].sum())) / scores.cells
+    return float(corrected[mask].mean() - ndtri(0.975) * error) / width

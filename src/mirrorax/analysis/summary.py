@@ -9,14 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from mirrorax.analysis.comparison import Ranks, ranks
-from mirrorax.analysis.estimates import (
-    Estimate,
-    Interval,
-    Method,
-    cell_intervals,
-    frequency_band,
-    robustness,
-)
+from mirrorax.analysis.estimates import Estimate, Interval, frequency_band, robustness
+from mirrorax.analysis.few_seeds import UNIT, mean_intervals, seeds_in_words
 from mirrorax.analysis.landscape import (
     DIVERGED,
     FAILED,
@@ -29,7 +23,7 @@ from mirrorax.analysis.landscape import (
 )
 from mirrorax.analysis.published import Published, published
 from mirrorax.analysis.region import Region, region
-from mirrorax.analysis.robustness import ROUNDING, check_threshold
+from mirrorax.analysis.robustness import check_threshold
 from mirrorax.analysis.scores import Statistic, cell_scores
 from mirrorax.analysis.tuning import Tuning, tuned_against_fixed
 from mirrorax.envs import suite
@@ -45,6 +39,7 @@ class Row:
     best_lam: float
     best: float
     best_interval: Interval | None
+    best_seeds: str  # its interval in words, or what stands in its place
     frequency: tuple[Estimate, ...]
     rbst: tuple[Estimate, ...]
     cells: int  # with a score
@@ -82,15 +77,12 @@ class Summary:
 def summarise(
     table: pa.Table | Sequence[Landscape],
     *,
-    rng: np.random.Generator,
     thresholds: Sequence[float] = (0.9, 0.95),
     cells: Cells = "positive",
     environments: Sequence[str] | None = None,
     statistic: Statistic = "mean",
     evaluation: Evaluation = "stochastic",
     diverged: Diverged = "lowest",
-    method: Method = "corrected",
-    resamples: int = 2000,
     notes: Sequence[str] = (),
 ) -> Summary:
     """Return the robustness table of a store.
@@ -115,7 +107,7 @@ def summarise(
     like_paper = cells == "positive" and statistic == "mean" and evaluation == "stochastic"
     rows: list[Row] = []
     without: list[str] = []  # algorithms without any score yet, with the reason
-    for item, generator in zip(items, rng.spawn(len(items)), strict=True):
+    for item in items:
         chosen = item.select(names)
         if not np.isfinite(
             cell_scores(chosen.runs(evaluation, diverged))[chosen.cells(cells)]
@@ -123,20 +115,7 @@ def summarise(
             which = "cell with positive temperatures" if cells == "positive" else "cell"
             without.append(f"{item.label}: no {which} has a run in each of {', '.join(names)}")
             continue
-        rows.append(
-            _row(
-                chosen,
-                levels,
-                cells,
-                statistic,
-                evaluation,
-                diverged,
-                method,
-                resamples,
-                generator,
-                like_paper,
-            )
-        )
+        rows.append(_row(chosen, levels, cells, statistic, evaluation, diverged, like_paper))
     if not rows:
         raise UserError(without[0])
     rows.sort(key=lambda row: -row.rbst[0].value)
@@ -164,29 +143,26 @@ def _row(
     statistic: Statistic,
     evaluation: Evaluation,
     diverged: Diverged,
-    method: Method,
-    resamples: int,
-    rng: np.random.Generator,
     like_paper: bool,
 ) -> Row:
     runs = landscape.runs(evaluation, diverged)
     mask = landscape.cells(cells)
     scores = np.where(mask, cell_scores(runs, statistic), np.nan)
     i, j = np.unravel_index(int(np.nanargmax(scores)), scores.shape)
-    low, high = cell_intervals(runs[i, j][None], rng=rng, statistic=statistic)
-    # Seeds that agree by chance would give an interval without width: it would promise too much.
-    wide = bool(high[0] - low[0] > ROUNDING)  # not so for NaN either
-    interval = Interval(float(low[0]), float(high[0])) if wide else None
-    kwargs = {"cells": mask, "statistic": statistic, "method": method, "resamples": resamples}
+    known = all(e.bounds_source != "estimated" for e in landscape.environments)
+    bounds = UNIT if known else None
+    low, high = mean_intervals(runs[i, j], bounds=bounds)
+    mean = statistic == "mean"
     state = landscape.state[mask]
     return Row(
         landscape=landscape,
         best_alpha=float(landscape.alphas[i]),
         best_lam=float(landscape.lams[j]),
         best=float(scores[i, j]),
-        best_interval=interval,
-        frequency=frequency_band(runs, levels, rng=rng, **kwargs),  # type: ignore[arg-type]
-        rbst=robustness(runs, levels, rng=rng, **kwargs),  # type: ignore[arg-type]
+        best_interval=Interval(float(low), float(high)) if mean and np.isfinite(low) else None,
+        best_seeds=seeds_in_words(runs[i, j], bounds) if mean else "",
+        frequency=frequency_band(runs, levels, cells=mask, statistic=statistic),
+        rbst=robustness(runs, levels, cells=mask, statistic=statistic),
         cells=int(np.isfinite(scores).sum()),
         grid=int(mask.sum()),
         runs=int(np.isfinite(runs[mask]).sum()),
@@ -233,11 +209,8 @@ def _notes(
             notes.append(f"{row.label}: {why}; {scored}")
         if row.rbst[0].why:
             notes.append(f"{row.label}: {row.rbst[0].why}")
-        elif row.best_interval is None:
-            notes.append(
-                f"{row.label}: all seeds of the best cell agree, which is no proof of no noise: "
-                "no interval for its score"
-            )
+        elif row.rbst[0].no_limit:
+            notes.append(f"{row.label}: no interval for {row.rbst[0].no_limit}")
         if row.unflagged:
             notes.append(
                 f"{row.label}: {row.unflagged} runs have returns that are not finite; "

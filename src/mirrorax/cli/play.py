@@ -101,7 +101,7 @@ def _run(args: argparse.Namespace, stop: Stop) -> int:
     from mirrorax.mdpo.config import RunValues
     from mirrorax.mdpo.evaluate import evaluate, evaluation_keys
     from mirrorax.mdpo.program import as_keys, make_program
-    from mirrorax.training.result import interval_over_seeds, mean_of_cells
+    from mirrorax.training.result import interval_of, mean_of_cells
 
     plugin.load(args)
     settings = settings_in(meta, f"folder: {args.folder!r}")
@@ -133,10 +133,12 @@ def _run(args: argparse.Namespace, stop: Stop) -> int:
         short = "normalized" if name == "returns" else "greedy_normalized"
         result[short] = ((mean - low) / (high - low)).tolist()
     scores, best = np.array(result["normalized"]), np.array(result["greedy_normalized"])
+    source = "estimated" if meta.get("return_bounds") else "known"
     result |= {
         "mean": float(scores.mean()),
-        "interval": interval_over_seeds(runs, scores),
-        "cells": mean_of_cells(runs, scores, best),
+        "interval": interval_of(scores, source),
+        "cells": mean_of_cells(runs, scores, best, source),
+        "bounds_source": source,
         "settings": meta["settings"],
         "runs": meta["runs"],
     }
@@ -201,8 +203,10 @@ def _show(result: dict[str, Any], settings: Settings, runs: list[RunValues], epi
     screen = console()
     title = f"{settings.environment}, {counted(episodes, 'episode')} each"
     summary.show_runs(screen, title, runs, columns, numbered=True)
-    summary.show_cells(screen, runs, result["cells"])
-    screen.print(summary.overall(runs, *map(np.array, scores.values())))
+    known = result["bounds_source"] == "known"
+    summary.show_cells(screen, runs, result["cells"], known)
+    stochastic, greedy = map(np.array, scores.values())
+    screen.print(summary.overall(stochastic, greedy, known))
     screen.print(summary.conditions(settings, runs))
     if "gif" in result:
         screen.print(f"{result['frames']} frames written to {result['gif']}")

@@ -113,17 +113,11 @@ def _make(args: argparse.Namespace) -> Path | None:
     megabytes = path.stat().st_size / 1e6
     print(f"{path}: {counted(about.done, 'run')}, {megabytes:.1f} MB")
     if args.figures:
-        import numpy as np
-
         from mirrorax.figures.gallery import gallery
 
         try:
-            files, skipped = gallery(
-                table,
-                args.figures,
-                rng=np.random.default_rng(0),
-                planned=known.run_ids if known else None,
-            )
+            planned = known.run_ids if known else None
+            files, skipped = gallery(table, args.figures, planned=planned)
         except UserError as error:
             if not args.watch:
                 raise

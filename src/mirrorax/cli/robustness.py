@@ -48,37 +48,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="lowest",
         help="diverged runs count with the lowest return (default) or not at all",
     )
-    parser.add_argument("--resamples", type=int, default=2000, metavar="B")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the resampling (default: 0)")
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the robustness table of a store."""
     from pathlib import Path
 
-    import numpy as np
-
     from mirrorax.analysis.progress import unfinished
     from mirrorax.analysis.summary import summarise
     from mirrorax.cli.stored import read_runs
-    from mirrorax.errors import UserError
     from mirrorax.figures.robustness_table import render
     from mirrorax.store import studies
 
-    if args.seed < 0:
-        raise UserError(f"seed: {args.seed} is negative; a whole number from 0 is needed")
     table = read_runs(args.store)
     known = studies.latest(Path(args.store))
     summary = summarise(
         table,
-        rng=np.random.default_rng(args.seed),
         thresholds=args.thresholds,
         cells=args.cells,
         environments=args.environments,
         statistic=args.statistic,
         evaluation=args.evaluation,
         diverged=args.diverged,
-        resamples=args.resamples,
         notes=unfinished(table, known.run_ids if known else None),
     )
     sys.stdout.write(render(summary, args.format))

@@ -42,35 +42,40 @@ def show_runs(
 
 
 def show_cells(
-    screen: Console, runs: Sequence[RunValues], cells: Sequence[Mapping[str, Any]]
+    screen: Console,
+    runs: Sequence[RunValues],
+    cells: Sequence[Mapping[str, Any]],
+    known: bool,
 ) -> None:
-    """Show each point of the grid, over its seeds, if there are several."""
+    """Show each point of the grid, over its seeds, if there are several.
+
+    `known`: whether the bounds of returns are.
+    """
     if len(cells) < 2:
         return
+    import numpy as np
     from rich.table import Table
 
     names = varying(runs)
+    from mirrorax.analysis.few_seeds import UNIT, seeds_in_words
+
     table = Table(title="over seeds")
-    several = all(cell["interval"] is not None for cell in cells)
-    shown = ["normalised", *(["95% interval"] if several else []), "greedy"]
-    for name in (*names, "runs", *shown):
+    for name in (*names, "runs", "normalised", "95% interval", "greedy"):
         table.add_column(name, justify="right", overflow="fold")  # nothing is cut off
     for cell in cells:
-        ends = ["[{:.3f}, {:.3f}]".format(*cell["interval"])] if several else []
-        numbers = [f"{cell['mean']:.3f}", *ends, f"{cell['greedy_mean']:.3f}"]
+        words = seeds_in_words(np.array([cell["scores"]]), UNIT if known else None)
+        numbers = [f"{cell['mean']:.3f}", words, f"{cell['greedy_mean']:.3f}"]
         table.add_row(*(f"{cell[name]:g}" for name in names), str(cell["runs"]), *numbers)
     screen.print(table)
 
 
-def overall(runs: Sequence[RunValues], normalized: np.ndarray, greedy: np.ndarray) -> str:
+def overall(normalized: np.ndarray, greedy: np.ndarray, known: bool) -> str:
     """Return the line of the mean over all runs."""
-    from mirrorax.training.result import interval_over_seeds
+    from mirrorax.analysis.few_seeds import UNIT, seeds_in_words
 
-    ends = interval_over_seeds(runs, normalized)
-    said = "one seed: no interval"
-    if ends is not None:
-        said = f"95% bootstrap interval over runs [{ends[0]:.3f}, {ends[1]:.3f}]"
-    return f"normalised return {normalized.mean():.3f}  ({said});  greedy {greedy.mean():.3f}"
+    words = seeds_in_words(normalized[None], UNIT if known else None, noun="run")
+    words = f"95% interval over runs {words}" if words.startswith("[") else words
+    return f"normalised return {normalized.mean():.3f}  ({words});  greedy {greedy.mean():.3f}"
 
 
 def conditions(settings: Settings, runs: Sequence[RunValues]) -> str:

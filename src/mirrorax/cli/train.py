@@ -293,8 +293,9 @@ def _show(result: TrainResult, out: str | None) -> None:
     }
     title = f"MDPO({settings.potential}, {settings.drift}) on {settings.environment}"
     summary.show_runs(screen, title, runs, columns)
-    summary.show_cells(screen, runs, result.cells)
-    screen.print(summary.overall(runs, result.normalized, result.greedy_normalized))
+    known = result.bounds_source == "known"
+    summary.show_cells(screen, runs, result.cells, known)
+    screen.print(summary.overall(result.normalized, result.greedy_normalized, known))
     if result.bounds_source == "estimated":
         meaning = suite.estimated_in_words(*result.return_bounds)
         screen.print(f"the bounds of returns are estimated: {meaning}")

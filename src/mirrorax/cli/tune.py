@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from math import isnan
+from math import isnan, nan
 from typing import TYPE_CHECKING, Any
 
 from mirrorax.cli import plugin
@@ -161,7 +161,8 @@ class _Progress:
 
 def _around(result: TuneResult) -> str:
     """Say in words what the neighbours tell of the place that was found."""
-    low, high = result.interval
+    whole = result.best.whole or (nan,)
+    low, high = result.interval or (min(whole), max(whole))
     lost = sum(one.diverged > 0 for one in result.neighbours)
     if result.diverged or lost:
         places = [*(["here"] if result.diverged else ()), *(["close by"] if lost else ())]
@@ -191,15 +192,15 @@ def _seeds(best: Checked) -> str:
 def _show(result: TuneResult) -> None:
     settings = result.settings
     names = list(result.cell)
-    low, high = result.interval
     cell = ", ".join(f"{name} {value:g}" for name, value in result.cell.items())
     print(f"({settings.potential}, {settings.drift}) on {settings.environment}: {cell}")
     count = len(result.scores)
     if result.diverged == count:
         print(f"  all {count} fresh seeds diverged")
     else:
-        shown = "" if isnan(low) else f", 95% interval [{low:.3f}, {high:.3f}]"
-        print(f"  {result.units} {result.mean:.3f}{shown} over {_seeds(result.best)}")
+        words = result.seeds_in_words
+        shown = f"95% interval {words}" if words.startswith("[") else words
+        print(f"  {result.units} {result.mean:.3f}, {shown}, over {_seeds(result.best)}")
     print(f"  (the search itself saw {result.searched:.3f}, the best of many: not a result)")
     print()
     print("half a decade away" if "w" not in names else "one step away")

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from jaxtyping import Float
 
 from mirrorax.analysis import columns
-from mirrorax.analysis.estimates import cell_intervals
+from mirrorax.analysis.few_seeds import UNIT, mean_intervals
 from mirrorax.analysis.landscape import Landscape
 from mirrorax.errors import UserError
 from mirrorax.figures.style import LINES, PALETTE
@@ -67,12 +67,11 @@ def draw_curves(
     curves: Sequence[LearningCurve],
     ax: Axes,
     *,
-    rng: np.random.Generator,
     seeds: bool = False,
 ) -> Axes:
     """Draw the mean over seeds with a pointwise 95% band; with `seeds`, each seed as a thin line.
 
-    With a single seed there is no band, and the label says so.
+    With one seed or two there is no band, and the label says so; two are drawn as lines.
     """
     if not curves:
         raise UserError("curves: there is no learning curve to draw")
@@ -92,12 +91,15 @@ def draw_curves(
             where=count > 0,
         )
         label = curve.label
-        if count.max(initial=0) < 2:
-            label += " (one seed: no band)"
+        most = count.max(initial=0)
+        if most < 3:
+            label += f" ({'one seed' if most < 2 else 'two seeds'}: no band)"
         else:
-            low, high = cell_intervals(cells, rng=rng, resamples=500)
+            given = curve.scores[np.isfinite(curve.scores)]
+            inside = given.min() >= UNIT[0] and given.max() <= UNIT[1]
+            low, high = mean_intervals(cells, bounds=UNIT if inside else None, agree=0.0)
             ax.fill_between(curve.steps, low, high, color=colour, alpha=0.18, lw=0)
-        if seeds:
+        if seeds or most == 2:
             ax.plot(curve.steps, curve.scores.T, color=colour, lw=0.4, alpha=0.5)
         ax.plot(curve.steps, mean, color=colour, linestyle=LINES[k % len(LINES)], label=label)
     if max(curve.steps[-1] for curve in curves) >= 1e5:

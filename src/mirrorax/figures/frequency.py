@@ -32,15 +32,13 @@ def frequency_curve(
     label: str,
     runs: Float[np.ndarray, "alpha lam env seed"],
     *,
-    rng: np.random.Generator,
     cells: Bool[np.ndarray, "alpha lam"] | None = None,
     start: float = 0.8,
     points: int = 101,
-    resamples: int = 1000,
 ) -> Curve:
     """Compute the curve and its 95% band from `start` to 1."""
     levels = np.linspace(start, 1.0, points)
-    estimates = frequency_band(runs, levels.tolist(), rng=rng, cells=cells, resamples=resamples)
+    estimates = frequency_band(runs, levels.tolist(), cells=cells)
     ends = [e.interval() for e in estimates]
     return Curve(
         label,

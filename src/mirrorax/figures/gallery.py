@@ -32,7 +32,6 @@ def gallery(
     table: pa.Table,
     folder: str | os.PathLike[str],
     *,
-    rng: np.random.Generator,
     formats: Sequence[str] = FORMATS,
     planned: pa.ChunkedArray | None = None,
 ) -> tuple[list[Path], list[str]]:
@@ -45,7 +44,7 @@ def gallery(
     """
     home = prepare(folder)
     try:
-        return _write(table, home, rng, formats, planned)
+        return _write(table, home, formats, planned)
     except OSError as error:
         raise UserError(f"figures: cannot write to {home}: {error.strerror or error}") from error
 
@@ -65,12 +64,11 @@ def prepare(folder: str | os.PathLike[str]) -> Path:
 def _write(
     table: pa.Table,
     home: Path,
-    rng: np.random.Generator,
     formats: Sequence[str],
     planned: pa.ChunkedArray | None,
 ) -> tuple[list[Path], list[str]]:
     items = landscapes(table)
-    summary = summarise(items, rng=rng, notes=unfinished(table, planned))
+    summary = summarise(items, notes=unfinished(table, planned))
     whole = {item.label: item for item in items}
     files: list[Path] = []
     skipped: list[str] = []
@@ -81,7 +79,7 @@ def _write(
     with style():
         for k, row in enumerate(summary.rows):
             files += _maps(row.landscape, whole[row.label], home, f"{k + 1:02d}", formats)
-        files += _curves(summary, home, rng, formats)
+        files += _curves(summary, home, formats)
         files += _bars(summary, home, formats)
         for row in summary.rows:
             drawn, reasons = _scaling(whole[row.label], home, summary.rows.index(row), formats)
@@ -107,9 +105,7 @@ def _maps(
     return out + list(save(figure, home / f"environments_{number}", formats))
 
 
-def _curves(
-    summary: Summary, home: Path, rng: np.random.Generator, formats: Sequence[str]
-) -> list[Path]:
+def _curves(summary: Summary, home: Path, formats: Sequence[str]) -> list[Path]:
     curves = []
     # Where it gets interesting: a little below the best score, and no higher than the paper's 0.8.
     best = max(row.best for row in summary.rows)
@@ -119,7 +115,7 @@ def _curves(
         name = (
             row.label if len(summary.rows) <= 4 else (row.paper.label if row.paper else f"{k + 1}")
         )
-        curves.append(frequency_curve(name, item.runs(), rng=rng, cells=item.cells(), start=start))
+        curves.append(frequency_curve(name, item.runs(), cells=item.cells(), start=start))
     figure, ax = new(COLUMN if len(curves) <= 4 else PAGE, COLUMN)
     draw_frequency(curves, ax)
     return list(save(figure, home / "frequency", formats))

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from mirrorax.analysis.estimates import Estimate, Interval
+from mirrorax.analysis.estimates import ENOUGH, Estimate, Interval
 from mirrorax.analysis.summary import Row, Summary
 from mirrorax.errors import unknown
 
@@ -39,6 +39,16 @@ def _interval(estimate: Estimate, digits: int = 4) -> str:
     return f"[{interval.low:.{digits}f}, {interval.high:.{digits}f}]"
 
 
+def limit_text(estimate: Estimate, digits: int = 4) -> str:
+    """Write where Rbst would be with infinitely many seeds; no lower end: only the upper one."""
+    limit = estimate.limit
+    if limit is None:
+        return "no interval"
+    if limit.low == 0 < limit.high:
+        return f"<= {limit.high:.{digits}f}"
+    return f"[{limit.low:.{digits}f}, {limit.high:.{digits}f}]"
+
+
 def _rank(summary: Summary, k: int, i: int) -> str:
     ranks = summary.ranks[k]
     if ranks is None:
@@ -62,8 +72,9 @@ def _first(summary: Summary) -> tuple[list[str], list[list[str]]]:
     rows = []
     for row in summary.rows:
         best = f"{row.best:.3f}"
-        if row.best_interval is not None:
-            best += f" [{row.best_interval.low:.3f}, {row.best_interval.high:.3f}]"
+        if row.best_seeds:
+            words = row.best_seeds
+            best += f" {words}" if words.startswith("[") else f" ({words})"
         name = row.paper.label if row.paper else ""
         rows.append([name, row.label, f"({row.best_alpha:g}, {row.best_lam:g})", best])
     return header, rows
@@ -72,7 +83,8 @@ def _first(summary: Summary) -> tuple[list[str], list[list[str]]]:
 def _at(summary: Summary, k: int) -> tuple[list[str], list[list[str]]]:
     """What is said of each algorithm at one threshold."""
     threshold = summary.thresholds[k]
-    header = [f"freq({threshold:g})", "95% interval", f"Rbst_{threshold:g}", "95% interval", "rank"]
+    header = [f"freq({threshold:g})", "95%: as many seeds", f"Rbst_{threshold:g}"]
+    header += ["95%: as many seeds", "infinitely many", "rank"]
     if _has_paper(summary):
         header += ["paper", "ours - paper"]
     rows = []
@@ -82,13 +94,13 @@ def _at(summary: Summary, k: int) -> tuple[list[str], list[list[str]]]:
             _interval(row.frequency[k], 3),
             f"{row.rbst[k].value:.4f}",
             _interval(row.rbst[k]),
+            limit_text(row.rbst[k]),
             _rank(summary, k, i),
         ]
         if _has_paper(summary):
             theirs = _paper(row, threshold)
-            given = theirs is not None
-            cells.append(f"{theirs:.4f}" if given else "")
-            cells.append(f"{row.rbst[k].value - theirs:+.4f}" if theirs is not None else "")
+            ours = row.rbst[k].value
+            cells += ["", ""] if theirs is None else [f"{theirs:.4f}", f"{ours - theirs:+.4f}"]
         rows.append(cells)
     return header, rows
 
@@ -132,8 +144,9 @@ def _footer(summary: Summary) -> list[str]:
         f"{', '.join(summary.environments)}; {which}"
     )
     second = (
-        "intervals: 95%, over seeds, corrected for the bias of noisy cells; "
-        "with few seeds they may lie beside the plain value"
+        "95%: as many seeds: of what studies of these cells with as many seeds report on average; "
+        "infinitely many: of Rbst if every cell's mean were known, which is lower, as noise can "
+        f"only raise it; '<= x': no lower end shown, {ENOUGH} seeds per cell or more may"
     )
     third = (
         "best: the largest of many noisy scores, which flatters, its interval too; "
@@ -228,7 +241,7 @@ def _latex(summary: Summary) -> str:
         columns, head = columns + "l", [*head, "schedule"]
     for threshold in summary.thresholds:
         columns += "rr"
-        head += [rf"$\mathrm{{Rbst}}_{{{threshold:g}}}$", r"95\%"]
+        head += [rf"$\mathrm{{Rbst}}_{{{threshold:g}}}$", r"95\%: as many seeds"]
         if _has_paper(summary):
             columns, head = columns + "rr", [*head, "paper", "diff."]
     lines = [rf"\begin{{tabular}}{{{columns}}}", r"\hline", " & ".join(head) + r" \\", r"\hline"]
@@ -245,10 +258,9 @@ def _latex(summary: Summary) -> str:
             cells += [f"{row.rbst[k].value:.4f}", _interval(row.rbst[k], 3)]
             if _has_paper(summary):
                 theirs = _paper(row, threshold)
+                ours = row.rbst[k].value
                 cells += (
-                    ["", ""]
-                    if theirs is None
-                    else [f"{theirs:.4f}", f"${row.rbst[k].value - theirs:+.4f}$"]
+                    ["", ""] if theirs is None else [f"{theirs:.4f}", f"${ours - theirs:+.4f}$"]
                 )
         lines.append(" & ".join(cells) + r" \\")
     lines += [r"\hline", r"\end{tabular}"]
@@ -316,9 +328,10 @@ def _json(summary: Summary) -> dict[str, Any]:
                     "freq": row.frequency[k].value,
                     "freq_interval": _bounds(row.frequency[k].interval()),
                     "rbst": row.rbst[k].value,
-                    "rbst_corrected": row.rbst[k].corrected,
                     "rbst_interval": _bounds(row.rbst[k].interval()),
                     "no_interval": row.rbst[k].why or None,
+                    "rbst_limit": _bounds(row.rbst[k].limit),
+                    "no_limit": row.rbst[k].no_limit or None,
                     "rank": None if ranks is None else [int(ranks.low[i]), int(ranks.high[i])],
                     "paper": _paper(row, threshold),
                 }
@@ -334,6 +347,7 @@ def _json(summary: Summary) -> dict[str, Any]:
                     "lam": row.best_lam,
                     "score": _number(row.best),
                     "interval": _bounds(row.best_interval),
+                    "seeds": row.best_seeds,
                 },
                 "thresholds": by_threshold,
                 "tuning": _tuning(row),
@@ -362,8 +376,9 @@ def _csv(summary: Summary) -> str:
     header = ["paper_label", "potential", "drift", "alpha_schedule", "lam_schedule", "label"]
     header += ["axis", "best_alpha", "best_lam", "best_score", "best_low", "best_high"]
     for t in summary.thresholds:
-        names = ("freq", "freq_low", "freq_high", "rbst", "rbst_low", "rbst_high", "rank_low")
-        header += [f"{name}_{t:g}" for name in (*names, "rank_high", "paper", "difference")]
+        names = ["freq", "freq_low", "freq_high", "rbst", "rbst_low", "rbst_high"]
+        names += ["rbst_limit_low", "rbst_limit_high", "rank_low", "rank_high"]
+        header += [f"{name}_{t:g}" for name in (*names, "paper", "difference")]
     header += ["cells", "grid", "runs", "wanted", "failed", "diverged", "notes"]
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(header)
@@ -376,7 +391,7 @@ def _csv(summary: Summary) -> str:
         for k, t in enumerate(summary.thresholds):
             ranks, theirs, ours = summary.ranks[k], _paper(row, t), row.rbst[k].value
             line += [row.frequency[k].value, *_ends(row.frequency[k].interval())]
-            line += [ours, *_ends(row.rbst[k].interval())]
+            line += [ours, *_ends(row.rbst[k].interval()), *_ends(row.rbst[k].limit)]
             line += ["", ""] if ranks is None else [int(ranks.low[i]), int(ranks.high[i])]
             line += ["", ""] if theirs is None else [theirs, ours - theirs]
         line += [row.cells, row.grid, row.runs, row.wanted, row.failed, row.diverged]

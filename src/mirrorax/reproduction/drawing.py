@@ -41,19 +41,19 @@ class Drawn:
     missing: tuple[str, ...]
 
 
-def draw(figure: Figure, runs: Runs, home: Path, rng: np.random.Generator) -> Drawn:
+def draw(figure: Figure, runs: Runs, home: Path) -> Drawn:
     """Draw a figure into a folder, in place of an older one; without any run of it, only say so."""
     if figure.kind == "scaling":
         drawn = _scaling(figure, runs, home)
     else:
-        drawn = _panels(figure, runs, home, rng)
+        drawn = _panels(figure, runs, home)
     for path in _names(figure, home):
         if path not in drawn.files:
             path.unlink(missing_ok=True)
     return drawn
 
 
-def _panels(figure: Figure, runs: Runs, home: Path, rng: np.random.Generator) -> Drawn:
+def _panels(figure: Figure, runs: Runs, home: Path) -> Drawn:
     found = runs.find_all(figure.panels)
     if figure.kind == "maps" and len({each.given.shape for each in found}) > 1:
         # Strips beside whole grids: everything there is of each, so that they can be compared.
@@ -66,7 +66,7 @@ def _panels(figure: Figure, runs: Runs, home: Path, rng: np.random.Generator) ->
     if found:
         with style():
             kinds = {"maps": _maps, "table": _table, "frequency": _frequency, "best": _best}
-            files = kinds[figure.kind](figure, found, home, rng)
+            files = kinds[figure.kind](figure, found, home)
     return Drawn(figure, files, sum(each.runs for each in found), sizes(found), missing)
 
 
@@ -95,10 +95,7 @@ def _title(figure: Figure, found: Sequence[Found]) -> str:
     return f"{figure.name}: {figure.title}\n{sizes(found)}"
 
 
-def _maps(
-    figure: Figure, found: Sequence[Found], home: Path, rng: np.random.Generator
-) -> tuple[Path, ...]:
-    del rng
+def _maps(figure: Figure, found: Sequence[Found], home: Path) -> tuple[Path, ...]:
     maps = []
     for each in found:
         item = each.landscape
@@ -117,13 +114,11 @@ def _maps(
     return save(drawing, home / _stem(figure), _FORMATS)
 
 
-def _table(
-    figure: Figure, found: Sequence[Found], home: Path, rng: np.random.Generator
-) -> tuple[Path, ...]:
+def _table(figure: Figure, found: Sequence[Found], home: Path) -> tuple[Path, ...]:
     usable = [f for f in found if f.positive.any()]
     if not usable:
         return ()
-    summary = summarise([f.landscape for f in usable], rng=rng, notes=(sizes(found),))
+    summary = summarise([f.landscape for f in usable], notes=(sizes(found),))
     out = []
     for form, suffix in _TEXTS.items():
         path = home / f"{_stem(figure)}.{suffix}"
@@ -132,16 +127,12 @@ def _table(
     return tuple(out)
 
 
-def _frequency(
-    figure: Figure, found: Sequence[Found], home: Path, rng: np.random.Generator
-) -> tuple[Path, ...]:
+def _frequency(figure: Figure, found: Sequence[Found], home: Path) -> tuple[Path, ...]:
     curves = []
     for each in found:
         if each.positive.any():
             label = each.panel.title if len(found) <= 4 else each.panel.title[0]
-            curves.append(
-                frequency_curve(label, each.landscape.runs(), rng=rng, cells=each.positive)
-            )
+            curves.append(frequency_curve(label, each.landscape.runs(), cells=each.positive))
     if not curves:
         return ()
     drawing, ax = new(PAGE, COLUMN * 1.1)
@@ -150,10 +141,7 @@ def _frequency(
     return save(drawing, home / _stem(figure), _FORMATS)
 
 
-def _best(
-    figure: Figure, found: Sequence[Found], home: Path, rng: np.random.Generator
-) -> tuple[Path, ...]:
-    del rng
+def _best(figure: Figure, found: Sequence[Found], home: Path) -> tuple[Path, ...]:
     by = {(each.panel.pair, each.panel.schedules): each for each in found}
     drawing, axes = new(PAGE, COLUMN * 1.1, ncols=2)
     for ax, share in zip(axes, (0.01, 0.1), strict=True):

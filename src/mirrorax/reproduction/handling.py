@@ -56,7 +56,7 @@ def _best(found: Found, share: float) -> float:
 
 
 def _best_draws(found: Found, share: float, rng: np.random.Generator) -> np.ndarray:
-    drawn = score_resamples(found.landscape.runs()[found.positive], DRAWS, rng, scaled=True)
+    drawn = score_resamples(found.landscape.runs()[found.positive], DRAWS, rng)
     return np.array([top(scores, share).mean for scores in drawn])
 
 

@@ -44,9 +44,8 @@ def write(
     reading = reading or readings.reading(readings.FIRST)
     runs = Runs(table, reading)
     try:
-        claims = judge(runs, rng)  # first: the intervals of a seed are those of the documentation
-        (stream,) = rng.spawn(1)
-        drawn = tuple(draw(figure, runs, home, stream) for figure in FIGURES)
+        claims = judge(runs, rng)
+        drawn = tuple(draw(figure, runs, home) for figure in FIGURES)
         counted = progress(table, reading)
         (home / "table_2.md").write_text(fixed.markdown(runs.expected), encoding="utf-8")
         (home / "table_2.csv").write_text(fixed.comma_separated(runs.expected), encoding="utf-8")

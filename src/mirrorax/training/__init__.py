@@ -25,7 +25,7 @@ from mirrorax.training.request import (
     plan_runs,
     regularizer_name,
 )
-from mirrorax.training.result import TrainResult, make_result, mean_interval
+from mirrorax.training.result import TrainResult, make_result
 
 if TYPE_CHECKING:
     from mirrorax.envs.adapter import Environment
@@ -41,7 +41,6 @@ __all__ = [
     "check_lanes",
     "check_layout",
     "expand_seeds",
-    "mean_interval",
     "plan_runs",
     "train",
 ]

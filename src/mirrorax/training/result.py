@@ -21,32 +21,6 @@ if TYPE_CHECKING:
     from mirrorax.mdpo.session import Progress, Session
 
 
-#: How many draws of a bootstrap are made at once.
-_MOST_PICKS = 2_000_000
-
-
-def mean_interval(
-    values: Float[np.ndarray, " runs"], level: float = 0.95, draws: int = 10_000
-) -> tuple[float, float]:
-    """Return the percentile bootstrap interval of the mean over runs, from fixed random numbers."""
-    rng = np.random.default_rng(0)
-    means = np.empty(draws)
-    rows = max(1, _MOST_PICKS // len(values))  # in pieces: all draws of many runs fill the memory
-    for first in range(0, draws, rows):
-        count = min(rows, draws - first)
-        picks = rng.integers(0, len(values), (count, len(values)))
-        means[first : first + count] = values[picks].mean(1)
-    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
-    return float(low), float(high)
-
-
-def interval_over_seeds(
-    runs: Sequence[RunValues], values: Float[np.ndarray, " runs"]
-) -> list[float] | None:
-    """Return `mean_interval` where there are several seeds; of one seed nothing can be said."""
-    return list(mean_interval(values)) if len({run.seed for run in runs}) > 1 else None
-
-
 def rows_of_cells(runs: Sequence[RunValues]) -> dict[tuple[Any, ...], list[int]]:
     """Return the places of the runs of each point of the grid, by its values."""
     groups: dict[tuple[Any, ...], list[int]] = {}
@@ -55,18 +29,29 @@ def rows_of_cells(runs: Sequence[RunValues]) -> dict[tuple[Any, ...], list[int]]
     return groups
 
 
+def interval_of(
+    normalized: Float[np.ndarray, " runs"], bounds_source: str = "known"
+) -> tuple[float, float] | None:
+    """Return the 95% interval of a mean over runs, cut at 0 and 1 where the bounds are known."""
+    from mirrorax.analysis.few_seeds import UNIT, mean_interval  # needs pyarrow
+
+    return mean_interval(normalized, UNIT if bounds_source == "known" else None)
+
+
 def mean_of_cells(
     runs: Sequence[RunValues],
     normalized: Float[np.ndarray, " runs"],
     greedy: Float[np.ndarray, " runs"],
+    bounds_source: str = "known",
 ) -> list[dict[str, Any]]:
-    """Return mean and interval of each point of the grid, over its seeds; None with one seed."""
+    """Return mean and interval of each point of the grid, over its seeds; None: no interval."""
     return [
         {
             **dict(zip(GRID, point, strict=True)),
             "runs": len(rows),
             "mean": float(normalized[rows].mean()),
-            "interval": interval_over_seeds([runs[row] for row in rows], normalized[rows]),
+            "interval": interval_of(normalized[rows], bounds_source),
+            "scores": normalized[rows].tolist(),
             "greedy_mean": float(greedy[rows].mean()),
         }
         for point, rows in rows_of_cells(runs).items()
@@ -131,14 +116,14 @@ class TrainResult:
         return float(self.normalized.mean())
 
     @property
-    def interval(self) -> list[float] | None:
-        """A 95% bootstrap interval of that mean over runs; None with one seed."""
-        return interval_over_seeds(self.runs, self.normalized)
+    def interval(self) -> tuple[float, float] | None:
+        """Student's 95% interval of that mean over runs; None with fewer than three of them."""
+        return interval_of(self.normalized, self.bounds_source)
 
     @property
     def cells(self) -> list[dict[str, Any]]:
         """Mean and interval of each point of the grid, over its seeds."""
-        return mean_of_cells(self.runs, self.normalized, self.greedy_normalized)
+        return mean_of_cells(self.runs, self.normalized, self.greedy_normalized, self.bounds_source)
 
     def more(self, steps: int, on_segment: Callable[[Progress], None] | None = None) -> TrainResult:
         """Train on for further environment steps; annealed schedules see the new total length.

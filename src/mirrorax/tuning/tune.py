@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import stdtrit
 
 from mirrorax._version import ALGORITHM_VERSION
+from mirrorax.analysis.few_seeds import AGREE, UNIT, mean_interval, seeds_in_words
 from mirrorax.errors import UserError
 from mirrorax.mdpo.config import OTHER_NUMBERS, TEMPERATURES, RunValues, Settings, make_settings
 from mirrorax.training import check_env_alone, check_lanes, check_layout
@@ -26,6 +26,8 @@ from mirrorax.tuning.suggestion import Suggestion, as_flags, suggest
 if TYPE_CHECKING:
     from mirrorax.mdpo.session import Progress
 
+#: Bounds of returns that nobody knows.
+_ANY = (-math.inf, math.inf)
 #: Settings that a command names in other words.
 _NAMED = ("environment", "potential", "drift", "plugins")
 
@@ -60,18 +62,20 @@ class TuneResult:
         return self.best.diverged
 
     @property
-    def interval(self) -> tuple[float, float]:
-        """Student's 95% interval of that mean; without width where all seeds agree.
+    def interval(self) -> tuple[float, float] | None:
+        """Student's 95% interval of that mean; None for fewer than three seeds or if they agree."""
+        return mean_interval(np.array(self.best.whole), *self._scale)
 
-        A percentile bootstrap of the five seeds of a small budget would hold the mean 84 times of
-        100 (normal scores), this one 95. NaN where fewer than two seeds are left.
-        """
-        whole = self.best.whole
-        count = len(whole)
-        if count < 2:
-            return math.nan, math.nan
-        half = stdtrit(count - 1, 0.975) * np.std(whole, ddof=1) / math.sqrt(count)
-        return float(self.mean - half), float(self.mean + half)
+    @property
+    def seeds_in_words(self) -> str:
+        """That interval as text, or what stands in its place."""
+        bounds, agree = self._scale
+        return seeds_in_words(np.array([self.best.whole]), bounds, agree=agree)
+
+    @property
+    def _scale(self) -> tuple[tuple[float, float], float]:
+        """The bounds of scores, and how far apart seeds are that agree."""
+        return (UNIT, AGREE) if self.units == "normalised return" else (_ANY, 0.0)
 
     @property
     def spent(self) -> float:
@@ -120,7 +124,7 @@ class TuneResult:
             "cell": dict(self.cell),
             "units": self.units,
             "mean": self.mean,
-            "interval": list(self.interval),
+            "interval": self.interval,
             "scores": list(self.scores),
             "diverged": self.diverged,
             "neighbours": [_row(one) for one in self.neighbours],

@@ -26,7 +26,7 @@ function compareOf(state) {
   if (kept.key !== key) kept = { key, found: compareCells(state) };
   const { found } = kept;
   if (found.why) return found;
-  const first = estimate("rbst", found.viewA, found.common.maskA, state.threshold), second = estimate("rbst", found.viewB, found.common.maskB, state.threshold);
+  const first = estimate("rbst", gridOf(found.viewA, found.common.maskA), state.threshold), second = estimate("rbst", gridOf(found.viewB, found.common.maskB), state.threshold);
   return { ...found, first, second, gap: differenceOf(first, second) };
 }
 
@@ -40,13 +40,11 @@ function compareCells(state) {
     return { a, b, viewA, viewB, why };
   }
   const values = new Float64Array(a.A * a.L).fill(NaN), marks = new Uint8Array(a.A * a.L);
-  const placesA = viewA.places, placesB = viewB.places;
   let marked = 0;
   for (const [k, m] of common.pairs) {
     values[k] = viewA.d[k] - viewB.d[m];
-    const p = cellInterval(cellRuns(a, k, placesA, state.evaluation), state.statistic);
-    const q = cellInterval(cellRuns(b, m, placesB, state.evaluation), state.statistic);
-    if (!p || !q) continue;
+    const p = cellSpread(viewA.runs(k)), q = cellSpread(viewB.runs(m));
+    if (!p || !q || state.statistic !== "mean") continue;
     const variance = p.variance + q.variance;
     const df = variance > 0 ? variance ** 2 / (p.variance ** 2 / p.df + q.variance ** 2 / q.df) : Infinity;
     if (Math.abs(values[k]) > student(df) * Math.sqrt(variance) && variance > 0) { marks[k] = 1; marked += 1; }
@@ -91,7 +89,7 @@ function showMatrix(rows) {
     const gap = differenceOf(r.rbst, c.rbst);
     if (gap.why) return element("td", { text: "?", title: gap.why });
     const sign = !gap.supported ? "·" : (gap.low > 0 ? "▲" : "▼");
-    return element("td", { text: sign, class: { "▲": "up", "▼": "down" }[sign] || "", title: `${r.label} − ${c.label}: [${number(gap.low, 4)}, ${number(gap.high, 4)}]; above in ${(100 * gap.above).toFixed(0)}% of cases` });
+    return element("td", { text: sign, class: { "▲": "up", "▼": "down" }[sign] || "", title: `${r.label} − ${c.label}: [${number(gap.low, 4)}, ${number(gap.high, 4)}]` });
   })));
   const table = $("matrix").querySelector("table");
   table.className = "matrix";

@@ -46,39 +46,32 @@ function cellRuns(a, cell, places, evaluation) {
   });
 }
 
-// Scores d, standard errors s and numbers of runs of every cell; null where an environment lacks.
+// Scores d and numbers of runs of every cell; null where an environment lacks.
 function viewOf(a, { evaluation, statistic, environment }) {
   const key = `${evaluation}|${statistic}|${environment}`;
   if (a.views.has(key)) return a.views.get(key);
   const places = environmentsOf(a, environment);
   let view = null;
   if (places.length > 0) {
+    const runs = (cell) => cellRuns(a, cell, places, evaluation);
     const cells = a.A * a.L, d = new Float64Array(cells), count = new Int32Array(cells);
-    const variances = places.map(() => new Array(cells).fill(NaN)), iqm = new Array(cells).fill(NaN);
-    let twice = 0, used = 0;
-    const most = places.map(() => 0);
     for (let c = 0; c < cells; c += 1) {
-      const groups = cellRuns(a, c, places, evaluation);
+      const groups = runs(c);
       d[c] = cellScore(groups, statistic);
-      groups.forEach((g, k) => { count[c] += g.length; most[k] = Math.max(most[k], g.length); });
-      if (Number.isFinite(d[c])) { used += 1; if (groups.every((g) => g.length >= 2)) twice += 1; }
-      if (statistic === "mean") groups.forEach((g, k) => { variances[k][c] = varianceOfMean(g); });
-      else iqm[c] = groups.some((g) => g.length === 0) ? NaN : varianceOfIqm(groups);
+      count[c] = sum(groups.map((g) => g.length));
     }
-    let s;
-    if (statistic === "mean") {
-      const smoothed = variances.map((v) => smooth(v, a.A, a.L));
-      s = d.map((_, c) => Math.sqrt(smoothed.reduce((t, v) => t + v[c], 0)) / places.length);
-    } else s = Float64Array.from(smooth(iqm, a.A, a.L), Math.sqrt);
-    let why = "";
-    if (used === 0) why = "no cell has a run in every environment";
-    else if (Math.max(...most) < 2) why = "one seed per cell: no interval";
-    else if (Math.min(...most) < 2) why = "an environment has one seed per cell: no interval";
-    else if (twice < used / 2) why = "most cells have a single seed: no interval";
-    view = { d, s, count, wanted: places.length * a.N, why, places };
+    view = { a, d, count, wanted: places.length * a.N, places, runs, statistic, known: boundsKnown(a, places), grids: new WeakMap() };
   }
   a.views.set(key, view);
   return view;
+}
+
+const boundsKnown = (a, places) => places.every((e) => DATA.environments[a.envs[e]].bounds !== "estimated");
+
+// What the seeds of the cells of a mask say, kept for as long as the mask is.
+function gridOf(view, mask) {
+  if (!view.grids.has(mask)) view.grids.set(mask, gridScores(view.runs, view.a.A, view.a.L, mask, view.statistic));
+  return view.grids.get(mask);
 }
 
 function maskOf(a, cells) {
@@ -93,6 +86,11 @@ function maskOf(a, cells) {
 const number = (x, digits = 3) => (Number.isFinite(x) ? x.toFixed(digits) : "–");
 const plain = (x) => (x !== 0 && Math.abs(x) < 1e-3 ? x.toExponential(3).replace(/\.?0*e/, "e") : String(Number(x.toPrecision(4))));
 const interval = (e, digits = 4) => (e.why ? "no interval" : `[${number(e.low, digits)}, ${number(e.high, digits)}]`);
+// Where Rbst would be with infinitely many seeds; without a lower end only the upper one is shown.
+function limitText({ limit }) {
+  if (!limit) return "no interval";
+  return limit.low === 0 && limit.high > 0 ? `≤ ${number(limit.high, 4)}` : interval(limit);
+}
 
 // Elements from text only: nothing from a study or a store is ever read as HTML.
 function element(tag, options = {}, ...children) {

@@ -3,9 +3,9 @@ function cellFacts(a, cell, state) {
   const places = environmentsOf(a, state.environment);
   if (!places.length) return null;
   const groups = cellRuns(a, cell, places, state.evaluation);
-  const score = cellScore(groups, state.statistic), range = cellInterval(groups, state.statistic);
+  const score = cellScore(groups, state.statistic);
   const count = groups.reduce((n, g) => n + g.length, 0);
-  return { score, range, count, wanted: places.length * a.N };
+  return { score, count, words: Number.isFinite(score) ? seedsInWords(groups, state.statistic, boundsKnown(a, places)) : "", wanted: places.length * a.N };
 }
 
 function cellLines(a, i, j, state) {
@@ -14,8 +14,7 @@ function cellLines(a, i, j, state) {
   if (!facts || facts.count === 0) return [...lines, "no runs here"];
   if (!Number.isFinite(facts.score)) lines.push("no score: an environment has no run");
   else lines.push(`${state.statistic === "mean" ? "mean" : "interquartile mean"} ${number(facts.score)}`);
-  if (facts.range) lines.push(`95% interval [${number(facts.range.low)}, ${number(facts.range.high)}]`);
-  else if (Number.isFinite(facts.score)) lines.push("one seed: no interval");
+  if (facts.words) lines.push(facts.words);
   lines.push(`${facts.count} of ${facts.wanted} runs, ${state.evaluation}`);
   lines.push(environmentLabel(state.environment));
   return lines;

@@ -262,7 +262,7 @@ function render() {
   showFrequency();
   const mine = rows.find((r) => r.a.index === state.pair);
   $("live").textContent = mine ? `${mine.label}: freq ${number(mine.freq.value)} ${interval(mine.freq, 3)}, Rbst ${number(mine.rbst.value, 4)} ${interval(mine.rbst)} at threshold ${state.threshold.toFixed(2)}` : "The pair has no score on this environment.";
-  $("robustness-note").textContent = `Scores: ${state.statistic === "mean" ? "mean" : "interquartile mean"} of normalised ${state.evaluation} returns, ${environmentLabel(state.environment)}. Intervals: 95%, over seeds, corrected for the bias of noisy cells; with few seeds they may lie beside the plain value.`;
+  $("robustness-note").textContent = `Scores: ${state.statistic === "mean" ? "mean" : "interquartile mean"} of normalised ${state.evaluation} returns, ${environmentLabel(state.environment)}. 95%: as many seeds: of what studies of these cells with as many seeds report on average. Infinitely many: of Rbst if every cell's mean were known, which is lower, as noise can only raise it; “≤ x”: no lower end shown, ${ENOUGH} seeds per cell or more may.`;
   const found = compareOf(state);
   $("verdict").textContent = verdict(found, state);
   compareMaps = sync(compareMaps, compareSpecs(found, state), $("compare-maps"));
@@ -291,7 +291,7 @@ function landscapeCsv() {
   for (const spec of mapSpecs(false)) {
     const a = spec.algorithm;
     for (let k = 0; k < a.A * a.L; k += 1) {
-      const range = cellInterval(cellRuns(a, k, spec.view.places, state.evaluation), state.statistic);
+      const groups = spec.view.runs(k), range = fewest(groups) > 0 ? cellInterval(groups, state.statistic, spec.view.known) : null;
       out.push([a.label, environmentLabel(spec.environment), state.evaluation, state.statistic, a.axis, a.alphas[Math.floor(k / a.L)], a.lams[k % a.L], spec.view.d[k], range ? range.low : NaN, range ? range.high : NaN, spec.view.count[k], spec.view.wanted, Number.isFinite(spec.view.d[k]) ? Number(reaches(spec.view.d[k], state.threshold)) : ""]);
     }
   }

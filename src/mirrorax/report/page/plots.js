@@ -18,7 +18,10 @@ function frequencyCurve(a, view, cells) {
 
 function frequencyBand(a, view, cells) {
   view.bands ??= new Map();
-  if (!view.bands.has(cells)) view.bands.set(cells, view.why ? null : BAND.map((t) => estimate("freq", view, maskOf(a, cells), t)));
+  if (!view.bands.has(cells)) {
+    const grid = gridOf(view, maskOf(a, cells));
+    view.bands.set(cells, grid.why ? null : BAND.map((t) => estimate("freq", grid, t)));
+  }
   return view.bands.get(cells);
 }
 

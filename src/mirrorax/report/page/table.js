@@ -12,15 +12,15 @@ function tableRows(state) {
   for (const a of ALGORITHMS) {
     const view = viewOf(a, state);
     if (!view) continue;
-    const mask = maskOf(a, state.cells), rbst = estimate("rbst", view, mask, state.threshold);
+    const mask = maskOf(a, state.cells), grid = gridOf(view, mask), rbst = estimate("rbst", grid, state.threshold);
     if (!rbst) continue;
-    const freq = estimate("freq", view, mask, state.threshold);
-    let runs = 0, wanted = 0, grid = 0;
-    mask.forEach((m, k) => { if (m) { grid += 1; runs += view.count[k]; wanted += view.wanted; } });
+    const freq = estimate("freq", grid, state.threshold);
+    let runs = 0, wanted = 0, size = 0;
+    mask.forEach((m, k) => { if (m) { size += 1; runs += view.count[k]; wanted += view.wanted; } });
     const like = state.environment === "shared" && state.evaluation === "stochastic" && state.statistic === "mean" && state.cells === "positive";
     const theirs = like && a.paper ? a.paper.rbst.find(([t]) => Math.abs(t - state.threshold) < 1e-9) : null;
     rows.push({ a, label: a.label, paperLabel: a.paper ? a.paper.label : "", best: bestCell(a, view, mask), rbst, freq,
-      paper: theirs ? theirs[1] : NaN, gap: theirs ? rbst.value - theirs[1] : NaN, cells: rbst.n, grid, runs, wanted, unlike: theirs && a.paper.cells !== grid, otherwise: theirs ? a.paper.otherwise : "" });
+      paper: theirs ? theirs[1] : NaN, gap: theirs ? rbst.value - theirs[1] : NaN, cells: rbst.n, grid: size, runs, wanted, unlike: theirs && a.paper.cells !== size, otherwise: theirs ? a.paper.otherwise : "" });
   }
   // A rank is as sure as the differences that the data support.
   for (const row of rows) {
@@ -39,9 +39,10 @@ const COLUMNS = [
   { key: "lam", name: "best λ", number: true, value: (r) => r.best.lam, show: (r) => plain(r.best.lam) },
   { key: "score", name: "its score", number: true, value: (r) => r.best.score, show: (r) => number(r.best.score) },
   { key: "freq", name: "freq", number: true, value: (r) => r.freq.value, show: (r) => number(r.freq.value) },
-  { key: "freqInterval", name: "95%", number: true, value: (r) => r.freq.low, show: (r) => interval(r.freq, 3) },
+  { key: "freqInterval", name: "95%: as many seeds", number: true, value: (r) => r.freq.low, show: (r) => interval(r.freq, 3) },
   { key: "rbst", name: "Rbst", number: true, value: (r) => r.rbst.value, show: (r) => number(r.rbst.value, 4) },
-  { key: "interval", name: "95%", number: true, value: (r) => r.rbst.low, show: (r) => interval(r.rbst) },
+  { key: "interval", name: "95%: as many seeds", number: true, value: (r) => r.rbst.low, show: (r) => interval(r.rbst) },
+  { key: "limit", name: "infinitely many", number: true, value: (r) => (r.rbst.limit ? r.rbst.limit.high : NaN), show: (r) => limitText(r.rbst) },
   { key: "rank", name: "rank", number: true, value: (r) => r.rankLow + r.rankHigh / 1000, show: (r) => r.rank },
   { key: "paper", name: "paper", number: true, value: (r) => r.paper, show: (r) => (Number.isFinite(r.paper) ? number(r.paper, 4) : "") },
   { key: "gap", name: "ours − paper", number: true, value: (r) => r.gap, show: (r) => (Number.isFinite(r.gap) ? (r.gap < 0 ? "−" : "+") + number(Math.abs(r.gap), 4) : "") },
@@ -106,7 +107,7 @@ function showTable(rows, state, choose) {
   if (shown.length !== body.length || body.some((tr, k) => shown[k] !== tr)) table.tBodies[0].replaceChildren(...body);
   const notes = [];
   for (const row of rows) if (row.runs < row.wanted) notes.push(`${row.label}: ${row.wanted - row.runs} of ${row.wanted} runs are missing or failed`);
-  const why = new Set(rows.map((r) => r.rbst.why).filter(Boolean));
+  const why = new Set(rows.map((r) => r.rbst.why || (r.rbst.noLimit ? `no interval for ${r.rbst.noLimit}` : "")).filter(Boolean));
   notes.push(...why);
   if (rows.some((r) => r.unlike)) notes.push("The paper's values are over another number of cells than ours: not like for like.");
   for (const how of new Set(rows.map((r) => r.otherwise).filter(Boolean))) {
@@ -122,6 +123,6 @@ function showTable(rows, state, choose) {
 }
 
 const tableCsv = (rows, state) => [
-  ["paper_label", "label", "environment", "evaluation", "statistic", "threshold", "best_alpha_or_w", "best_lam", "best_score", "freq", "freq_low", "freq_high", "rbst", "rbst_corrected", "rbst_low", "rbst_high", "rank_low", "rank_high", "paper", "difference", "cells", "grid", "runs", "wanted"],
-  ...sortRows(rows).map((r) => [r.paperLabel, r.label, environmentLabel(state.environment), state.evaluation, state.statistic, state.threshold, r.best.alpha, r.best.lam, r.best.score, r.freq.value, r.freq.low, r.freq.high, r.rbst.value, r.rbst.corrected, r.rbst.low, r.rbst.high, r.rank ? r.rankLow : "", r.rank ? r.rankHigh : "", r.paper, r.gap, r.cells, r.grid, r.runs, r.wanted]),
+  ["paper_label", "label", "environment", "evaluation", "statistic", "threshold", "best_alpha_or_w", "best_lam", "best_score", "freq", "freq_low", "freq_high", "rbst", "rbst_low", "rbst_high", "rbst_limit_low", "rbst_limit_high", "rank_low", "rank_high", "paper", "difference", "cells", "grid", "runs", "wanted"],
+  ...sortRows(rows).map((r) => [r.paperLabel, r.label, environmentLabel(state.environment), state.evaluation, state.statistic, state.threshold, r.best.alpha, r.best.lam, r.best.score, r.freq.value, r.freq.low, r.freq.high, r.rbst.value, r.rbst.low, r.rbst.high, r.rbst.limit ? r.rbst.limit.low : "", r.rbst.limit ? r.rbst.limit.high : "", r.rank ? r.rankLow : "", r.rank ? r.rankHigh : "", r.paper, r.gap, r.cells, r.grid, r.runs, r.wanted]),
 ];
