@@ -1,4 +1,4 @@
-"""Names that users add: environments, potentials, drifts and schedules, from modules of their own.
+"""Names that users add: environments, regularisers, schedules, networks, optimisers of their own.
 
 A *plugin* is a Python module that registers names when it is imported:
 
