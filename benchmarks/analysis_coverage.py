@@ -3,7 +3,7 @@
     python benchmarks/analysis_coverage.py [REPETITIONS]
 
 Fills the place between `<!-- coverage -->` and `<!-- end of coverage -->` in docs/analysis.md. All
-numbers come from fixed seeds. 200 repetitions take about five minutes on one core.
+numbers come from fixed seeds. 200 repetitions take 5 to 15 minutes on one core.
 """
 
 from __future__ import annotations
