@@ -20,12 +20,6 @@ class Corridor(Environment):
     length: int = 6
     name = "Corridor"
     num_actions, return_bounds, max_steps = 2, (0.0, 1.0), 30
-    reset_words = step_words = 0  # 32-bit random words wanted by reset and step
-    memory_size, memory_dtype = 1, "uint8"  # what the replay buffer keeps of a state
-
-    @property
-    def observation_size(self):
-        return self.length
 
     def reset(self, noise):
         return {"place": jnp.int32(0), "time": jnp.int32(0)}

@@ -20,11 +20,6 @@ class Walk(Environment):
     name = "Walk"
     num_actions, max_steps = 2, 3
     reset_words = step_words = 1
-    memory_size = observation_size = 2
-
-    @property
-    def memory_dtype(self):
-        return "float32" if self.fault in ("negative", "half") else "uint8"
 
     @property
     def return_bounds(self):
@@ -49,7 +44,8 @@ class Walk(Environment):
     def remember(self, state):
         place = {"negative": state["place"] - 1, "half": state["place"] / 2}.get(self.fault)
         place = state["place"] if place is None else place
-        return jnp.stack([place, state["time"]]).astype(self.memory_dtype)
+        kind = "float32" if self.fault in ("negative", "half") else "uint8"
+        return jnp.stack([place, state["time"]]).astype(kind)
 
     def observe(self, memory):
         seen = memory.astype(jnp.float32)

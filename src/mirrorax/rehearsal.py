@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from mirrorax.envs.adapter import Environment, integer, make
+from mirrorax.envs.adapter import Environment, integer, make, observations
 from mirrorax.envs.host import Gymnasium
 from mirrorax.errors import UserError
 from mirrorax.mdpo.contract import check_environment as check_contract
@@ -73,13 +73,13 @@ def check_environment(
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**32:
         raise UserError(f"seed: {seed!r} is not allowed: a whole number from 0 to 2^32 - 1")
     env = make(environment) if isinstance(environment, str) else environment
-    if not isinstance(env, Environment):
-        raise UserError(f"environment: {env!r} is neither a name nor an Environment")
     if isinstance(env, Gymnasium):
         raise UserError(
             f"environment: {env.name!r} is stepped by Gymnasium, which has a check of its own: "
             "gymnasium.utils.env_checker.check_env"
         )
+    if not isinstance(env, Environment):
+        raise UserError(f"environment: {env!r} is neither a name nor an Environment")
     check_contract(env)
     seen = jax.tree.map(np.asarray, _play(env, episodes, seed))
     return EnvironmentCheck(
@@ -100,7 +100,7 @@ def _play(env: Environment, episodes: int, seed: int) -> _Seen:
 
     def look(state: Any, running: Array, seen: _Seen) -> _Seen:
         memory = jax.vmap(env.remember)(state)
-        unseen = ~jnp.isfinite(jax.vmap(env.observe)(memory)).all(axis=-1)
+        unseen = ~jnp.isfinite(observations(env, memory)).all(axis=0)
         entries = memory.astype(jnp.float32)
         odd = ~((entries >= 0) & (entries == jnp.floor(entries)))
         largest = jnp.maximum(seen.largest, entries)

@@ -44,7 +44,7 @@ def test_each_steps_as_gymnax_does_and_keeps_to_the_contract(name):
     for _ in range(60):
         # To rounding: the two are compiled into different programs.
         np.testing.assert_allclose(
-            env.observe(env.remember(state)), np.ravel(np.asarray(seen, np.float32)), atol=1e-6
+            env.observe(env.remember(state)), np.asarray(seen, np.float32), atol=1e-6
         )
         words = jnp.asarray(rng.integers(0, 2**32, 2, dtype=np.uint32))
         action = jnp.int32(rng.integers(env.num_actions))
@@ -94,8 +94,6 @@ class Coin(Environment):
 
     name = "Coin"
     num_actions, return_bounds, max_steps = 2, None, 10
-    reset_words = step_words = 0
-    memory_size, memory_dtype, observation_size = 1, "float32", 1
 
     def reset(self, noise):
         return jnp.zeros(1)

@@ -24,8 +24,6 @@ class Walk(Environment):
     name = "Walk"
     num_actions, return_bounds, max_steps = 2, (0.0, 5.0), 5
     reset_words, step_words = 1, 2
-    memory_size, memory_dtype = 2, "uint8"
-    observation_size = 3
 
     def reset(self, noise):
         return {"side": integer(noise[0], 2), "time": jnp.int32(0)}
@@ -60,7 +58,7 @@ def stepping(**parts):
 def test_what_fits_is_taken():
     check_environment(Walk())
     # numpy's whole numbers are whole numbers.
-    check_environment(broken(num_actions=np.int64(2), memory_size=np.int32(2)))
+    check_environment(broken(num_actions=np.int64(2)))
     for name in ("CartPole", "Acrobot", "Catch(4x3)", "DeepSea(3)"):
         check_environment(make(name))
     check_environment(Gymnax("CartPole-v1", (0.0, 500.0)))
@@ -81,12 +79,9 @@ ATTRIBUTES = {
     "max_steps is 0, ": {"max_steps": 0},
     "reset_words is -1, ": {"reset_words": -1},
     "step_words is 'two', ": {"step_words": "two"},
-    "memory_size is None, ": {"memory_size": None},
-    "observation_size is 0, ": {"observation_size": 0},
-    "observation_size: ZeroDivisionError: by me": {"observation_size": property(failing)},
-    "memory_dtype is 'int8', expected one of float32, uint8": {"memory_dtype": "int8"},
+    "max_steps: ZeroDivisionError: by me": {"max_steps": property(failing)},
+    "memory_size is derived from its methods; remove it": {"memory_size": 2},
     "more than 128 actions": {"num_actions": 129},
-    "observation_shape is (2, 2), expected as many entries": {"observation_shape": (2, 2)},
     "memory_bounds are (4,), expected a tuple of 2 whole": {"memory_bounds": (4,)},
     "memory_bounds are 6, expected a tuple of 2 whole": {"memory_bounds": 6},
     "memory_bounds are (True, 4), expected a tuple of 2 whole": {"memory_bounds": (True, 4)},
@@ -113,14 +108,15 @@ METHODS = {
     "step returns terminated of int32[], expected bool[]": stepping(terminated=jnp.int32(0)),
     "step returns terminated of bool[2], expected bool[]": stepping(terminated=jnp.ones(2, bool)),
     "step returns truncated of float32[], expected bool[]": stepping(truncated=jnp.float32(0)),
-    "remember returns uint8[2], expected uint8[3] of memory_size and memory_dtype": {
-        "memory_size": 3,
+    "remember returns int32[], expected a vector": {"remember": lambda self, s: s["side"]},
+    "remember returns int32[1], expected a vector of float32 or uint8": {
+        "remember": lambda self, state: state["side"][None]
     },
-    "remember returns uint8[2], expected float32[2]": {"memory_dtype": "float32"},
-    "remember returns int32[], expected uint8[2]": {"remember": lambda self, s: s["side"]},
-    "observe returns float32[3], expected float32[4] of observation_size": {"observation_size": 4},
-    "observe returns uint8[2], expected float32[3]": {"observe": lambda self, memory: memory},
-    "observe returns nothing, expected float32[3]": {"observe": lambda self, memory: None},
+    "remember returns side int32[], time int32[], expected a vector": {
+        "remember": lambda self, state: state
+    },
+    "observe returns uint8[2], expected an array": {"observe": lambda self, memory: memory},
+    "observe returns nothing, expected an array": {"observe": lambda self, memory: None},
 }
 
 
@@ -149,7 +145,7 @@ def test_it_is_found_through_train_and_from_the_command_line(tmp_path, capsys):
     from mirrorax.cli import main
 
     with pytest.raises(UserError, match=r"^environment: 'Walk': observe returns"):
-        train(broken(observation_size=4), seeds=1)
+        train(broken(observe=lambda self, memory: memory), seeds=1)
     mirrorax.register_environment("BrokenWalk", lambda: broken(step_words=1))
     out = tmp_path / "out"
     assert main(["train", "--env", "BrokenWalk", "--out", str(out)]) == 2

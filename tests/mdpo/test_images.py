@@ -21,8 +21,6 @@ class Spot(Environment):
     name = "Spot"
     num_actions, return_bounds, max_steps = 2, None, 1
     reset_words, step_words = 2, 0
-    memory_size, memory_dtype = 2, "uint8"
-    observation_size, observation_shape = 50, (5, 5, 2)
 
     def reset(self, noise):
         return jnp.stack([integer(noise[0], 25), integer(noise[1], 2)])
@@ -37,7 +35,7 @@ class Spot(Environment):
     def observe(self, memory):
         place, channel = memory.astype(jnp.int32)
         board = (jnp.arange(25) == place)[:, None] & (jnp.arange(2) == channel)[None]
-        return board.astype(jnp.float32).ravel()
+        return board.astype(jnp.float32).reshape(5, 5, 2)
 
 
 def test_what_is_in_a_picture_is_learned_through_a_convolution():

@@ -27,14 +27,12 @@ class Probe(Environment):
 
     num_actions, return_bounds = 2, (0.0, 1.0)
     max_steps = 10**6
-    reset_words = step_words = 0
-    memory_size, memory_dtype = 1, "uint8"
 
     def remember(self, state):
         return state[None].astype(jnp.uint8)
 
     def observe(self, memory):
-        return (jnp.arange(self.observation_size) == memory[0]).astype(jnp.float32)
+        return (jnp.arange(self.states) == memory[0]).astype(jnp.float32)
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,7 @@ class Constant(Probe):
     """One state, one step: pays 0.7 and ends."""
 
     name = "Constant"
-    observation_size = 1
+    states = 1
 
     def reset(self, noise):
         return jnp.int32(0)
@@ -56,7 +54,7 @@ class Cycle(Probe):
     """Two states in turn, for ever; the first pays 1, the second nothing."""
 
     name = "Cycle"
-    observation_size = 2
+    states = 2
 
     def reset(self, noise):
         return jnp.int32(0)
@@ -70,7 +68,7 @@ class Choice(Probe):
     """One state, one step: pays -1 or +1, by the action, and ends."""
 
     name = "Choice"
-    observation_size = 1
+    states = 1
 
     def reset(self, noise):
         return jnp.int32(0)
@@ -91,7 +89,7 @@ class Door(Probe):
     terminates: bool
     truncates: bool
     name = "Door"
-    observation_size = 3
+    states = 3
     reset_words = 1
 
     def reset(self, noise):

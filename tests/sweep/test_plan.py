@@ -139,13 +139,14 @@ def test_a_time_that_nobody_has_measured_is_called_a_guess():
 
 def test_the_memory_of_an_environment_of_ones_own_is_what_it_says():
     class Small:
-        return_bounds, memory_size, memory_dtype, observation_size = (0.0, 1.0), 3, "uint8", 7
+        return_bounds, memory_size, memory_dtype = (0.0, 1.0), 3, "uint8"
+        observation_size, observation_shape = 7, (7,)
 
-        def step(self): ...
+        def observe(self): ...
 
     class Picture(Small):
-        memory_size, memory_dtype, observation_size = 50, "float32", 50
-        observation_shape = (5, 5, 2)
+        memory_size, memory_dtype = 50, "float32"
+        observation_size, observation_shape = 50, (5, 5, 2)
 
     class Broken(Small):
         observation_size = None
@@ -156,8 +157,8 @@ def test_the_memory_of_an_environment_of_ones_own_is_what_it_says():
         Settings(environment=name) for name in ("PlanSmall", "PlanPicture", "PlanBroken", "Catch")
     )
     assert rates.observation_size(small) == 7
-    more = Settings(environment="PlanSmall", buffer_size=small.buffer_size + 1000)
-    assert rates.lane_bytes(more) - rates.lane_bytes(small) == 1000 * (3 + 3 + 1 + 4)
+    more = Settings(environment="PlanSmall", buffer_size=small.buffer_size + 1600)
+    assert rates.lane_bytes(more) - rates.lane_bytes(small) == 1600 * (3 + 3 + 1 + 4)
     assert rates.lane_bytes(small) < rates.lane_bytes(usual)
     assert rates._convolution(picture) == (9, 16, 18)
     assert rates._convolution(small) is None

@@ -11,7 +11,7 @@ a jax key of two of them.
 
 What is kept of a state in the replay buffer is its `remember`, a short vector of float32 or uint8,
 and the observation is a function of that memory: a board of 50 cells can be remembered as the three
-bytes it is computed from.
+bytes it is computed from. Sizes and kinds are derived from what the methods return.
 
 An environment of one's own (a corridor, left or right, a reward at its end):
 
@@ -20,12 +20,6 @@ An environment of one's own (a corridor, left or right, a reward at its end):
         length: int = 6
         name = "Corridor"
         num_actions, return_bounds, max_steps = 2, (0.0, 1.0), 30
-        reset_words = step_words = 0
-        memory_size, memory_dtype = 1, "uint8"
-
-        @property
-        def observation_size(self):
-            return self.length
 
         def reset(self, noise):
             return {"place": jnp.int32(0), "time": jnp.int32(0)}
@@ -50,7 +44,9 @@ Pass it as `mirrorax.train(env=Corridor())`, or give it a name in a plugin:
 from __future__ import annotations
 
 import abc
+import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -73,8 +69,8 @@ class Step(NamedTuple):
     truncated: Bool[Array, ""]
 
 
-class Environment(abc.ABC):
-    """What the trainer asks of an environment. Instances are hashable and immutable."""
+class Task(abc.ABC):
+    """What the trainer knows of any environment, whoever steps it. Hashable and immutable."""
 
     name: str
     num_actions: int
@@ -83,20 +79,32 @@ class Environment(abc.ABC):
     return_bounds: tuple[float, float] | None
     #: no episode is longer
     max_steps: int
-    #: random words that `reset` and `step` want
-    reset_words: int
-    step_words: int
     #: length and kind of a memory
     memory_size: int
     memory_dtype: Literal["float32", "uint8"]
-    observation_size: int
-    #: the shape of an observation before it was flattened, if that says more than its size: an
-    #: image of (rows, columns, channels) is seen through a convolution
-    observation_shape: tuple[int, ...] | None = None
+    #: the shape of an observation: rows, columns and channels are seen through a convolution
+    observation_shape: tuple[int, ...]
     #: where every entry of a memory is a whole number from 0 up to a small bound: these bounds.
     #: A long rollout then looks its policy up in a table of all memories. An entry that reaches
     #: its bound would be looked up in the wrong place, and nothing would say so.
     memory_bounds: tuple[int, ...] | None = None
+
+    @property
+    def observation_size(self) -> int:
+        """The number of entries of an observation."""
+        return math.prod(self.observation_shape)
+
+    @abc.abstractmethod
+    def observe(self, memory: Num[Array, " memory"]) -> Float[Array, "*observation"]:
+        """Return the observation of a remembered state."""
+
+
+class Environment(Task):
+    """An environment that the compiled program steps."""
+
+    #: random words that `reset` and `step` want
+    reset_words: int = 0
+    step_words: int = 0
 
     @abc.abstractmethod
     def reset(self, noise: Noise) -> State:
@@ -110,9 +118,35 @@ class Environment(abc.ABC):
     def remember(self, state: State) -> Num[Array, " memory"]:
         """Return what the replay buffer keeps of a state."""
 
-    @abc.abstractmethod
-    def observe(self, memory: Num[Array, " memory"]) -> Float[Array, " observation"]:
-        """Return the flat observation of a remembered state."""
+    @property
+    def memory_size(self) -> int:  # type: ignore[override]
+        """The number of entries of what `remember` returns."""
+        return derived_shapes(self)[0].size
+
+    @property
+    def memory_dtype(self) -> Literal["float32", "uint8"]:  # type: ignore[override]
+        """The kind of what `remember` returns."""
+        return derived_shapes(self)[0].dtype.name
+
+    @property
+    def observation_shape(self) -> tuple[int, ...]:  # type: ignore[override]
+        """The shape of what `observe` returns."""
+        return derived_shapes(self)[1].shape
+
+
+@lru_cache(maxsize=256)
+def derived_shapes(env: Environment) -> tuple[Any, Any]:
+    """Return what stands for a memory and for an observation, without computing them."""
+    noise = jax.ShapeDtypeStruct((env.reset_words,), jnp.uint32)  # type: ignore[no-untyped-call]
+    memory = jax.eval_shape(lambda words: env.remember(env.reset(words)), noise)
+    return memory, jax.eval_shape(env.observe, memory)
+
+
+def observations(
+    task: Task, memories: Num[Array, "batch memory"]
+) -> Float[Array, "observation batch"]:
+    """Return the observations of memories, flat, as columns."""
+    return jax.vmap(lambda memory: task.observe(memory).ravel(), out_axes=-1)(memories)
 
 
 def uniform(
@@ -169,17 +203,15 @@ class Gymnax(Environment):
         for field, value in {
             "_env": env,
             "_params": params,
+            "_shape": seen.shape or (1,),
+            "_kind": "uint8" if small else "float32",
             "num_actions": int(space.n),
-            "observation_size": max(1, seen.size),
-            "observation_shape": seen.shape or (1,),
-            "memory_size": max(1, seen.size),
-            "memory_dtype": "uint8" if small else "float32",
             "max_steps": int(params.max_steps_in_episode),
         }.items():
             object.__setattr__(self, field, value)
 
     def _flat(self, observation: Any) -> Any:
-        return jnp.ravel(jnp.asarray(observation)).astype(self.memory_dtype)
+        return jnp.ravel(jnp.asarray(observation)).astype(self._kind)  # type: ignore[attr-defined]
 
     def reset(self, noise: Noise) -> State:
         """Call gymnax's `reset_env`."""
@@ -207,12 +239,12 @@ class Gymnax(Environment):
         seen: Array = state["seen"]
         return seen
 
-    def observe(self, memory: Num[Array, " memory"]) -> Float[Array, " observation"]:
-        """Return the memory, which is the observation."""
-        return memory.astype(jnp.float32)
+    def observe(self, memory: Num[Array, " memory"]) -> Float[Array, "*observation"]:
+        """Return the memory, which is the observation, in its shape."""
+        return memory.astype(jnp.float32).reshape(self._shape)  # type: ignore[attr-defined]
 
 
-def make(name: str) -> Environment:
+def make(name: str) -> Task:
     """Return the environment a name stands for (see `mirrorax.envs.suite`)."""
     from mirrorax.envs import boards, physics
 
@@ -235,7 +267,7 @@ def make(name: str) -> Environment:
             return Gymnasium(task, tuple(arguments.items()), spec.bounds)
         case _:
             own = suite.load(spec.name)
-            if not isinstance(own, Environment):
+            if not isinstance(own, Task):
                 raise UserError(
                     f"environment: {spec.name!r} is a {type(own).__name__}, not an Environment"
                 )

@@ -34,19 +34,11 @@ class Catch(Environment):
     num_actions = 3  # left, stay, right
     return_bounds = suite.environment("Catch").return_bounds()
     reset_words = 1
-    step_words = 0
-    memory_size = 3
-    memory_dtype = "uint8"
 
     @property
     def name(self) -> str:  # type: ignore[override]
         """The suite's name for this size."""
         return suite.environment(f"Catch({self.rows}x{self.columns})").name
-
-    @property
-    def observation_size(self) -> int:  # type: ignore[override]
-        """The number of cells."""
-        return self.rows * self.columns
 
     @property
     def max_steps(self) -> int:  # type: ignore[override]
@@ -81,7 +73,7 @@ class Catch(Environment):
     def observe(self, memory: UInt8[Array, "3"]) -> Float[Array, " cells"]:
         """Return the board: one at the ball and at the paddle."""
         ball_x, ball_y, paddle_x = (memory[i].astype(jnp.int32) for i in range(3))
-        cells = jnp.arange(self.observation_size)
+        cells = jnp.arange(self.rows * self.columns)
         ball = cells == ball_y * self.columns + ball_x
         paddle = cells == (self.rows - 1) * self.columns + paddle_x
         return (ball | paddle).astype(jnp.float32)
@@ -106,20 +98,11 @@ class DeepSea(Environment):
 
     num_actions = 2
     return_bounds = suite.environment("DeepSea").return_bounds()
-    reset_words = 0
-    step_words = 0
-    memory_size = 2
-    memory_dtype = "uint8"
 
     @property
     def name(self) -> str:  # type: ignore[override]
         """The suite's name for this size."""
         return suite.environment(f"DeepSea({self.size})").name
-
-    @property
-    def observation_size(self) -> int:  # type: ignore[override]
-        """The number of cells."""
-        return self.size * self.size
 
     @property
     def max_steps(self) -> int:  # type: ignore[override]
@@ -155,4 +138,4 @@ class DeepSea(Environment):
     def observe(self, memory: UInt8[Array, "2"]) -> Float[Array, " cells"]:
         """Return one at the diver's cell; all zero below the last row."""
         row, column = (memory[i].astype(jnp.int32) for i in range(2))
-        return (jnp.arange(self.observation_size) == row * self.size + column).astype(jnp.float32)
+        return (jnp.arange(self.size**2) == row * self.size + column).astype(jnp.float32)

@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Num
 
-from mirrorax.envs.adapter import Environment, Noise, State, Step
+from mirrorax.envs.adapter import Task
 from mirrorax.errors import UserError, in_one_line, nearest
 
 #: An episode without a limit of its own is cut here when a policy is evaluated.
@@ -42,15 +42,12 @@ def _gymnasium(name: str) -> Any:
 
 
 @dataclass(frozen=True)
-class Gymnasium(Environment):
+class Gymnasium(Task):
     """One of Gymnasium's environments, by its id."""
 
     id: str
     arguments: tuple[tuple[str, Any], ...] = ()
     return_bounds: tuple[float, float] | None = None
-
-    reset_words = 0
-    step_words = 0
 
     def __post_init__(self) -> None:
         env = self.make()
@@ -76,7 +73,6 @@ class Gymnasium(Environment):
         # The one way to set derived fields of a frozen dataclass.
         for field, value in {
             "num_actions": int(actions.n),
-            "observation_size": math.prod(shape),
             "observation_shape": shape,
             "memory_size": memory,
             "memory_dtype": kind,
@@ -130,26 +126,12 @@ class Gymnasium(Environment):
             numbers = numbers - self._first_label  # type: ignore[attr-defined]
         return numbers.astype(self.memory_dtype)
 
-    def reset(self, noise: Noise) -> State:
-        """Return the memory of no state: the host fills in the first one."""
-        del noise
-        return jnp.zeros(self.memory_size, self.memory_dtype)
-
-    def step(self, state: State, action: Int[Array, ""], noise: Noise) -> Step:
-        """Refuse: the host steps it."""
-        raise UserError(f"environment: {self.name!r} is stepped on the host, not in a program")
-
-    def remember(self, state: State) -> Num[Array, " memory"]:
-        """Return the memory, which is what the program knows of the state."""
-        memory: Array = state
-        return memory
-
-    def observe(self, memory: Num[Array, " memory"]) -> Float[Array, " observation"]:
+    def observe(self, memory: Num[Array, " memory"]) -> Float[Array, "*observation"]:
         """Return the observation of a memory: one-hot labels, bytes as fractions."""
         if self._labels is not None:  # type: ignore[attr-defined]
             places = jnp.arange(self._labels)  # type: ignore[attr-defined]
             return (places == memory[0].astype(jnp.int32)).astype(jnp.float32)
-        numbers = memory.astype(jnp.float32)
+        numbers = memory.astype(jnp.float32).reshape(self.observation_shape)
         return numbers / 255 if self._bytes else numbers  # type: ignore[attr-defined]
 
 

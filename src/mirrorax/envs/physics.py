@@ -73,10 +73,6 @@ class CartPole(Environment):
     return_bounds = suite.environment("CartPole").return_bounds()
     max_steps = 500
     reset_words = 2
-    step_words = 0
-    memory_size = 4
-    memory_dtype = "float32"
-    observation_size = 4
 
     def reset(self, noise: Noise) -> CartPoleState:
         """Start near the upright rest position, each coordinate uniform in +-0.05."""
@@ -156,10 +152,6 @@ class Acrobot(Environment):
     return_bounds = suite.environment("Acrobot").return_bounds()
     max_steps = 500
     reset_words = 2
-    step_words = 0
-    memory_size = 6
-    memory_dtype = "float32"
-    observation_size = 6
 
     def reset(self, noise: Noise) -> AcrobotState:
         """Start hanging down, each coordinate uniform in +-0.1."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageDraw
 
-from mirrorax.envs.adapter import Environment
+from mirrorax.envs.adapter import Task
 from mirrorax.envs.boards import Catch, DeepSea
 from mirrorax.envs.physics import Acrobot, CartPole
 from mirrorax.errors import UserError
@@ -82,18 +82,18 @@ def _acrobot(memory: np.ndarray) -> Any:
     return image
 
 
-def check_drawable(env: Environment) -> None:
+def check_drawable(env: Task) -> None:
     """Refuse an environment of which there are no pictures."""
     if not isinstance(env, Catch | DeepSea | CartPole | Acrobot):
         raise UserError(f"gif: {env.name} cannot be drawn")
 
 
-def frame_milliseconds(env: Environment) -> int:
+def frame_milliseconds(env: Task) -> int:
     """Return how long a picture is shown: a board's few moves are slower than physics."""
     return 250 if isinstance(env, Catch | DeepSea) else 60
 
 
-def draw(env: Environment, memory: np.ndarray, reward: float = 0.0) -> Any:
+def draw(env: Task, memory: np.ndarray, reward: float = 0.0) -> Any:
     """Draw one remembered state as an image; a `UserError` where there is no drawing.
 
     `reward` is that of the step which led there, the last state of an episode included.

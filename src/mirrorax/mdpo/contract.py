@@ -17,8 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mirrorax.envs.adapter import Environment, Step
-from mirrorax.envs.host import Gymnasium
+from mirrorax.envs.adapter import Environment, Step, Task
 from mirrorax.errors import UserError, in_one_line
 from mirrorax.mdpo.schedules import Clock, Schedule, Values
 
@@ -28,13 +27,13 @@ _COUNTS = {
     "max_steps": 1,
     "reset_words": 0,
     "step_words": 0,
-    "memory_size": 1,
-    "observation_size": 1,
 }
 _KINDS = ("float32", "uint8")
+#: what is derived from the methods of an environment that the program steps
+_DERIVED = ("memory_size", "memory_dtype", "observation_shape", "observation_size")
 
 
-def check_environment(env: Environment) -> None:
+def check_environment(env: Task) -> None:
     """Refuse an environment whose attributes or methods do not fit together."""
     where = f"environment: {_called(env)!r}"
     try:
@@ -47,10 +46,13 @@ def check_environment(env: Environment) -> None:
 
 
 @lru_cache(maxsize=64)
-def _check_environment(env: Environment, where: str) -> None:
+def _check_environment(env: Task, where: str) -> None:
+    if not isinstance(env, Environment):
+        return  # the host steps it, and has looked at it
+    for name in _DERIVED:
+        if getattr(type(env), name) is not getattr(Environment, name):
+            raise UserError(f"{where}: {name} is derived from its methods; remove it")
     _check_attributes(env, where)
-    if isinstance(env, Gymnasium):
-        return  # the host steps it
     noise = _of((env.reset_words,), jnp.uint32)
     state = _shapes(where, "reset", env.reset, noise, words=("reset_words", env.reset_words))
     action = _of((), jnp.int32)
@@ -67,12 +69,24 @@ def _check_environment(env: Environment, where: str) -> None:
     _same(f"{where}: step returns a reward of", after.reward, _float32(), "")
     _same(f"{where}: step returns terminated of", after.terminated, flag, "")
     _same(f"{where}: step returns truncated of", after.truncated, flag, "")
-    memory = _of((env.memory_size,), env.memory_dtype)
-    kept = _shapes(where, "remember", env.remember, state)
-    _same(f"{where}: remember returns", kept, memory, "of memory_size and memory_dtype")
+    memory = _shapes(where, "remember", env.remember, state)
+    if not _is_array(memory) or memory.ndim != 1 or memory.dtype.name not in _KINDS:
+        raise UserError(
+            f"{where}: remember returns {_spelled(memory)}, expected a vector of "
+            f"{' or '.join(_KINDS)}"
+        )
+    if memory.dtype.name == "uint8" and env.num_actions > 128:
+        raise UserError(f"{where}: more than 128 actions with one-byte memories")
+    if memory.size == 0:
+        raise UserError(f"{where}: remember returns nothing, expected at least one number")
     seen = _shapes(where, "observe", env.observe, memory)
-    expected = _float32(env.observation_size)
-    _same(f"{where}: observe returns", seen, expected, "of observation_size")
+    if not _is_array(seen) or seen.dtype != jnp.float32 or seen.size == 0:
+        raise UserError(f"{where}: observe returns {_spelled(seen)}, expected an array of float32")
+    _check_memory_bounds(env, where)
+
+
+def _is_array(tree: Any) -> bool:
+    return isinstance(tree, jax.ShapeDtypeStruct)
 
 
 def check_schedule(field: str, schedule: Schedule) -> None:
@@ -88,7 +102,7 @@ def check_schedule(field: str, schedule: Schedule) -> None:
     _same(f"{where}: learn returns a state of", after, state, "as init's")
 
 
-def _called(env: Environment) -> str:
+def _called(env: Task) -> str:
     return str(getattr(env, "name", type(env).__name__))
 
 
@@ -112,17 +126,18 @@ def _check_attributes(env: Environment, where: str) -> None:
             raise UserError(
                 f"{where}: {name} is {found!r}, expected a whole number, at least {least}"
             )
-    kind = _attribute(env, where, "memory_dtype")
-    if kind not in _KINDS:
-        raise UserError(f"{where}: memory_dtype is {kind!r}, expected one of {', '.join(_KINDS)}")
-    if kind == "uint8" and env.num_actions > 128:
-        raise UserError(f"{where}: more than 128 actions with one-byte memories")
-    shape = env.observation_shape
-    if shape is not None and math.prod(shape) != env.observation_size:
-        raise UserError(
-            f"{where}: observation_shape is {shape!r}, expected as many entries as "
-            f"observation_size = {env.observation_size}"
-        )
+    bounds = _attribute(env, where, "return_bounds")
+    if bounds is None:
+        return  # not known
+    try:
+        low, high = map(float, bounds)
+    except (TypeError, ValueError):
+        low = high = math.nan
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise UserError(f"{where}: return_bounds are {bounds!r}, expected (low, high), low < high")
+
+
+def _check_memory_bounds(env: Environment, where: str) -> None:
     sides = _attribute(env, where, "memory_bounds")
     if sides is not None and not (
         isinstance(sides, tuple)
@@ -133,15 +148,6 @@ def _check_attributes(env: Environment, where: str) -> None:
             f"{where}: memory_bounds are {sides!r}, expected a tuple of {env.memory_size} "
             "whole numbers, at least 1: one for each entry of a memory"
         )
-    bounds = _attribute(env, where, "return_bounds")
-    if bounds is None:
-        return  # not known
-    try:
-        low, high = map(float, bounds)
-    except (TypeError, ValueError):
-        low = high = math.nan
-    if not (math.isfinite(low) and math.isfinite(high) and low < high):
-        raise UserError(f"{where}: return_bounds are {bounds!r}, expected (low, high), low < high")
 
 
 def _attribute(env: Environment, where: str, name: str) -> Any:

@@ -37,7 +37,7 @@ def evaluation_keys(keys: Array, updates: int) -> Array:
 
 def _act(program: Program, layers: Any, env: Any, words: Array, greedy: Array) -> Any:
     """Take one step in each episode of a lane."""
-    environment = program.env
+    environment = program.environment
     logits = actor_logits(program, layers, jax.vmap(environment.remember)(env))
     best = jnp.argmax(logits, axis=0).astype(jnp.int32)
     action = jnp.where(greedy, best, sample_actions(logits, uniform(words[0])))
@@ -59,7 +59,7 @@ def evaluate(
     lanes step together until the last episode of any of them has ended; a lane's episodes depend on
     its own key alone.
     """
-    env = program.env
+    env = program.environment
     lanes, count = actors.shape[0], 2 * episodes
     greedy = jnp.arange(count) >= episodes
     layers = jax.vmap(program.actor.unflatten)(actors)

@@ -38,11 +38,17 @@ class Program:
     """The static part of a run: settings, and the objects their names stand for."""
 
     settings: Settings
-    env: adapter.Environment
+    env: adapter.Task
     potential: Potential
     drift: Drift
     alpha_schedule: schedules.Schedule
     lam_schedule: schedules.Schedule
+
+    @property
+    def environment(self) -> adapter.Environment:
+        """The environment, where the compiled program steps it."""
+        assert isinstance(self.env, adapter.Environment)
+        return self.env
 
     @cached_property
     def actor(self) -> FlatNetwork:
@@ -57,7 +63,7 @@ class Program:
     def _network(self, gain: float) -> FlatNetwork:
         settings, env = self.settings, self.env
         spec = NetworkSpec(
-            observation=env.observation_shape or (env.observation_size,),
+            observation=env.observation_shape,
             outputs=env.num_actions,
             hidden=settings.hidden,
             activation=settings.activation,
@@ -79,7 +85,7 @@ class Program:
     @property
     def words_per_step(self) -> int:
         """Random words of one environment in one step: the action's, `step`'s and `reset`'s."""
-        return 1 + self.env.step_words + self.env.reset_words
+        return 1 + self.environment.step_words + self.environment.reset_words
 
     @property
     def words_per_batches(self) -> int:
@@ -105,7 +111,7 @@ class Program:
 
 def make_program(
     settings: Settings,
-    env: adapter.Environment | None = None,
+    env: adapter.Task | None = None,
     h: Potential | None = None,
     d: Drift | None = None,
 ) -> Program:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import UInt32
 
-from mirrorax.envs.adapter import uniform
+from mirrorax.envs.adapter import observations, uniform
 from mirrorax.envs.render import draw
 from mirrorax.mdpo.program import Program
 from mirrorax.mdpo.rollout import sample_actions
@@ -17,7 +17,7 @@ from mirrorax.mdpo.rollout import sample_actions
 
 def record(program: Program, policy: Any, key: UInt32[np.ndarray, "2"], greedy: bool) -> list[Any]:
     """Play one episode and return its frames, the first state's and the last one's included."""
-    env = program.env
+    env = program.environment
     rng = np.random.default_rng([int(word) for word in key])
 
     def words(count: int) -> Any:
@@ -25,8 +25,7 @@ def record(program: Program, policy: Any, key: UInt32[np.ndarray, "2"], greedy: 
 
     @jax.jit
     def act(state: Any, drawn: Any) -> Any:
-        observation = env.observe(env.remember(state))[:, None]
-        logits = program.actor(policy, observation)
+        logits = program.actor(policy, observations(env, env.remember(state)[None]))
         sampled = sample_actions(logits, uniform(drawn[:1]))
         action = jnp.argmax(logits, axis=0) if greedy else sampled
         return env.step(state, action[0].astype(jnp.int32), drawn[1:])

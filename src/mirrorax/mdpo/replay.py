@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Num, UInt32
 
-from mirrorax.envs.adapter import Environment
+from mirrorax.envs.adapter import Task, observations
 
 _REWARD_BYTES = 4
 
@@ -32,14 +32,14 @@ class Batch(NamedTuple):
     follows: Float[Array, " batch"]
 
 
-def width(env: Environment) -> int:
+def width(env: Task) -> int:
     """Return the number of entries in a row."""
     extra = 1 + _REWARD_BYTES if env.memory_dtype == "uint8" else 2
     return 2 * env.memory_size + extra
 
 
 def pack(
-    env: Environment,
+    env: Task,
     memory: Num[Array, " memory"],
     next_memory: Num[Array, " memory"],
     action: Int[Array, ""],
@@ -54,20 +54,19 @@ def pack(
     return jnp.concatenate([memory, next_memory, jnp.stack([code.astype(jnp.float32), reward])])
 
 
-def unpack(env: Environment, rows: Num[Array, "batch row"]) -> Batch:
+def unpack(env: Task, rows: Num[Array, "batch row"]) -> Batch:
     """Read rows back, and compute the observations from the memories."""
     size = env.memory_size
-    observe = jax.vmap(env.observe, in_axes=0, out_axes=-1)
     if env.memory_dtype == "uint8":
         reward = jax.lax.bitcast_convert_type(rows[:, 2 * size + 1 :], jnp.float32)
     else:
         reward = rows[:, 2 * size + 1]
     code = rows[:, 2 * size].astype(jnp.int32)
     return Batch(
-        observation=observe(rows[:, :size]),
+        observation=observations(env, rows[:, :size]),
         action=code >> 1,
         reward=reward,
-        next_observation=observe(rows[:, size : 2 * size]),
+        next_observation=observations(env, rows[:, size : 2 * size]),
         follows=1.0 - (code & 1).astype(jnp.float32),
     )
 

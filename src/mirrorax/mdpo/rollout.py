@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Num, UInt32
 
-from mirrorax.envs.adapter import Step, uniform
+from mirrorax.envs.adapter import Step, observations, uniform
 from mirrorax.mdpo import replay
 from mirrorax.mdpo.program import Program
 from mirrorax.mdpo.update import where
@@ -42,8 +42,7 @@ def actor_logits(
     program: Program, parameters: Any, memory: Num[Array, "envs memory"]
 ) -> Float[Array, "actions envs"]:
     """Return the logits of an actor, its parameters cut into layers, at some memories."""
-    observation = jax.vmap(program.env.observe, out_axes=-1)(memory)
-    return program.actor.apply(parameters, observation)
+    return program.actor.apply(parameters, observations(program.env, memory))
 
 
 def rollout_policies(program: Program, actors: Float[Array, "lanes p"]) -> Policy:
@@ -104,7 +103,8 @@ def step_lane(
     program: Program, policy: Policy, last: Stepped, words: UInt32[Array, "words envs"]
 ) -> Stepped:
     """Begin new episodes where the last step ended one; take one step in each environment."""
-    env, cut = program.env, 1 + program.env.step_words
+    env = program.environment
+    cut = 1 + env.step_words
     done = last.after.terminated | last.after.truncated
     state = where(done, jax.vmap(env.reset, in_axes=-1)(words[cut:]), last.after.state)
     logits = policy_logits(program, policy, jax.vmap(env.remember)(state))
@@ -116,7 +116,7 @@ def step_lane(
 
 def transitions(program: Program, step: Stepped) -> Num[Array, "envs row"]:
     """Return a step of a lane as rows for the replay buffer."""
-    env, after = program.env, step.after
+    env, after = program.environment, step.after
     bootstrap = program.settings.bootstrap_truncation
     stops = after.terminated if bootstrap else after.terminated | after.truncated
     before, then = (jax.vmap(env.remember)(state) for state in (step.before, after.state))

@@ -41,14 +41,18 @@ def init_state(program: Program, keys: UInt32[np.ndarray, "lanes 2"], values: Va
         rng = np.random.default_rng([int(first), int(second)])
         actors.append(program.actor.init(rng))
         critics.append([program.critic.init(rng) for _ in range(program.num_critics)])
-        words.append(rng.integers(0, 2**32, (settings.num_envs, env.reset_words), dtype=np.uint32))
+        if isinstance(env, Environment):
+            shape = (settings.num_envs, env.reset_words)
+            words.append(rng.integers(0, 2**32, shape, dtype=np.uint32))
     init = jax.vmap(partial(init_learner, program))
     learner = init(jnp.asarray(np.stack(actors)), jnp.asarray(np.asarray(critics)), values)
-    shape = (settings.replay_slots, len(keys), settings.num_envs, replay.width(env))
+    # Environments that the host steps have no state here.
+    hosted = not isinstance(env, Environment)
+    slots = (settings.replay_slots, len(keys), settings.num_envs, replay.width(env))
     return TrainState(
         learner=_own_arrays(learner),
-        env=_first_states(env, jnp.asarray(np.stack(words))),
-        buffer=jnp.zeros(shape, env.memory_dtype),
+        env=() if hosted else _first_states(env, jnp.asarray(np.stack(words))),
+        buffer=jnp.zeros(slots, env.memory_dtype),
         k=jnp.int32(0),
         metrics={name: jnp.zeros(len(keys)) for name in METRICS} if program.with_curves else {},
     )

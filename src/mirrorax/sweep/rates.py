@@ -101,7 +101,7 @@ def _asked(name: str, plugins: tuple[str, ...]) -> _Own | None:
 
         return _Own(
             observation=int(made.observation_size),
-            shape=tuple(getattr(made, "observation_shape", None) or ()),
+            shape=tuple(made.observation_shape),
             transition=replay.width(made) * np.dtype(made.memory_dtype).itemsize,
         )
     except Exception:  # a mistake in it is told when it is trained

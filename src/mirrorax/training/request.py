@@ -16,7 +16,7 @@ from mirrorax.mdpo import single
 from mirrorax.mdpo.config import OTHER_NUMBERS, TEMPERATURES, RunValues, Settings, check_values
 
 if TYPE_CHECKING:
-    from mirrorax.envs.adapter import Environment
+    from mirrorax.envs.adapter import Task
     from mirrorax.regularizers import Drift, Potential
 
 #: One number, or several: several span a grid with the others.
@@ -148,7 +148,7 @@ def _refuse_coinciding(name: str, values: Iterable[float | None]) -> None:
         )
 
 
-def name_of(env: str | Environment) -> str:
+def name_of(env: str | Task) -> str:
     """Return the name under which an environment's runs are recorded; it tells apart what differs.
 
     The suite's own name where it means an equal object, otherwise the path of its class, with the
@@ -163,10 +163,10 @@ def name_of(env: str | Environment) -> str:
     return name
 
 
-def _name_of_object(env: Environment) -> str:
-    from mirrorax.envs.adapter import Environment, make
+def _name_of_object(env: Task) -> str:
+    from mirrorax.envs.adapter import Task, make
 
-    if not isinstance(env, Environment):
+    if not isinstance(env, Task):
         raise UserError(f"environment: {env!r} is neither a name nor an Environment object")
     name = str(getattr(env, "name", ""))
     if ":" not in name:
