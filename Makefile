@@ -23,7 +23,7 @@ setup: $(STAMP)
 # Installed again only when what it depends on has changed.
 $(STAMP): pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "installing into $(VENV): a minute or two, without a word"
+	@echo "installing into $(VENV): a minute or two; pip prints nothing while it installs"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
 		--constraint constraints.txt --editable ".[dev]"
 	@touch $@
@@ -48,9 +48,10 @@ demo: setup
 test: setup lint
 	$(BIN)/python -m pytest -n 2 --durations 15 --durations-min 5
 
-# The long forms of the fault tests: many more kills, flips and full disks.
+# The long forms: many more kills, flips, full disks, malformed inputs and random convex functions.
 test-faults: setup
-	MIRRORAX_FAULTS=long $(BIN)/python -m pytest tests/faults tests/store
+	MIRRORAX_FAULTS=long $(BIN)/python -m pytest tests/faults tests/store \
+		tests/tabular/test_own_functions.py
 
 lint: setup
 	$(BIN)/ruff check .

@@ -379,7 +379,7 @@ def select(kind: Kind, text: str, field: str) -> Any:
 
 def makes_one(found: Any) -> bool:
     """Whether what was registered is a class or function that makes an object of its kind."""
-    is_object = hasattr(found, "observe") or hasattr(found, "temperature")
+    is_object = hasattr(found, "step") or hasattr(found, "temperature")
     return isinstance(found, type) or (callable(found) and not is_object)
 
 

@@ -86,7 +86,7 @@ def learning() -> dict[str, Any]:
     mdp = tabular.catch(5, 3, gamma=gamma)
     settings = make_settings(
         environment="Catch(5x3)",
-        steps=64 * 400,
+        steps=64 * 1000,
         env_steps_per_update=64,
         batch_size=128,
         buffer_size=6400,

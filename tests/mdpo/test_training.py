@@ -574,9 +574,9 @@ def test_play_shows_no_column_of_what_all_runs_share(folder, capsys):
     assert "over seeds" not in shown
     assert main(["play", str(folder), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    low, high = found["interval"]
-    assert low <= found["mean"] <= high
-    assert f"(95% bootstrap interval over runs [{low:.3f}, {high:.3f}])" in shown
+    assert found["interval"] is None  # two runs: their scores say all there is
+    first, second = found["normalized"]
+    assert f"(two runs: {first:.3f} and {second:.3f})" in shown
 
 
 @pytest.mark.parametrize("wrong", ["settings", "runs", "policies", "fewer", "shape"])

@@ -142,7 +142,7 @@ def test_the_memory_of_an_environment_of_ones_own_is_what_it_says():
         return_bounds, memory_size, memory_dtype = (0.0, 1.0), 3, "uint8"
         observation_size, observation_shape = 7, (7,)
 
-        def observe(self): ...
+        def step(self): ...
 
     class Picture(Small):
         memory_size, memory_dtype = 50, "float32"

@@ -10,42 +10,18 @@ import pyarrow.compute as pc
 from jaxtyping import Bool, Float, Int
 
 from mirrorax.errors import UserError
+from mirrorax.mdpo.config import FIELDS, TEMPERATURES
+
+#: What is said of an algorithm first.
+_FIRST = ("potential", "drift", "alpha_schedule", "lam_schedule", "actor_q")
+#: Fields of a run that do not tell one algorithm from another.
+_ELSEWHERE = ("environment", "reward_scale", *TEMPERATURES, "seed")
 
 #: Columns whose values together name an algorithm: all that a run is, except where it was run
 #: (environment, reward scale), its temperatures and its seed.
 ALGORITHM = (
-    "potential",
-    "drift",
-    "alpha_schedule",
-    "lam_schedule",
-    "actor_q",
-    "steps",
-    "num_envs",
-    "env_steps_per_update",
-    "steps_counted",
-    "batch_size",
-    "buffer_size",
-    "actor_epochs",
-    "critic_epochs",
-    "hidden",
-    "activation",
-    "network",
-    "plugins",
-    "initialization",
-    "adam_eps",
-    "anneal_learning_rate",
-    "twin_critics",
-    "critic_target",
-    "clipping",
-    "max_grad_norm",
-    "bootstrap_truncation",
-    "tau",
-    "target_reference",
-    "eval_episodes",
-    "eval_every",
-    "actor_lr",
-    "critic_lr",
-    "gamma",
+    *_FIRST,
+    *(name for name in FIELDS if name not in (*_FIRST, *_ELSEWHERE)),
     "algorithm_version",
 )
 

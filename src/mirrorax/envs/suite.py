@@ -190,7 +190,7 @@ def estimated_in_words(low: float, high: float) -> str:
 def load(path: str) -> Any:
     """Make a user's own environment, from a registered name."""
     made = plugins.select("environment", path, "environment")
-    if not hasattr(made, "observe"):
+    if not (hasattr(made, "step") or hasattr(made, "vector")):
         raise UserError(f"environment: {path!r} is a {type(made).__name__}, not an Environment")
     if not hasattr(made, "return_bounds"):
         raise UserError(

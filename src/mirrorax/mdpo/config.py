@@ -182,8 +182,8 @@ class Settings(_Model):
         held = self.replay_slots * self.num_envs
         if self.batch_size > held:
             raise ValueError(
-                f"batch_size: {self.batch_size} is larger than the {held} transitions that "
-                f"buffer_size = {self.buffer_size} holds"
+                f"batch_size: {self.batch_size} is larger than buffer_size = {self.buffer_size}, "
+                f"which holds {held} transitions"
             )
         if self.steps_per_update > held:
             raise ValueError(
