@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mirrorax.studies import panels
+from mirrorax.paper import panels
 
 BOUNDS = {"CartPole": (0.0, 500.0), "Acrobot": (-500.0, -75.0), "Catch": (-1.0, 1.0)}
 BOUNDS |= {"DeepSea": (0.0, 1.0), "Catch(20x10)": (-1.0, 1.0), "Catch(30x15)": (-1.0, 1.0)}

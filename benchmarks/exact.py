@@ -15,7 +15,7 @@ import time
 
 import numpy as np
 
-from mirrorax.studies import panels
+from mirrorax.paper import panels
 from mirrorax.tabular import MDP, evaluate, garnet, mirror_step, solve
 
 PAIRS = tuple(panels.PAIRS.values())

@@ -28,15 +28,15 @@ from mirrorax.figures.heatmap import HeatMap, draw_panel
 from mirrorax.figures.robustness_table import limit_text
 from mirrorax.figures.save import save
 from mirrorax.figures.style import COLOURS, PAGE, new, style
-from mirrorax.reproduction.claim import ends
-from mirrorax.reproduction.data import Runs
-from mirrorax.reproduction.drawing import draw
-from mirrorax.reproduction.page import markdown, progress
-from mirrorax.reproduction.pairs import best_cell, published_rbst, table_1
-from mirrorax.reproduction.verdicts import judge
+from mirrorax.paper.catalogue import STRIP
+from mirrorax.paper.claim import ends
+from mirrorax.paper.claims_on_pairs import best_cell, published_rbst, table_1
+from mirrorax.paper.drawing import draw
+from mirrorax.paper.panels import CARTPOLES, FIGURES, PAIRS, SUITE, Panel
+from mirrorax.paper.report import markdown, progress
+from mirrorax.paper.runs import Runs
+from mirrorax.paper.verdicts import judge
 from mirrorax.store.importing import read_exports
-from mirrorax.studies.catalogue import STRIP
-from mirrorax.studies.panels import CARTPOLES, FIGURES, PAIRS, SUITE, Panel
 from mirrorax.tuning.evidence import gather
 from mirrorax.tuning.validation import Validation, validate
 

@@ -11,7 +11,6 @@ import pytest
 
 from mirrorax.analysis.few_seeds import mean_intervals
 from mirrorax.analysis.landscape import landscapes
-from mirrorax.analysis.published import numbers, published
 from mirrorax.analysis.region import region
 from mirrorax.analysis.robustness import rbst
 from mirrorax.analysis.scores import cell_scores
@@ -20,6 +19,7 @@ from mirrorax.analysis.tuning import tuned_against_fixed
 from mirrorax.cli import main
 from mirrorax.errors import UserError
 from mirrorax.figures.robustness_table import latex_text, render, symbol
+from mirrorax.paper.published import numbers, published
 from mirrorax.store import schema
 from mirrorax.store.store import Store
 

@@ -19,9 +19,9 @@ import pyarrow as pa
 from jaxtyping import Bool, Float, Int
 
 from mirrorax.analysis import columns
-from mirrorax.analysis.published import numbers
 from mirrorax.envs.suite import estimated_bounds
 from mirrorax.errors import UserError, unknown
+from mirrorax.paper.published import numbers
 
 Evaluation = Literal["stochastic", "greedy"]
 Diverged = Literal["lowest", "exclude"]

@@ -21,13 +21,13 @@ from mirrorax.analysis.landscape import (
     landscapes,
     shared_environments,
 )
-from mirrorax.analysis.published import Published, published
 from mirrorax.analysis.region import Region, region
 from mirrorax.analysis.robustness import check_threshold
 from mirrorax.analysis.scores import Statistic, cell_scores
 from mirrorax.analysis.tuning import Tuning, tuned_against_fixed
 from mirrorax.envs import suite
 from mirrorax.errors import UserError, unknown
+from mirrorax.paper.published import Published, published
 
 
 @dataclass(frozen=True, eq=False)

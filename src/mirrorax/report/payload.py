@@ -14,8 +14,8 @@ from jaxtyping import Float
 
 from mirrorax.analysis import columns
 from mirrorax.analysis.landscape import DONE, Landscape, landscapes, order, shared_environments
-from mirrorax.analysis.published import published
 from mirrorax.errors import UserError
+from mirrorax.paper.published import published
 from mirrorax.report.facts import Facts
 
 #: Numbers of learning curves that a page may hold: 2 MB of text.

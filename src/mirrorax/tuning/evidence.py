@@ -35,7 +35,7 @@ from mirrorax.analysis.scores import environment_scores
 from mirrorax.analysis.temperature import THRESHOLDS, Temperature, minimal_temperatures
 from mirrorax.envs import suite
 from mirrorax.errors import UserError
-from mirrorax.studies.catalogue import STRIP
+from mirrorax.paper.catalogue import STRIP
 from mirrorax.words import counted
 
 FILE = "evidence.parquet"

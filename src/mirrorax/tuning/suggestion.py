@@ -11,10 +11,10 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Bool
 
-from mirrorax.analysis.published import numbers as published
 from mirrorax.envs import suite
 from mirrorax.errors import UserError, nearest
 from mirrorax.mdpo.config import OTHER_NUMBERS, PRESETS, RunValues, Settings
+from mirrorax.paper.published import numbers as published
 from mirrorax.regularizers.names import parse_drift, parse_potential
 from mirrorax.tuning.evidence import Evidence, Map, family, of_results
 from mirrorax.tuning.prediction import (

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from mirrorax.paper import catalogue
 from mirrorax.spec.study import Block
-from mirrorax.studies import catalogue
 
 Kind = Literal["maps", "table", "frequency", "best", "scaling"]
 

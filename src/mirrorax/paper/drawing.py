@@ -20,10 +20,10 @@ from mirrorax.figures.robustness_table import render
 from mirrorax.figures.save import save
 from mirrorax.figures.scaling import Scaling, draw_scaling
 from mirrorax.figures.style import COLUMN, PAGE, new, style
-from mirrorax.reproduction.claim import sizes
-from mirrorax.reproduction.data import Found, Runs, alike
-from mirrorax.studies.catalogue import STRIP
-from mirrorax.studies.panels import BASELINE, SCHEDULES, TSALLIS, Figure, Panel
+from mirrorax.paper.catalogue import STRIP
+from mirrorax.paper.claim import sizes
+from mirrorax.paper.panels import BASELINE, SCHEDULES, TSALLIS, Figure, Panel
+from mirrorax.paper.runs import Found, Runs, alike
 
 _FORMATS = ("png", "pdf")
 _TEXTS = {"text": "txt", "markdown": "md", "csv": "csv", "latex": "tex"}

@@ -14,10 +14,10 @@ from importlib import resources
 from typing import Literal
 
 from mirrorax.errors import UserError, unknown
+from mirrorax.paper import readings
+from mirrorax.paper.readings import FIRST
 from mirrorax.spec.study import Block, Study, parse
 from mirrorax.spec.writing import to_toml
-from mirrorax.studies import readings
-from mirrorax.studies.readings import FIRST
 
 Scale = Literal["demo", "reduced", "full"]
 SCALES: tuple[Scale, ...] = ("demo", "reduced", "full")
@@ -38,7 +38,7 @@ class Entry:
     @property
     def text(self) -> str:
         """The file as it is."""
-        folder = resources.files("mirrorax") / "studies" / "paper"
+        folder = resources.files("mirrorax.paper")
         return (folder / f"{self.name}.toml").read_text(encoding="utf-8")
 
     @cache  # noqa: B019 - there are as many as ENTRIES, for ever
@@ -156,5 +156,5 @@ def _strips(block: Block, seeds: int) -> list[Block]:
 
 
 def _demo() -> Study:
-    text = (resources.files("mirrorax") / "studies" / "demo.toml").read_text(encoding="utf-8")
+    text = (resources.files("mirrorax.paper") / "demo.toml").read_text(encoding="utf-8")
     return parse(text, name="demo", where="demo.toml")

@@ -12,13 +12,13 @@ from scipy.special import ndtri
 from mirrorax.analysis.comparison import correlations, rank_correlation
 from mirrorax.analysis.estimates import Estimate, robustness
 from mirrorax.analysis.few_seeds import seeds_in_words
-from mirrorax.analysis.published import numbers
 from mirrorax.analysis.robustness import rbst
 from mirrorax.analysis.scores import cell_scores
 from mirrorax.analysis.tuning import Tuning, tuned_against_fixed
-from mirrorax.reproduction.claim import GOOD, Claim, Verdict, ends, joined, sizes
-from mirrorax.reproduction.data import Found, Runs, alike, usual_seeds
-from mirrorax.studies.panels import PAIRS, Panel
+from mirrorax.paper.claim import GOOD, Claim, Verdict, ends, joined, sizes
+from mirrorax.paper.panels import PAIRS, Panel
+from mirrorax.paper.published import numbers
+from mirrorax.paper.runs import Found, Runs, alike, usual_seeds
 
 #: Seeds of the paper.
 SEEDS = 5

@@ -26,15 +26,15 @@ class Published:
 @cache
 def numbers() -> Mapping[str, Any]:
     """Return the published numbers and the paper's grids as they are in the file."""
-    file = resources.files("mirrorax") / "studies" / "paper" / "published.toml"
+    file = resources.files("mirrorax.paper") / "published.toml"
     return tomllib.loads(file.read_text(encoding="utf-8"))
 
 
 def published(settings: Mapping[str, Any], environments: Sequence[str]) -> Published | None:
     """Return the paper's row for an algorithm, if its table has one for these environments."""
     # heavier than the numbers
-    from mirrorax.studies.readings import FIRST, reading
-    from mirrorax.studies.settings import compared, differing
+    from mirrorax.paper.differences import compared, differing
+    from mirrorax.paper.readings import FIRST, reading
 
     table = numbers()["table1"]
     if set(environments) != set(table["environments"]):

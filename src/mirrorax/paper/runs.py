@@ -12,9 +12,9 @@ from jaxtyping import Bool, Int
 
 from mirrorax.analysis.landscape import ABSENT, Landscape, landscapes
 from mirrorax.analysis.temperature import Temperature
-from mirrorax.studies import catalogue, readings, settings
-from mirrorax.studies.panels import Panel
-from mirrorax.studies.readings import Reading
+from mirrorax.paper import catalogue, differences, readings
+from mirrorax.paper.panels import Panel
+from mirrorax.paper.readings import Reading
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +91,7 @@ class Runs:
         """
         wanted = {**self.expected, **panel.settings}
         for item in self._items:
-            if settings.differing(item.settings, wanted):
+            if differences.differing(item.settings, wanted):
                 continue
             have = {environment.label for environment in item.environments}
             if not set(panel.labels) <= have:
@@ -135,8 +135,8 @@ class Runs:
         """How many runs are of no algorithm of the paper, by the first setting that differs."""
         out: dict[str, int] = {}
         for item in self._items:
-            if names := settings.differing(item.settings, self.expected):
-                reason = settings.compared(item.settings, self.expected, names[0])
+            if names := differences.differing(item.settings, self.expected):
+                reason = differences.compared(item.settings, self.expected, names[0])
                 out[reason] = out.get(reason, 0) + int((item.state != ABSENT).sum())
         return out
 

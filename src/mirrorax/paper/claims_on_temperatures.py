@@ -23,7 +23,8 @@ from mirrorax.analysis.temperature import (
     minimal_temperatures,
 )
 from mirrorax.errors import UserError
-from mirrorax.reproduction.claim import (
+from mirrorax.paper.catalogue import STRIP
+from mirrorax.paper.claim import (
     DRAWS,
     MARGIN,
     Claim,
@@ -33,9 +34,8 @@ from mirrorax.reproduction.claim import (
     joined,
     sizes,
 )
-from mirrorax.reproduction.data import Found, Runs, alike
-from mirrorax.studies.catalogue import STRIP
-from mirrorax.studies.panels import BASELINE, CARTPOLES, SCHEDULES, TSALLIS, Panel
+from mirrorax.paper.panels import BASELINE, CARTPOLES, SCHEDULES, TSALLIS, Panel
+from mirrorax.paper.runs import Found, Runs, alike
 
 _SHARES = (0.01, 0.1)
 #: An exponent is known well enough to be called 1 if its interval lies within these.

@@ -6,7 +6,7 @@ import csv
 import io
 from collections.abc import Mapping
 
-from mirrorax.analysis.published import numbers
+from mirrorax.paper.published import numbers
 
 HEAD = ("parameter", "paper", "preset paper")
 
