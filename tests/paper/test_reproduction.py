@@ -23,9 +23,11 @@ from mirrorax.paper import (
     report,
     table_2,
 )
+from mirrorax.paper.axes import PAIRS
 from mirrorax.paper.claim import sizes
-from mirrorax.paper.panels import FIGURES, PAIRS, Panel
+from mirrorax.paper.panels import FIGURES, Panel
 from mirrorax.paper.runs import Runs, alike
+from mirrorax.paper.table_1 import printed_rbst
 from mirrorax.paper.verdicts import judge
 from mirrorax.spec.expand import expand
 from mirrorax.spec.study import parse
@@ -306,7 +308,7 @@ def test_a_missing_run_of_a_poor_cell_does_not_choose_another_best_cell(faithful
 @pytest.mark.parametrize("like", [True, False])
 def test_values_are_judged_on_the_whole_grid_by_chance_alone(like):
     """Worlds of eleven pairs whose Rbst is the paper's, but for noise, or half of it."""
-    paper = claims_on_pairs.published_rbst()
+    paper = printed_rbst(0.9)
     study = catalogue.make(["baseline", "pairs"], "full")
 
     def score(settings, alpha, lam, scale):

@@ -118,13 +118,13 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _list_readings(args: argparse.Namespace) -> int:
+    from mirrorax.envs.suite import SUITE
     from mirrorax.paper.readings import readings
     from mirrorax.sweep.rates import modelled_seconds
 
-    suite = ("CartPole", "Acrobot", "Catch", "DeepSea")
     rows = []
     for reading in readings().values():
-        settings = [reading.settings(name) for name in suite]
+        settings = [reading.settings(name) for name in SUITE]
         rows.append(
             {
                 "name": reading.name,
@@ -132,7 +132,7 @@ def _list_readings(args: argparse.Namespace) -> int:
                 "settings": dict(reading.fields),
                 "updates": settings[0].updates,
                 "batches": settings[0].updates * settings[0].batches_per_update,
-                "core_seconds": sum(map(modelled_seconds, settings)) / len(suite),
+                "core_seconds": sum(map(modelled_seconds, settings)) / len(SUITE),
             }
         )
     if args.json:

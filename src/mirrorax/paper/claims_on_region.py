@@ -12,6 +12,7 @@ from mirrorax.analysis.landscape import Landscape
 from mirrorax.analysis.region import Region, region
 from mirrorax.analysis.resampling import score_resamples
 from mirrorax.analysis.scores import cell_scores
+from mirrorax.paper.axes import SCALED_CATCH
 from mirrorax.paper.claim import (
     DRAWS,
     GOOD,
@@ -23,7 +24,7 @@ from mirrorax.paper.claim import (
     joined,
     sizes,
 )
-from mirrorax.paper.panels import SCALED_CATCH, Panel
+from mirrorax.paper.panels import Panel
 from mirrorax.paper.runs import Found, Runs
 
 _RESAMPLES = 500  # each is a region of its own

@@ -10,9 +10,11 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Bool, Int
 
+from mirrorax.analysis import differences
 from mirrorax.analysis.landscape import ABSENT, Landscape, landscapes
 from mirrorax.analysis.temperature import Temperature
-from mirrorax.paper import catalogue, differences, readings
+from mirrorax.paper import catalogue, readings
+from mirrorax.paper.axes import ALPHAS, LAMS
 from mirrorax.paper.panels import Panel
 from mirrorax.paper.readings import Reading
 
@@ -122,7 +124,7 @@ class Runs:
         found = self.find(panel, nested=False, every_seed=True)
         if found is None:
             return None
-        few = catalogue.strip(catalogue.entry("baseline").study().blocks[0], temperature)
+        few = catalogue.strip(catalogue.entry("baseline").block, temperature)
         places = _places(found.landscape, found.given, few.alpha, few.lam)
         if places is None:
             return None
@@ -212,9 +214,8 @@ def _nested(
     item: Landscape, complete: Bool[np.ndarray, "alpha lam"]
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Return the rows and columns of the largest nested grid without a hole, if there is one."""
-    block = catalogue.entry("baseline").study().blocks[0]
     for step in sorted(catalogue.GRIDS.values()):
-        places = _places(item, complete, block.alpha[::step], block.lam[::step])
+        places = _places(item, complete, ALPHAS[::step], LAMS[::step])
         if places is not None:
             return places
     return None
