@@ -19,7 +19,8 @@ from mirrorax.analysis.summary import summarise
 from mirrorax.analysis.tuning import tuned_against_fixed
 from mirrorax.cli import main
 from mirrorax.errors import UserError
-from mirrorax.figures.robustness_table import latex_text, render, symbol
+from mirrorax.figures.latex import latex_text, symbol
+from mirrorax.figures.robustness_table import render
 from mirrorax.store import schema
 from mirrorax.store.store import Store
 
@@ -173,7 +174,7 @@ def test_ours_beside_the_reference_with_the_difference(summary):
     assert by_label[""]["reference_0.9"] == ""
     assert any("not like for like" in note for note in summary.notes)
     (how,) = (note for note in summary.notes if "settings" in note)  # said once for both rows
-    assert how == "other settings than those of reference before: steps 1,000,000, not 16,000,000"
+    assert how == "other settings than the reference's: steps 1,000,000, not 16,000,000"
     text = render(summary, "text")
     assert "ours - before" in text
 
@@ -190,7 +191,7 @@ def test_rows_with_other_settings_than_the_references_are_named(synthetic):
     summary = summarise(table, reference=parse_reference(REFERENCE))
     (how,) = (note for note in summary.notes if "settings" in note)
     label = next(row.label for row in summary.rows if row.reference.label == "C")
-    assert how.startswith(f"other settings than those of reference before ({label}): steps ")
+    assert how.startswith(f"other settings than the reference's ({label}): steps ")
 
 
 def test_the_text_has_the_references_numbers(summary):

@@ -288,7 +288,7 @@ def test_a_references_numbers_stand_beside_ours_only_where_they_belong(visit, ta
     assert numbers(row[gap])[0] == pytest.approx(float(row[ours]) - 0.0747, abs=2e-4)
     notes = seen.text("#table-notes")
     assert "not like for like" in notes  # another number of cells
-    assert "Other settings than those of reference paper: steps 1,000,000, not 16,000,000" in notes
+    assert "Other settings than the reference's: steps 1,000,000, not 16,000,000" in notes
     seen.threshold(0.8)
     assert all(row[at] == "" for row in rows_of(seen))
     seen.threshold(0.95)

@@ -377,7 +377,7 @@ def test_an_exponent_that_is_hardly_known_reproduces_nothing(strips, monkeypatch
         ).verdict
 
     assert verdict() == "reproduced"
-    monkeypatch.setattr(handling, "power_law", vague)
+    monkeypatch.setattr(claims_on_temperatures, "power_law", vague)
     assert verdict() == "not decided"
 
 

@@ -236,8 +236,8 @@ def _compared(rows: Sequence[Row], name: str) -> list[str]:
     if not beside:
         return [f"reference {name}: it has no value that is comparable with these"]
     notes = [
-        f"{row.label}: reference {name} is over {values.cells} cells, ours over {row.grid}: not "
-        "like for like"
+        f"{row.label}: the reference's value is over {values.cells} cells, ours over {row.grid}: "
+        "not like for like"
         for row, values in beside
         if values.cells not in (None, row.grid)
     ]
@@ -245,5 +245,5 @@ def _compared(rows: Sequence[Row], name: str) -> list[str]:
         alike = [row.label for row, values in beside if values.otherwise == how]
         which = "" if len(alike) == len(beside) else f" ({', '.join(alike)})"
         if how:
-            notes.append(f"other settings than those of reference {name}{which}: {how}")
+            notes.append(f"other settings than the reference's{which}: {how}")
     return notes

@@ -12,6 +12,7 @@ from typing import Any
 from mirrorax.analysis.estimates import ENOUGH, Estimate, Interval
 from mirrorax.analysis.summary import Row, Summary
 from mirrorax.errors import unknown
+from mirrorax.figures.latex import latex_text, symbol
 
 FORMATS = ("text", "markdown", "latex", "csv", "json")
 
@@ -65,18 +66,27 @@ def _theirs(row: Row, threshold: float) -> float | None:
     return None if row.reference is None else row.reference.rbst.get(threshold)
 
 
+def _short(summary: Summary, i: int) -> str:
+    """Return a row's label in the reference; without a reference its number."""
+    reference = summary.rows[i].reference
+    if not summary.reference:
+        return f"{i + 1}"
+    return reference.label if reference else ""
+
+
 def _first(summary: Summary) -> tuple[list[str], list[list[str]]]:
     """What is said once of each algorithm: its name, its best cell, the data behind it."""
     learned = any(row.landscape.axis == "w" for row in summary.rows)
     header = ["#", "(h, D) and schedule", f"best (alpha{' or w' * learned}, lam)", "its score"]
     rows = []
-    for row in summary.rows:
+    for i, row in enumerate(summary.rows):
         best = f"{row.best:.3f}"
         if row.best_seeds:
             words = row.best_seeds
             best += f" {words}" if words.startswith("[") else f" ({words})"
-        name = row.reference.label if row.reference else ""
-        rows.append([name, row.label, f"({row.best_alpha:g}, {row.best_lam:g})", best])
+        rows.append(
+            [_short(summary, i), row.label, f"({row.best_alpha:g}, {row.best_lam:g})", best]
+        )
     return header, rows
 
 
@@ -197,43 +207,6 @@ def _markdown(header: Sequence[str], rows: Sequence[Sequence[str]], summary: Sum
     return body + "\n\n" + "\n".join(f"- {note}" for note in _footer(summary)) + "\n"
 
 
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "&": r"\&",
-    "%": r"\%",
-    "$": r"\$",
-    "#": r"\#",
-    "_": r"\_",
-    "{": r"\{",
-    "}": r"\}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-}
-
-
-def latex_text(text: str) -> str:
-    """Escape a text for LaTeX."""
-    return "".join(_LATEX.get(character, character) for character in text)
-
-
-_SYMBOLS = {"entropy": r"-\mathcal{H}", "max": r"\max", "kl": r"D_\mathrm{KL}"}
-_SYMBOLS |= {"forward_kl": r"D_\mathrm{fKL}", "zero": "0", "squared_tv": r"D_\mathrm{TV}^2"}
-
-
-def symbol(name: str) -> str:
-    """Return a regulariser's symbol as LaTeX mathematics."""
-    if name in _SYMBOLS:
-        return _SYMBOLS[name]
-    inner = name[name.find("(") + 1 : -1]
-    if name.startswith("bregman("):
-        return f"B_{{{symbol(inner)}}}"
-    if name.startswith("tsallis("):
-        return rf"-\mathcal{{H}}_{{{inner}}}"
-    if name.startswith("lp("):
-        return rf"\Vert\cdot\Vert_{{{inner}}}^{{{inner}}}"
-    return rf"\text{{{latex_text(name)}}}"
-
-
 def _latex(summary: Summary) -> str:
     columns, head = "cll", [r"\#", "$h$", "$D$"]
     scheduled = any(_schedule(row) for row in summary.rows)
@@ -245,10 +218,10 @@ def _latex(summary: Summary) -> str:
         if _has_reference(summary):
             columns, head = columns + "rr", [*head, latex_text(summary.reference), "diff."]
     lines = [rf"\begin{{tabular}}{{{columns}}}", r"\hline", " & ".join(head) + r" \\", r"\hline"]
-    for row in summary.rows:
+    for i, row in enumerate(summary.rows):
         settings = row.landscape.settings
         cells = [
-            row.reference.label if row.reference else "",
+            latex_text(_short(summary, i)),
             f"${symbol(str(settings['potential']))}$",
             f"${symbol(str(settings['drift']))}$",
         ]

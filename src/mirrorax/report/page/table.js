@@ -109,11 +109,11 @@ function showTable(rows, state, choose) {
   for (const row of rows) if (row.runs < row.wanted) notes.push(`${row.label}: ${row.wanted - row.runs} of ${row.wanted} runs are missing or failed`);
   const why = new Set(rows.map((r) => r.rbst.why || (r.rbst.noLimit ? `no interval for ${r.rbst.noLimit}` : "")).filter(Boolean));
   notes.push(...why);
-  if (rows.some((r) => r.unlike)) notes.push(`Reference ${DATA.reference} is over another number of cells than ours: not like for like.`);
+  if (rows.some((r) => r.unlike)) notes.push("The reference's values are over another number of cells than ours: not like for like.");
   for (const how of new Set(rows.map((r) => r.otherwise).filter(Boolean))) {
     const alike = rows.filter((r) => r.otherwise === how), beside = rows.filter((r) => Number.isFinite(r.reference));
     const which = alike.length === beside.length ? "" : ` (${alike.map((r) => r.label).join(", ")})`;
-    notes.push(`Other settings than those of reference ${DATA.reference}${which}: ${how}.`);
+    notes.push(`Other settings than the reference's${which}: ${how}.`);
   }
   const grids = (axis) => new Set(rows.filter((r) => r.a.axis === axis).map((r) => `${r.a.alphas}|${r.a.lams}`)).size;
   if (grids("alpha") > 1 || grids("w") > 1) notes.push("The algorithms have different grids: their rows are not comparable.");
