@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
@@ -10,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Bool, Int
 
+from mirrorax._version import ALGORITHM_VERSION
 from mirrorax.analysis import differences
 from mirrorax.analysis.landscape import ABSENT, Landscape, landscapes
 from mirrorax.analysis.temperature import Temperature
@@ -82,7 +84,8 @@ class Runs:
     def __init__(self, table: pa.Table, reading: Reading | None = None) -> None:
         self.table = table
         self._items = landscapes(table)
-        self.expected = (reading or readings.reading(readings.FIRST)).shared()
+        shared = (reading or readings.reading(readings.FIRST)).shared()
+        self.expected = {**shared, "algorithm_version": _version(table)}
 
     def find(self, panel: Panel, *, nested: bool = True, every_seed: bool = False) -> Found | None:
         """Return the panel's runs on the largest of the nested grids that is complete.
@@ -141,6 +144,13 @@ class Runs:
                 reason = differences.compared(item.settings, self.expected, names[0])
                 out[reason] = out.get(reason, 0) + int((item.state != ABSENT).sum())
         return out
+
+
+def _version(table: pa.Table) -> int:
+    """Return the version of the algorithm that most runs are of: versions are never mixed."""
+    counts = Counter(table["algorithm_version"].to_pylist())
+    known = range(1, ALGORITHM_VERSION + 1)
+    return max(known, key=lambda version: (counts[version], version))
 
 
 def usual_seeds(found: Found) -> Int[np.ndarray, " seeds"]:
