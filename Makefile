@@ -37,8 +37,9 @@ demo: setup
 	$(BIN)/mirrorax solve --mdp deepsea --size 8 --potential entropy --drift kl \
 		--alpha 0.01 --lam 0.1 --iterations 50 --plot demo/convergence.png
 	$(BIN)/mirrorax paper run --scale demo --store demo/store
-	$(BIN)/mirrorax robustness --store demo/store --thresholds 0.5 0.9
-	$(BIN)/mirrorax report --store demo/store --out demo/report.html --figures demo/figures
+	$(BIN)/mirrorax robustness --store demo/store --thresholds 0.5 0.9 --reference paper
+	$(BIN)/mirrorax report --store demo/store --out demo/report.html --figures demo/figures \
+		--reference paper
 	@echo
 	@echo "A demonstration: a reduced study, not a result. Look at"
 	@echo "  demo/report.html            the page to explore it (open it in a browser)"

@@ -27,7 +27,7 @@ from mirrorax.analysis.robustness import frequency, rbst
 from mirrorax.analysis.scores import cell_scores
 from mirrorax.analysis.temperature import THRESHOLDS, Minimal, smallest
 from mirrorax.errors import UserError
-from mirrorax.studies.panels import MAX_RETURNS
+from mirrorax.paper.axes import MAX_RETURNS
 
 DOCS = Path(__file__).parent.parent / "docs" / "analysis.md"
 SEEDS = (2, 3, 5, 20)

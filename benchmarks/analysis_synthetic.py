@@ -13,17 +13,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mirrorax.studies import panels
+from mirrorax.paper import axes
 
 BOUNDS = {"CartPole": (0.0, 500.0), "Acrobot": (-500.0, -75.0), "Catch": (-1.0, 1.0)}
 BOUNDS |= {"DeepSea": (0.0, 1.0), "Catch(20x10)": (-1.0, 1.0), "Catch(30x15)": (-1.0, 1.0)}
-SUITE = ("CartPole", "Acrobot", "Catch", "DeepSea")
-
-ALPHAS = np.array([0.0, *(k * 10.0**e for e in (-3, -2, -1) for k in range(1, 10)), 1.0]).round(3)
-# The paper's lambdas: uneven on purpose.
-_LOW = [5e-5, 7.5e-5, 1e-4, 2.5e-4, 5e-4, 7.5e-4, 1e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.25, 0.5]
-_HIGH = [1, 2.5, 5, 7.5, 10, 25, 50, 100, 500, 1e3, 2.5e3, 5e3, 1e4, 5e4]
-LAMS = np.array([0.0, *_LOW, *_HIGH])
+SUITE = axes.SUITE
+ALPHAS, LAMS = np.array(axes.ALPHAS), np.array(axes.LAMS)
 
 DEFAULTS: dict[str, Any] = {
     "potential": "entropy",
@@ -55,7 +50,7 @@ PROVENANCE = {
     "host": "a-host",
 }
 
-PAIRS = tuple(panels.PAIRS.values())
+PAIRS = tuple(axes.PAIRS.values())
 
 
 def quality(

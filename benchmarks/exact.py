@@ -15,10 +15,10 @@ import time
 
 import numpy as np
 
-from mirrorax.studies import panels
+from mirrorax.paper import axes
 from mirrorax.tabular import MDP, evaluate, garnet, mirror_step, solve
 
-PAIRS = tuple(panels.PAIRS.values())
+PAIRS = tuple(axes.PAIRS.values())
 
 
 def best_of(repetitions, function):

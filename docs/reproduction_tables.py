@@ -22,21 +22,23 @@ from mirrorax.analysis.power_law import power_law
 from mirrorax.analysis.region import region
 from mirrorax.analysis.robustness import frequency, rbst
 from mirrorax.analysis.scores import cell_scores, environment_scores
-from mirrorax.analysis.temperature import NAMES, THRESHOLDS, Minimal, minimal_temperatures
+from mirrorax.analysis.temperature import NAMES, NARROW, THRESHOLDS, Minimal, minimal_temperatures
 from mirrorax.errors import UserError
 from mirrorax.figures.heatmap import HeatMap, draw_panel
 from mirrorax.figures.robustness_table import limit_text
 from mirrorax.figures.save import save
 from mirrorax.figures.style import COLOURS, PAGE, new, style
-from mirrorax.reproduction.claim import ends
-from mirrorax.reproduction.data import Runs
-from mirrorax.reproduction.drawing import draw
-from mirrorax.reproduction.page import markdown, progress
-from mirrorax.reproduction.pairs import best_cell, published_rbst, table_1
-from mirrorax.reproduction.verdicts import judge
+from mirrorax.paper.axes import PAIRS, SUITE
+from mirrorax.paper.claim import ends
+from mirrorax.paper.claims_on_pairs import best_cell, table_1
+from mirrorax.paper.drawing import draw
+from mirrorax.paper.panels import CARTPOLES, FIGURES, Panel
+from mirrorax.paper.readings import FIRST, reading
+from mirrorax.paper.report import markdown, progress
+from mirrorax.paper.runs import Runs
+from mirrorax.paper.table_1 import printed_rbst
+from mirrorax.paper.verdicts import judge
 from mirrorax.store.importing import read_exports
-from mirrorax.studies.catalogue import STRIP
-from mirrorax.studies.panels import CARTPOLES, FIGURES, PAIRS, SUITE, Panel
 from mirrorax.tuning.evidence import gather
 from mirrorax.tuning.validation import Validation, validate
 
@@ -229,7 +231,7 @@ def compared(runs: Runs) -> str:
     levels = (0.9, 0.95)
     by_level = [table_1(runs, level=level) for level in levels]
     found = by_level[0][0]
-    theirs = [published_rbst(level) for level in levels]
+    theirs = [printed_rbst(level) for level in levels]
     lines = [
         "| | pair | Rbst_0.9: paper | ours | 95%, as many seeds | infinitely many "
         "| Rbst_0.95: paper | ours | 95%, as many seeds | infinitely many "
@@ -260,7 +262,7 @@ def compared(runs: Runs) -> str:
 
 def limits(runs: Runs) -> str:
     """Scores where h weighs least, by drift: pairs with the same one should agree there."""
-    theirs = published_rbst()
+    theirs = printed_rbst(0.9)
     drifts = [d for _, d in PAIRS.values()]
     shared = [d for d in dict.fromkeys(drifts) if drifts.count(d) > 1]
     alpha, lams = 0.004, (2.5, 25.0, 1000.0)
@@ -291,7 +293,7 @@ def minimal(runs: Runs) -> str:
     if None in strips.values():
         return "\n".join(lines)
     by_column = [
-        minimal_temperatures(strips[way].landscape, way, threshold, strip=STRIP)
+        minimal_temperatures(strips[way].landscape, way, threshold, strip=NARROW)
         for way, threshold in columns
     ]
     for row in zip(*by_column, strict=True):
@@ -357,7 +359,7 @@ def validation(found: Validation) -> str:
 
 def counted(table) -> str:
     lines = ["| study | runs here | runs in the paper |", "|---|---:|---:|"]
-    rows = list(progress(table))
+    rows = progress(table, reading(FIRST))
     rows.append(("all", sum(done for _, done, _ in rows), sum(whole for *_, whole in rows)))
     lines += [line(name, f"{done:,}", f"{whole:,}") for name, done, whole in rows]
     return "\n".join(lines)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from mirrorax.analysis.reference import parse_reference
 from mirrorax.spec.expand import expand
 from mirrorax.spec.study import parse
 
@@ -39,9 +40,12 @@ def test_examples_run(page, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
-def test_studies_are_understood(page):
+def test_studies_and_references_are_understood(page):
     for block in re.findall(r"^```toml\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL):
-        assert len(expand(parse(block))) > 0
+        if "[[rows]]" in block:
+            assert parse_reference(block).rows
+        else:
+            assert len(expand(parse(block))) > 0
 
 
 def test_the_readmes_example_is_short():

@@ -7,7 +7,7 @@ from scipy import optimize, stats
 from mirrorax.analysis.power_law import exponents_without_one, power_law
 from mirrorax.analysis.temperature import Minimal
 from mirrorax.errors import UserError
-from mirrorax.studies.panels import MAX_RETURNS
+from mirrorax.paper.axes import MAX_RETURNS
 
 RETURNS = np.array(sorted(MAX_RETURNS))
 

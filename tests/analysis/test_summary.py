@@ -11,7 +11,7 @@ import pytest
 
 from mirrorax.analysis.few_seeds import mean_intervals
 from mirrorax.analysis.landscape import landscapes
-from mirrorax.analysis.published import numbers, published
+from mirrorax.analysis.reference import parse_reference, read_reference
 from mirrorax.analysis.region import region
 from mirrorax.analysis.robustness import rbst
 from mirrorax.analysis.scores import cell_scores
@@ -19,7 +19,8 @@ from mirrorax.analysis.summary import summarise
 from mirrorax.analysis.tuning import tuned_against_fixed
 from mirrorax.cli import main
 from mirrorax.errors import UserError
-from mirrorax.figures.robustness_table import latex_text, render, symbol
+from mirrorax.figures.latex import latex_text, symbol
+from mirrorax.figures.robustness_table import render
 from mirrorax.store import schema
 from mirrorax.store.store import Store
 
@@ -71,28 +72,79 @@ def test_all_cells_or_positive_ones(small, rng):
     assert {row.grid for row in summary.rows} == {42}
 
 
-def test_the_papers_numbers_are_complete():
-    data = numbers()
-    assert len(data["table1"]["rows"]) == 11
-    assert len(data["grid"]["alpha"]) == len(data["grid"]["lam"]) == 29
-    assert data["table1"]["cells"] == 28 * 28
-    assert 250.0 not in data["grid"]["lam"]
-    for k in (0, 1):
-        assert all(0 <= row["rbst"][k] <= 1 for row in data["table1"]["rows"])
-    printed = [row["rbst"][0] for row in data["table1"]["rows"]]
-    assert printed == sorted(printed, reverse=True)
+REFERENCE = """
+name = "before"
+thresholds = [0.9, 0.95]
+environments = ["CartPole", "Acrobot", "Catch", "DeepSea"]
+cells = 784
+
+[[rows]]
+label = "A"
+potential = "entropy"
+drift = "bregman(max)"
+rbst = [0.14, 0.07]
+
+[[rows]]
+label = "C"
+potential = "entropy"
+drift = "kl"
+rbst = [0.0747, 0.0327]
+
+[settings]
+steps = 16_000_000
+"""
 
 
-def test_the_papers_value_only_where_it_is_the_same_thing():
+def test_a_references_value_only_where_it_is_the_same_thing():
+    reference = parse_reference(REFERENCE)
     suite = ["Acrobot", "CartPole", "Catch", "DeepSea"]
     pair = {"potential": "entropy", "drift": "kl"}
-    found = published(pair, suite)
-    assert (found.label, found.rbst[0.9], found.rbst[0.95]) == ("C", 0.0747, 0.0327)
-    assert published(pair, suite[:3]) is None
-    assert published({**pair, "lam_schedule": "linear"}, suite) is None
-    assert published({**pair, "alpha_schedule": "learned"}, suite) is None
-    assert published({**pair, "actor_q": "unregularized"}, suite) is None
-    assert published({**pair, "drift": "forward_kl"}, suite) is None
+    values = reference.values(pair, suite)
+    assert (values.label, values.rbst) == ("C", {0.9: 0.0747, 0.95: 0.0327})
+    assert (values.cells, values.otherwise) == (784, "")
+    assert reference.values(pair, suite[:3]) is None
+    assert reference.values({**pair, "lam_schedule": "linear"}, suite) is None
+    assert reference.values({**pair, "alpha_schedule": "learned"}, suite) is None
+    assert reference.values({**pair, "actor_q": "unregularized"}, suite) is None
+    assert reference.values({**pair, "drift": "forward_kl"}, suite) is None
+    other = reference.values({**pair, "steps": 1000}, suite)
+    assert other.otherwise == "steps 1,000, not 16,000,000"
+
+
+def test_a_small_reference_is_for_any_environments_and_may_name_schedules():
+    reference = parse_reference(
+        'name = "x"\nthresholds = [0.5]\n[[rows]]\npotential = "tsallis(0.50)"\ndrift = "kl"\n'
+        'lam_schedule = "linear"\nrbst = [1]\n'
+    )
+    pair = {"potential": "tsallis(0.5)", "drift": "kl"}
+    assert reference.values(pair, ["Catch"]) is None
+    values = reference.values({**pair, "lam_schedule": "linear"}, ["Catch"])
+    assert (values.label, values.rbst, values.cells) == ("", {0.5: 1.0}, None)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ('name = "before"', "", "name: "),
+        ('name = "before"', 'name = "a\\nb"', "name: "),
+        ("[0.9, 0.95]", "[0.9, 1.0]", "thresholds[1]: 1.0"),
+        ("[0.9, 0.95]", "[0.9, 0.9]", "thresholds: [0.9, 0.9] has a value twice"),
+        ("[0.9, 0.95]", "[0.9]", "rows[0].rbst: [0.14, 0.07] has 2 values; there are 1 thresholds"),
+        ("cells = 784", "cells = 0", "cells: 0"),
+        ("cells = 784", "cell = 784", "cell: 784: no such key"),
+        ('"bregman(max)"', '"kl"', "rows[1]: (entropy, kl) is there already"),
+        ('"bregman(max)"', '"klm"', "rows[0].drift: "),
+        ("[0.14, 0.07]", "[0.14, 1.07]", "rows[0].rbst[1]: 1.07"),
+        ("steps =", "step =", "settings: unknown value 'step' (did you mean 'steps'?)"),
+    ],
+)
+def test_mistakes_of_a_reference_are_one_line(before, after, message, tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(REFERENCE.replace(before, after, 1))
+    with pytest.raises(UserError) as caught:
+        read_reference(path)
+    assert str(caught.value).startswith(f"{path}: {message}")
+    assert "\n" not in str(caught.value)
 
 
 @pytest.fixture(scope="module")
@@ -109,25 +161,25 @@ def full(synthetic):
 
 @pytest.fixture
 def summary(full):
-    return summarise(full)
+    return summarise(full, reference=parse_reference(REFERENCE))
 
 
-def test_ours_beside_the_papers_with_the_difference(summary):
+def test_ours_beside_the_reference_with_the_difference(summary):
     rows = list(csv.DictReader(io.StringIO(render(summary, "csv"))))
-    by_label = {row["paper_label"]: row for row in rows}
+    by_label = {row["reference_label"]: row for row in rows}
     assert set(by_label) == {"A", "C", ""}
     ours = float(by_label["C"]["rbst_0.9"])
-    assert float(by_label["C"]["paper_0.9"]) == 0.0747
+    assert float(by_label["C"]["reference_0.9"]) == 0.0747
     assert float(by_label["C"]["difference_0.9"]) == pytest.approx(ours - 0.0747)
-    assert by_label[""]["paper_0.9"] == ""
+    assert by_label[""]["reference_0.9"] == ""
     assert any("not like for like" in note for note in summary.notes)
     (how,) = (note for note in summary.notes if "settings" in note)  # said once for both rows
-    assert how == "other settings than the paper's: steps 1,000,000, not 16,000,000"
+    assert how == "other settings than the reference's: steps 1,000,000, not 16,000,000"
     text = render(summary, "text")
-    assert "ours - paper" in text
+    assert "ours - before" in text
 
 
-def test_rows_with_other_settings_than_the_papers_are_named(synthetic):
+def test_rows_with_other_settings_than_the_references_are_named(synthetic):
     table = synthetic.study(
         [{}, {"drift": "bregman(max)", "steps": 16_000_000}],
         np.random.default_rng(3),
@@ -136,13 +188,13 @@ def test_rows_with_other_settings_than_the_papers_are_named(synthetic):
         seeds=2,
         evaluations=1,
     )
-    summary = summarise(table)
+    summary = summarise(table, reference=parse_reference(REFERENCE))
     (how,) = (note for note in summary.notes if "settings" in note)
-    label = next(row.label for row in summary.rows if row.paper.label == "C")
-    assert how == f"other settings than the paper's ({label}): steps 1,000,000, not 16,000,000"
+    label = next(row.label for row in summary.rows if row.reference.label == "C")
+    assert how.startswith(f"other settings than the reference's ({label}): steps ")
 
 
-def test_the_text_has_the_papers_numbers(summary):
+def test_the_text_has_the_references_numbers(summary):
     text = render(summary, "text")
     assert "0.0747" in text
 
@@ -216,9 +268,10 @@ def test_choosing_and_scoring_on_the_same_seeds_flatters(rng):
 
 def test_one_environment_only(synthetic, rng):
     table = synthetic.study([{}], rng, environments=("Catch",), alphas=GRID, lams=GRID, seeds=2)
-    summary = summarise(table)
+    summary = summarise(table, reference=parse_reference(REFERENCE))
     assert summary.environments == ("Catch",)
-    assert summary.rows[0].paper is None
+    assert summary.rows[0].reference is None
+    assert "reference before: it has no value that is comparable with these" in summary.notes
     assert "Catch" in render(summary)
 
 
@@ -374,6 +427,18 @@ def test_the_command_prints_the_table(store, full, capsys):
     assert capsys.readouterr().out == first  # seeded
 
 
+def test_the_command_puts_a_reference_beside_it(store, tmp_path, capsys):
+    (tmp_path / "mine.toml").write_text(REFERENCE)
+    for name, wanted in (("paper", 0.1403), (str(tmp_path / "mine.toml"), 0.14)):
+        assert main(["robustness", "--store", store, "--format", "json", "--reference", name]) == 0
+        rows = json.loads(capsys.readouterr().out)["rows"]
+        row = next(row for row in rows if row["label"] == "(entropy, bregman(max))")
+        assert row["reference_label"] == "A"
+        assert row["thresholds"][0]["reference"] == wanted
+    assert main(["robustness", "--store", store]) == 0
+    assert "ours -" not in capsys.readouterr().out
+
+
 def test_a_study_that_is_not_done_is_said_in_every_format(store, full, monkeypatch, capsys):
     ids = [*full["run_id"].to_pylist(), *(f"{k:032x}" for k in range(100))]
     known = SimpleNamespace(run_ids=pa.chunked_array([ids]))
@@ -392,6 +457,7 @@ def test_a_study_that_is_not_done_is_said_in_every_format(store, full, monkeypat
     [
         (["--thresholds", "1.2"], "threshold: 1.2 is not in [0, 1)"),
         (["--environments", "Catchy"], "environment: unknown value 'Catchy'"),
+        (["--reference", "none.toml"], "none.toml: cannot read it"),
         (["--format", "yaml"], "invalid choice: 'yaml'"),
     ],
 )

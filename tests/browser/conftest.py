@@ -103,11 +103,14 @@ class Visit:
 def visit(browser, tmp_path):
     contexts = []
 
-    def open_page(table, title="A study", curves=None, **context):
+    def open_page(table, title="A study", curves=None, beside=True, **context):
+        from mirrorax.paper.table_1 import reference
         from mirrorax.report import build, facts, write
 
         about = facts(table, title=title, made="2026-01-01 10:00 UTC")
-        path = write(build(table, about, curves), tmp_path / "report.html")
+        path = write(
+            build(table, about, curves, reference() if beside else None), tmp_path / "report.html"
+        )
         opened = browser.new_context(
             viewport={"width": 1300, "height": 900}, accept_downloads=True, **context
         )

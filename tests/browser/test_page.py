@@ -264,7 +264,7 @@ def test_other_choices_change_the_numbers_as_they_should(visit, table):
 
 def test_the_table_sorts_by_every_column_both_ways(visit, table):
     seen = visit(table)
-    for key in ("label", "score", "rbst", "interval", "cells", "paper"):
+    for key in ("label", "score", "rbst", "interval", "cells", "reference"):
         at = column(seen, key)
         for _ in range(2):
             seen.page.locator(f'#table button[data-key="{key}"]').click()
@@ -278,16 +278,16 @@ def test_the_table_sorts_by_every_column_both_ways(visit, table):
     assert focused == "score"  # the keyboard does not lose its place
 
 
-def test_the_papers_numbers_stand_beside_ours_only_where_they_belong(visit, table):
+def test_a_references_numbers_stand_beside_ours_only_where_they_belong(visit, table):
     seen = visit(table)
-    at, gap, ours = column(seen, "paper"), column(seen, "gap"), column(seen, "rbst")
+    at, gap, ours = column(seen, "reference"), column(seen, "gap"), column(seen, "rbst")
     row = next(row for row in rows_of(seen) if row[1] == "(entropy, kl)")
     assert row[0] == "C"
     assert row[at] == "0.0747"
     assert numbers(row[gap])[0] == pytest.approx(float(row[ours]) - 0.0747, abs=2e-4)
     notes = seen.text("#table-notes")
     assert "not like for like" in notes  # another number of cells
-    assert "Other settings than the paper's: steps 1,000,000, not 16,000,000" in notes
+    assert "Other settings than the reference's: steps 1,000,000, not 16,000,000" in notes
     seen.threshold(0.8)
     assert all(row[at] == "" for row in rows_of(seen))
     seen.threshold(0.95)
@@ -295,6 +295,15 @@ def test_the_papers_numbers_stand_beside_ours_only_where_they_belong(visit, tabl
     assert row[at] == "0.0327"
     seen.page.select_option("#evaluation", "greedy")
     assert all(row[at] == "" for row in rows_of(seen))
+
+
+def test_without_a_reference_nothing_stands_beside_ours(visit, table):
+    seen = visit(table, beside=False)
+    keys = seen.page.eval_on_selector_all("#table th button", "all => all.map(b => b.dataset.key)")
+    assert "rbst" in keys
+    assert not {"referenceLabel", "reference", "gap"} & set(keys)
+    assert "reference" not in seen.text("#table-notes")
+    assert seen.errors == []
 
 
 def test_two_pairs_are_compared(visit, table):

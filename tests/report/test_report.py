@@ -322,6 +322,7 @@ def test_watch_goes_on_after_a_round_that_failed(store, small, tmp_path, monkeyp
         (["--every", "inf", "--watch"], "every: inf is not a positive number"),
         (["--title", "a\udcff"], "bytes that are not UTF-8"),
         (["--figures", "file/figures"], "figures: cannot make file/figures"),
+        (["--reference", "none.toml"], "none.toml: cannot read it"),
         (["--out", "no/where.html"], "out: there is no folder no; make it first"),
     ],
 )

@@ -6,7 +6,7 @@ import hypothesis.strategies as st
 import numpy as np
 from hypothesis.extra.numpy import arrays
 
-from mirrorax.studies.panels import PAIRS
+from mirrorax.paper.axes import PAIRS
 
 #: the pairs (h, D) of the paper's Table 1, in its order
 TABLE_1 = list(PAIRS.values())

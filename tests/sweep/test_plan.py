@@ -1,6 +1,6 @@
 """What is left to do, in which order, at what rates."""
 
-from importlib import resources
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -319,7 +319,7 @@ def test_plan_says_what_a_gpu_and_a_cluster_would_take(tmp_path, capsys):
 
 
 def test_the_minatar_study_is_two_games_seen_through_a_convolution():
-    text = (resources.files("mirrorax") / "studies" / "minatar.toml").read_text("utf-8")
+    text = (Path(__file__).parents[2] / "examples" / "minatar.toml").read_text("utf-8")
     runs = expand(parse(text))
     assert len(runs) == 36
     assert {s.environment for s in runs.configurations} == {

@@ -4,8 +4,8 @@ The way through this room:
 
     landscapes(table)          one `Landscape` per algorithm: runs on a grid of temperatures
     landscape.runs(...)        run scores [alpha, lam, env, seed]
-    cell_scores(runs)          d(A), equation (9)                     [alpha, lam]
-    rbst, frequency, top       what the paper reports of those scores
+    cell_scores(runs)          their means d(A)                       [alpha, lam]
+    rbst, frequency, top       shares and means of those scores
     robustness(landscape)      the same with intervals (see `estimates`)
 
 Nothing here imports jax.
@@ -18,6 +18,7 @@ from mirrorax.analysis.estimates import frequency_band, robustness
 from mirrorax.analysis.few_seeds import mean_interval, mean_intervals
 from mirrorax.analysis.landscape import Landscape, landscapes
 from mirrorax.analysis.power_law import power_law
+from mirrorax.analysis.reference import Reference, parse_reference, read_reference
 from mirrorax.analysis.region import region
 from mirrorax.analysis.robustness import frequency, rbst, top
 from mirrorax.analysis.scores import cell_scores, environment_scores
@@ -27,6 +28,7 @@ from mirrorax.analysis.tuning import tuned_against_fixed
 
 __all__ = [
     "Landscape",
+    "Reference",
     "cell_scores",
     "difference",
     "environment_scores",
@@ -36,10 +38,12 @@ __all__ = [
     "mean_interval",
     "mean_intervals",
     "minimal_temperatures",
+    "parse_reference",
     "power_law",
     "ranks",
     "ratio",
     "rbst",
+    "read_reference",
     "region",
     "regression",
     "robustness",

@@ -19,8 +19,7 @@ import pyarrow as pa
 from jaxtyping import Bool, Float, Int
 
 from mirrorax.analysis import columns
-from mirrorax.analysis.published import numbers
-from mirrorax.envs.suite import estimated_bounds
+from mirrorax.envs.suite import SUITE, estimated_bounds
 from mirrorax.errors import UserError, unknown
 
 Evaluation = Literal["stochastic", "greedy"]
@@ -104,7 +103,7 @@ class Landscape:
         return int(self.state.shape[-1])
 
     def cells(self, which: Cells = "positive") -> Bool[np.ndarray, "alpha lam"]:
-        """Return the cells to count: both temperatures positive (the paper's 784), or all."""
+        """Return the cells to count: both temperatures positive (the default), or all."""
         if which not in ("positive", "all"):
             raise unknown("cells", which, ("positive", "all"))
         if which == "all":
@@ -254,9 +253,8 @@ def _estimated(
 
 
 def order(environment: Environment) -> tuple[int, str, float]:
-    """Return a key to sort by: the paper's four, then others by name, then rescaled ones."""
-    suite = numbers()["table1"]["environments"]
-    known = suite.index(environment.name) if environment.name in suite else len(suite)
+    """Return a key to sort by: the suite, then others by name, then rescaled ones."""
+    known = SUITE.index(environment.name) if environment.name in SUITE else len(SUITE)
     rescaled = environment.reward_scale != 1
     return (known + 100 * rescaled, environment.name, environment.reward_scale)
 

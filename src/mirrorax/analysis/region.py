@@ -1,9 +1,9 @@
 """Where the good region is: its area, its pieces, the width of its bands, and how much an L it is.
 
-The paper sees an "L": where lambda is small, performance depends on alpha alone, and the other way
-round. Here that is a number: the alphas that are good along the strip of lowest lambdas and the
-lambdas that are good along the strip of lowest alphas are two bands; together they are an L, and
-the good region either is that L or it is not.
+The good region is often an "L": where lambda is small, performance depends on alpha alone, and the
+other way round. Here that is a number: the alphas that are good along the strip of lowest lambdas
+and the lambdas that are good along the strip of lowest alphas are two bands; together they are an
+L, and the good region either is that L or it is not.
 """
 
 from __future__ import annotations

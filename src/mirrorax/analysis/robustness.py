@@ -1,4 +1,4 @@
-"""What the paper reports of a landscape's scores: frequency, robustness, the best few per cent.
+"""What is reported of a landscape's scores: frequency, robustness, the best few per cent.
 
 All functions take the scores of the cells that count, in any shape; NaN is a cell without a score
 and is left out of numerator and denominator alike. Callers report how many those are.

@@ -1,4 +1,4 @@
-"""Scores of cells: the paper's d(A), the median and the interquartile mean.
+"""Scores of cells: the mean d(A), the median and the interquartile mean.
 
 All take run scores [..., env, seed] with NaN where a run is missing, and return [...]. A cell
 without any run in one of its environments has no score (NaN): the mean over the other
@@ -33,7 +33,7 @@ def cell_scores(
 ) -> Float[np.ndarray, " *cells"]:
     """Return one score per cell.
 
-    - `mean`: d(A) of equation (9), as the mean over environments of their means over seeds, which
+    - `mean`: d(A), the mean over environments of their means over seeds, which
       is the plain mean where every environment has the same number of runs, and weighs
       environments equally where one of them lacks a run.
     - `median`, `iqm`: of the run scores of all environments together.

@@ -21,7 +21,7 @@ from mirrorax.analysis.landscape import (
     landscapes,
     shared_environments,
 )
-from mirrorax.analysis.published import Published, published
+from mirrorax.analysis.reference import Reference, ReferenceValues
 from mirrorax.analysis.region import Region, region
 from mirrorax.analysis.robustness import check_threshold
 from mirrorax.analysis.scores import Statistic, cell_scores
@@ -49,7 +49,7 @@ class Row:
     failed: int
     diverged: int
     unflagged: int  # of these, with returns that are not finite and no mark
-    paper: Published | None
+    reference: ReferenceValues | None
     tuning: Tuning
     region: Region | None  # at the first threshold; None without cells of positive temperatures
 
@@ -72,6 +72,7 @@ class Summary:
     diverged: Diverged
     ranks: tuple[Ranks | None, ...]  # per threshold, in the order of the rows
     notes: tuple[str, ...]
+    reference: str = ""  # the name of the reference beside which it stands
 
 
 def summarise(
@@ -84,12 +85,14 @@ def summarise(
     evaluation: Evaluation = "stochastic",
     diverged: Diverged = "lowest",
     notes: Sequence[str] = (),
+    reference: Reference | None = None,
 ) -> Summary:
     """Return the robustness table of a store.
 
     Scores are means over `environments`; by default over those that every algorithm has.
     An environment or a threshold that is named twice counts once. `notes`
-    are put before those that the table itself gives rise to.
+    are put before those that the table itself gives rise to. The values of a `reference` stand
+    beside those that are of the same cells, statistic and evaluation.
     """
     levels = tuple(dict.fromkeys(check_threshold(t) for t in thresholds))
     if not levels:
@@ -104,7 +107,7 @@ def summarise(
             if name not in known:
                 raise unknown("environment", name, known)
         raise UserError(f"environments: no algorithm was run on all of {', '.join(names)}")
-    like_paper = cells == "positive" and statistic == "mean" and evaluation == "stochastic"
+    alike = cells == "positive" and statistic == "mean" and evaluation == "stochastic"
     rows: list[Row] = []
     without: list[str] = []  # algorithms without any score yet, with the reason
     for item in items:
@@ -115,7 +118,8 @@ def summarise(
             which = "cell with positive temperatures" if cells == "positive" else "cell"
             without.append(f"{item.label}: no {which} has a run in each of {', '.join(names)}")
             continue
-        rows.append(_row(chosen, levels, cells, statistic, evaluation, diverged, like_paper))
+        beside = reference.values(item.settings, names) if reference and alike else None
+        rows.append(_row(chosen, levels, cells, statistic, evaluation, diverged, beside))
     if not rows:
         raise UserError(without[0])
     rows.sort(key=lambda row: -row.rbst[0].value)
@@ -132,7 +136,9 @@ def summarise(
             *notes,
             *(f"left out: {line}" for line in without),
             *_notes(rows, everywhere, names, diverged),
+            *(_compared(rows, reference.name) if reference else ()),
         ),
+        reference=reference.name if reference else "",
     )
 
 
@@ -143,7 +149,7 @@ def _row(
     statistic: Statistic,
     evaluation: Evaluation,
     diverged: Diverged,
-    like_paper: bool,
+    reference: ReferenceValues | None,
 ) -> Row:
     runs = landscape.runs(evaluation, diverged)
     mask = landscape.cells(cells)
@@ -170,9 +176,7 @@ def _row(
         failed=int((state == FAILED).sum()),
         diverged=int((state == DIVERGED).sum()),
         unflagged=int(landscape.unflagged[mask].sum()),
-        paper=published(landscape.settings, [e.label for e in landscape.environments])
-        if like_paper
-        else None,
+        reference=reference,
         tuning=tuned_against_fixed(runs, mask),
         region=_region(landscape, cell_scores(runs, statistic), levels[0]),
     )
@@ -216,17 +220,6 @@ def _notes(
                 f"{row.label}: {row.unflagged} runs have returns that are not finite; "
                 "they count as diverged"
             )
-        if row.paper and row.paper.cells != row.grid:
-            notes.append(
-                f"{row.label}: the paper's value is over {row.paper.cells} cells, ours over "
-                f"{row.grid}: not like for like"
-            )
-    beside = [row for row in rows if row.paper]
-    for how in dict.fromkeys(row.paper.otherwise for row in beside if row.paper):
-        alike = [row.label for row in beside if row.paper and row.paper.otherwise == how]
-        which = "" if len(alike) == len(beside) else f" ({', '.join(alike)})"
-        if how:
-            notes.append(f"other settings than the paper's{which}: {how}")
     total = sum(row.diverged for row in rows)
     if total:
         how = "count with the lowest return" if diverged == "lowest" else "are left out"
@@ -234,4 +227,23 @@ def _notes(
     grids = {(row.landscape.axis, *row.landscape.alphas, None, *row.landscape.lams) for row in rows}
     if len({g for g in grids if g[0] == "alpha"}) > 1 or len({g for g in grids if g[0] == "w"}) > 1:
         notes.append("the algorithms have different grids: their rows are not comparable")
+    return notes
+
+
+def _compared(rows: Sequence[Row], name: str) -> list[str]:
+    """Say where the values of a reference are not like ours."""
+    beside = [(row, row.reference) for row in rows if row.reference]
+    if not beside:
+        return [f"reference {name}: it has no value that is comparable with these"]
+    notes = [
+        f"{row.label}: the reference's value is over {values.cells} cells, ours over {row.grid}: "
+        "not like for like"
+        for row, values in beside
+        if values.cells not in (None, row.grid)
+    ]
+    for how in dict.fromkeys(values.otherwise for _, values in beside):
+        alike = [row.label for row, values in beside if values.otherwise == how]
+        which = "" if len(alike) == len(beside) else f" ({', '.join(alike)})"
+        if how:
+            notes.append(f"other settings than the reference's{which}: {how}")
     return notes

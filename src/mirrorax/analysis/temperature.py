@@ -1,4 +1,4 @@
-"""The smallest temperature that works, and a line through it over the maximum return (Figure 4).
+"""The smallest temperature that works, and a line through it over the maximum return.
 
 The value is read where it is meaningful: alpha's along the strip of lowest lambdas, lambda's along
 the strip of lowest alphas. It is the smallest grid value whose mean over strip and seeds reaches
@@ -27,8 +27,10 @@ Temperature = Literal["alpha", "lam"]
 #: As they are said in a sentence.
 NAMES: dict[Temperature, str] = {"alpha": "alpha", "lam": "lambda"}
 
-#: When a task counts as solved: the caption of Figure 4 says the first, the text the second.
+#: When a task counts as solved.
 THRESHOLDS = (0.75, 0.85)
+#: The strip of studies that were run along strips only: so many lowest values of the other one.
+NARROW = 3
 
 
 @dataclass(frozen=True)
@@ -153,7 +155,7 @@ class Regression:
 
 
 def regression(points: Sequence[Minimal], *, level: float = 0.95) -> Regression:
-    """Fit a line by least squares to the values that are known, as the paper does."""
+    """Fit a line by least squares to the values that are known."""
     kept = [p for p in points if p.known]
     if len(kept) < 3:
         raise UserError(

@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import Any
 
-#: the reading of the first published results, as in `mirrorax.studies.readings`
+#: the reading of the first published results, as in `mirrorax.paper.readings`
 FIRST = "each_each_bootstrap"
 _READING = f"how the paper is read, see `paper list --readings` (default: {FIRST})"
 
@@ -88,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _list(args: argparse.Namespace) -> int:
-    from mirrorax.studies import catalogue, panels
+    from mirrorax.paper import catalogue, panels
 
     if args.readings:
         return _list_readings(args)
@@ -118,13 +118,13 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _list_readings(args: argparse.Namespace) -> int:
-    from mirrorax.studies.readings import readings
+    from mirrorax.envs.suite import SUITE
+    from mirrorax.paper.readings import readings
     from mirrorax.sweep.rates import modelled_seconds
 
-    suite = ("CartPole", "Acrobot", "Catch", "DeepSea")
     rows = []
     for reading in readings().values():
-        settings = [reading.settings(name) for name in suite]
+        settings = [reading.settings(name) for name in SUITE]
         rows.append(
             {
                 "name": reading.name,
@@ -132,7 +132,7 @@ def _list_readings(args: argparse.Namespace) -> int:
                 "settings": dict(reading.fields),
                 "updates": settings[0].updates,
                 "batches": settings[0].updates * settings[0].batches_per_update,
-                "core_seconds": sum(map(modelled_seconds, settings)) / len(suite),
+                "core_seconds": sum(map(modelled_seconds, settings)) / len(SUITE),
             }
         )
     if args.json:
@@ -156,7 +156,7 @@ def _short(figures: list[str]) -> str:
 
 def _run(args: argparse.Namespace) -> int:
     from mirrorax.cli.sweep import reported, run_study
-    from mirrorax.studies import catalogue
+    from mirrorax.paper import catalogue
 
     study = catalogue.make(
         args.names, args.scale, grid=args.grid, seeds=args.seeds, reading=args.reading
@@ -171,8 +171,8 @@ def _report(args: argparse.Namespace) -> int:
 
     from mirrorax.cli.stored import read_runs
     from mirrorax.errors import UserError
-    from mirrorax.reproduction.page import write
-    from mirrorax.studies import readings
+    from mirrorax.paper import readings
+    from mirrorax.paper.report import write
     from mirrorax.words import counted
 
     if args.seed < 0:

@@ -6,16 +6,20 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
+from mirrorax.cli import reference
 from mirrorax.words import counted
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from mirrorax.analysis.reference import Reference
 
 _EXAMPLES = """\
 examples:
   mirrorax report --store runs --out report.html
   mirrorax report --store runs --out report.html --open
   mirrorax report --store runs --out report.html --figures figures
+  mirrorax report --store runs --out report.html --reference last_year.toml
   mirrorax report --store runs --out report.html --watch      while a sweep runs; Ctrl-C ends
 """
 
@@ -30,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--figures", metavar="DIR", help="also write every figure and the table to this folder"
     )
+    reference.add_flag(parser)
     parser.add_argument("--title", metavar="TEXT", help="default: the name of the study")
     parser.add_argument("--open", action="store_true", help="show it in the browser")
     parser.add_argument(
@@ -53,8 +58,9 @@ def run(args: argparse.Namespace) -> int:
 
     if not 0 < args.every <= _DAY:
         raise UserError(f"every: {args.every} is not a positive number of seconds up to {_DAY}")
+    beside = reference.load(args)
     seen = _state(args.store)
-    path = _make(args)
+    path = _make(args, beside)
     if path is not None and args.open:
         webbrowser.open(path.absolute().as_uri())
     opened = path is not None
@@ -65,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
             continue
         seen = now
         try:
-            path = _make(args)
+            path = _make(args, beside)
         except UserError as error:  # the next runs may mend it
             print(f"mirrorax: note: {error}", file=sys.stderr)
             continue
@@ -82,7 +88,7 @@ def _state(store: str) -> tuple[str, ...]:
     return tuple(sorted(path.name for path in Path(store).glob("shards/*.parquet")))
 
 
-def _make(args: argparse.Namespace) -> Path | None:
+def _make(args: argparse.Namespace, beside: Reference | None) -> Path | None:
     """Write the page; with --watch a store without runs is waited for, not an error."""
     import time
     from pathlib import Path
@@ -109,7 +115,7 @@ def _make(args: argparse.Namespace) -> Path | None:
         from mirrorax.figures.gallery import prepare
 
         prepare(args.figures)  # before anything is written
-    path = write(build(table, about, read_curves(args.store)), args.out)
+    path = write(build(table, about, read_curves(args.store), beside), args.out)
     megabytes = path.stat().st_size / 1e6
     print(f"{path}: {counted(about.done, 'run')}, {megabytes:.1f} MB")
     if args.figures:
@@ -117,7 +123,7 @@ def _make(args: argparse.Namespace) -> Path | None:
 
         try:
             planned = known.run_ids if known else None
-            files, skipped = gallery(table, args.figures, planned=planned)
+            files, skipped = gallery(table, args.figures, planned=planned, reference=beside)
         except UserError as error:
             if not args.watch:
                 raise

@@ -5,10 +5,13 @@ from __future__ import annotations
 import argparse
 import sys
 
+from mirrorax.cli import reference
+
 _EXAMPLES = """\
 examples:
   mirrorax robustness --store runs
   mirrorax robustness --store runs --thresholds 0.9 0.95 --format markdown
+  mirrorax robustness --store runs --reference last_year.toml
   mirrorax robustness --store runs --environments CartPole --statistic iqm --cells all
 """
 
@@ -48,6 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="lowest",
         help="diverged runs count with the lowest return (default) or not at all",
     )
+    reference.add_flag(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -60,6 +64,7 @@ def run(args: argparse.Namespace) -> int:
     from mirrorax.figures.robustness_table import render
     from mirrorax.store import studies
 
+    beside = reference.load(args)
     table = read_runs(args.store)
     known = studies.latest(Path(args.store))
     summary = summarise(
@@ -71,6 +76,7 @@ def run(args: argparse.Namespace) -> int:
         evaluation=args.evaluation,
         diverged=args.diverged,
         notes=unfinished(table, known.run_ids if known else None),
+        reference=beside,
     )
     sys.stdout.write(render(summary, args.format))
     return 0

@@ -1,4 +1,4 @@
-"""Bars of the best 1% and 10% of configurations for each schedule (Figure 3)."""
+"""Bars of the best 1% and 10% of configurations for each schedule."""
 
 from __future__ import annotations
 

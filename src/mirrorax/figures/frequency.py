@@ -1,4 +1,4 @@
-"""Performance-frequency curves with bands (Figure 2)."""
+"""Performance-frequency curves with bands."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from mirrorax.analysis.landscape import Landscape, landscapes
 from mirrorax.analysis.progress import unfinished
+from mirrorax.analysis.reference import Reference
 from mirrorax.analysis.robustness import Top, top
 from mirrorax.analysis.scores import cell_scores
 from mirrorax.analysis.summary import Summary, summarise
@@ -34,17 +35,19 @@ def gallery(
     *,
     formats: Sequence[str] = FORMATS,
     planned: pa.ChunkedArray | None = None,
+    reference: Reference | None = None,
 ) -> tuple[list[Path], list[str]]:
     """Write the figures; return the files, and what could not be drawn and why.
 
     `planned` are the run ids of the recorded study; the tables say if some of them are not done.
+    The values of a `reference` stand beside those of the tables.
 
     Files are numbered by algorithm in the order of the robustness table, which is written, too:
     names of regularisers do not make good file names.
     """
     home = prepare(folder)
     try:
-        return _write(table, home, formats, planned)
+        return _write(table, home, formats, planned, reference)
     except OSError as error:
         raise UserError(f"figures: cannot write to {home}: {error.strerror or error}") from error
 
@@ -66,9 +69,10 @@ def _write(
     home: Path,
     formats: Sequence[str],
     planned: pa.ChunkedArray | None,
+    reference: Reference | None,
 ) -> tuple[list[Path], list[str]]:
     items = landscapes(table)
-    summary = summarise(items, notes=unfinished(table, planned))
+    summary = summarise(items, notes=unfinished(table, planned), reference=reference)
     whole = {item.label: item for item in items}
     files: list[Path] = []
     skipped: list[str] = []
@@ -107,14 +111,13 @@ def _maps(
 
 def _curves(summary: Summary, home: Path, formats: Sequence[str]) -> list[Path]:
     curves = []
-    # Where it gets interesting: a little below the best score, and no higher than the paper's 0.8.
+    # Where it gets interesting: a little below the best score, and no higher than 0.8.
     best = max(row.best for row in summary.rows)
     start = float(np.clip(np.floor(10 * best - 2) / 10, 0.0, 0.8))
     for k, row in enumerate(summary.rows):
         item = row.landscape
-        name = (
-            row.label if len(summary.rows) <= 4 else (row.paper.label if row.paper else f"{k + 1}")
-        )
+        short = row.reference.label if row.reference else ""
+        name = row.label if len(summary.rows) <= 4 else short or f"{k + 1}"
         curves.append(frequency_curve(name, item.runs(), cells=item.cells(), start=start))
     figure, ax = new(COLUMN if len(curves) <= 4 else PAGE, COLUMN)
     draw_frequency(curves, ax)

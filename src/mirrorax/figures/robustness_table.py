@@ -1,4 +1,4 @@
-"""The robustness table as text, Markdown, LaTeX, CSV and JSON: ours beside the paper's."""
+"""The robustness table as text, Markdown, LaTeX, CSV and JSON: ours beside a reference."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 from mirrorax.analysis.estimates import ENOUGH, Estimate, Interval
 from mirrorax.analysis.summary import Row, Summary
 from mirrorax.errors import unknown
+from mirrorax.figures.latex import latex_text, symbol
 
 FORMATS = ("text", "markdown", "latex", "csv", "json")
 
@@ -57,12 +58,20 @@ def _rank(summary: Summary, k: int, i: int) -> str:
     return str(low) if low == high else f"{low}-{high}"
 
 
-def _has_paper(summary: Summary) -> bool:
-    return any(row.paper is not None for row in summary.rows)
+def _has_reference(summary: Summary) -> bool:
+    return any(row.reference is not None for row in summary.rows)
 
 
-def _paper(row: Row, threshold: float) -> float | None:
-    return None if row.paper is None else row.paper.rbst.get(threshold)
+def _theirs(row: Row, threshold: float) -> float | None:
+    return None if row.reference is None else row.reference.rbst.get(threshold)
+
+
+def _short(summary: Summary, i: int) -> str:
+    """Return a row's label in the reference; without a reference its number."""
+    reference = summary.rows[i].reference
+    if not summary.reference:
+        return f"{i + 1}"
+    return reference.label if reference else ""
 
 
 def _first(summary: Summary) -> tuple[list[str], list[list[str]]]:
@@ -70,13 +79,14 @@ def _first(summary: Summary) -> tuple[list[str], list[list[str]]]:
     learned = any(row.landscape.axis == "w" for row in summary.rows)
     header = ["#", "(h, D) and schedule", f"best (alpha{' or w' * learned}, lam)", "its score"]
     rows = []
-    for row in summary.rows:
+    for i, row in enumerate(summary.rows):
         best = f"{row.best:.3f}"
         if row.best_seeds:
             words = row.best_seeds
             best += f" {words}" if words.startswith("[") else f" ({words})"
-        name = row.paper.label if row.paper else ""
-        rows.append([name, row.label, f"({row.best_alpha:g}, {row.best_lam:g})", best])
+        rows.append(
+            [_short(summary, i), row.label, f"({row.best_alpha:g}, {row.best_lam:g})", best]
+        )
     return header, rows
 
 
@@ -85,8 +95,8 @@ def _at(summary: Summary, k: int) -> tuple[list[str], list[list[str]]]:
     threshold = summary.thresholds[k]
     header = [f"freq({threshold:g})", "95%: as many seeds", f"Rbst_{threshold:g}"]
     header += ["95%: as many seeds", "infinitely many", "rank"]
-    if _has_paper(summary):
-        header += ["paper", "ours - paper"]
+    if _has_reference(summary):
+        header += [summary.reference, f"ours - {summary.reference}"]
     rows = []
     for i, row in enumerate(summary.rows):
         cells = [
@@ -97,8 +107,8 @@ def _at(summary: Summary, k: int) -> tuple[list[str], list[list[str]]]:
             limit_text(row.rbst[k]),
             _rank(summary, k, i),
         ]
-        if _has_paper(summary):
-            theirs = _paper(row, threshold)
+        if _has_reference(summary):
+            theirs = _theirs(row, threshold)
             ours = row.rbst[k].value
             cells += ["", ""] if theirs is None else [f"{theirs:.4f}", f"{ours - theirs:+.4f}"]
         rows.append(cells)
@@ -197,43 +207,6 @@ def _markdown(header: Sequence[str], rows: Sequence[Sequence[str]], summary: Sum
     return body + "\n\n" + "\n".join(f"- {note}" for note in _footer(summary)) + "\n"
 
 
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "&": r"\&",
-    "%": r"\%",
-    "$": r"\$",
-    "#": r"\#",
-    "_": r"\_",
-    "{": r"\{",
-    "}": r"\}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-}
-
-
-def latex_text(text: str) -> str:
-    """Escape a text for LaTeX."""
-    return "".join(_LATEX.get(character, character) for character in text)
-
-
-_SYMBOLS = {"entropy": r"-\mathcal{H}", "max": r"\max", "kl": r"D_\mathrm{KL}"}
-_SYMBOLS |= {"forward_kl": r"D_\mathrm{fKL}", "zero": "0", "squared_tv": r"D_\mathrm{TV}^2"}
-
-
-def symbol(name: str) -> str:
-    """Return a regulariser's symbol in the paper's notation, as LaTeX mathematics."""
-    if name in _SYMBOLS:
-        return _SYMBOLS[name]
-    inner = name[name.find("(") + 1 : -1]
-    if name.startswith("bregman("):
-        return f"B_{{{symbol(inner)}}}"
-    if name.startswith("tsallis("):
-        return rf"-\mathcal{{H}}_{{{inner}}}"
-    if name.startswith("lp("):
-        return rf"\Vert\cdot\Vert_{{{inner}}}^{{{inner}}}"
-    return rf"\text{{{latex_text(name)}}}"
-
-
 def _latex(summary: Summary) -> str:
     columns, head = "cll", [r"\#", "$h$", "$D$"]
     scheduled = any(_schedule(row) for row in summary.rows)
@@ -242,13 +215,13 @@ def _latex(summary: Summary) -> str:
     for threshold in summary.thresholds:
         columns += "rr"
         head += [rf"$\mathrm{{Rbst}}_{{{threshold:g}}}$", r"95\%: as many seeds"]
-        if _has_paper(summary):
-            columns, head = columns + "rr", [*head, "paper", "diff."]
+        if _has_reference(summary):
+            columns, head = columns + "rr", [*head, latex_text(summary.reference), "diff."]
     lines = [rf"\begin{{tabular}}{{{columns}}}", r"\hline", " & ".join(head) + r" \\", r"\hline"]
-    for row in summary.rows:
+    for i, row in enumerate(summary.rows):
         settings = row.landscape.settings
         cells = [
-            row.paper.label if row.paper else "",
+            latex_text(_short(summary, i)),
             f"${symbol(str(settings['potential']))}$",
             f"${symbol(str(settings['drift']))}$",
         ]
@@ -256,8 +229,8 @@ def _latex(summary: Summary) -> str:
             cells.append(latex_text(_schedule(row) or "constant"))
         for k, threshold in enumerate(summary.thresholds):
             cells += [f"{row.rbst[k].value:.4f}", _interval(row.rbst[k], 3)]
-            if _has_paper(summary):
-                theirs = _paper(row, threshold)
+            if _has_reference(summary):
+                theirs = _theirs(row, threshold)
                 ours = row.rbst[k].value
                 cells += (
                     ["", ""] if theirs is None else [f"{theirs:.4f}", f"${ours - theirs:+.4f}$"]
@@ -333,13 +306,13 @@ def _json(summary: Summary) -> dict[str, Any]:
                     "rbst_limit": _bounds(row.rbst[k].limit),
                     "no_limit": row.rbst[k].no_limit or None,
                     "rank": None if ranks is None else [int(ranks.low[i]), int(ranks.high[i])],
-                    "paper": _paper(row, threshold),
+                    "reference": _theirs(row, threshold),
                 }
             )
         rows.append(
             {
                 "label": row.label,
-                "paper_label": row.paper.label if row.paper else None,
+                "reference_label": row.reference.label if row.reference else None,
                 "settings": {k: v for k, v in row.landscape.settings.items() if v is not None},
                 "axis": row.landscape.axis,
                 "best": {
@@ -366,6 +339,7 @@ def _json(summary: Summary) -> dict[str, Any]:
         "statistic": summary.statistic,
         "evaluation": summary.evaluation,
         "diverged": summary.diverged,
+        "reference": summary.reference or None,
         "rows": rows,
         "notes": list(summary.notes),
     }
@@ -373,23 +347,23 @@ def _json(summary: Summary) -> dict[str, Any]:
 
 def _csv(summary: Summary) -> str:
     out = io.StringIO()
-    header = ["paper_label", "potential", "drift", "alpha_schedule", "lam_schedule", "label"]
+    header = ["reference_label", "potential", "drift", "alpha_schedule", "lam_schedule", "label"]
     header += ["axis", "best_alpha", "best_lam", "best_score", "best_low", "best_high"]
     for t in summary.thresholds:
         names = ["freq", "freq_low", "freq_high", "rbst", "rbst_low", "rbst_high"]
         names += ["rbst_limit_low", "rbst_limit_high", "rank_low", "rank_high"]
-        header += [f"{name}_{t:g}" for name in (*names, "paper", "difference")]
+        header += [f"{name}_{t:g}" for name in (*names, "reference", "difference")]
     header += ["cells", "grid", "runs", "wanted", "failed", "diverged", "notes"]
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(header)
     for i, row in enumerate(summary.rows):
         s = row.landscape.settings
-        line: list[Any] = [row.paper.label if row.paper else "", s["potential"], s["drift"]]
+        line: list[Any] = [row.reference.label if row.reference else "", s["potential"], s["drift"]]
         line += [s.get("alpha_schedule", "constant"), s.get("lam_schedule", "constant"), row.label]
         line += [row.landscape.axis, row.best_alpha, row.best_lam, row.best]
         line += _ends(row.best_interval)
         for k, t in enumerate(summary.thresholds):
-            ranks, theirs, ours = summary.ranks[k], _paper(row, t), row.rbst[k].value
+            ranks, theirs, ours = summary.ranks[k], _theirs(row, t), row.rbst[k].value
             line += [row.frequency[k].value, *_ends(row.frequency[k].interval())]
             line += [ours, *_ends(row.rbst[k].interval()), *_ends(row.rbst[k].limit)]
             line += ["", ""] if ranks is None else [int(ranks.low[i]), int(ranks.high[i])]

@@ -1,4 +1,4 @@
-"""The minimal temperature against the maximum return, with its regression (Figure 4)."""
+"""The minimal temperature against the maximum return, with its regression."""
 
 from __future__ import annotations
 

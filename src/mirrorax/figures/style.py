@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: Width in inches of one column and of a page of text in common two-column papers.
+#: Width in inches of one column and of a page of text in common two-column articles.
 COLUMN, PAGE = 3.25, 6.75
 
 #: Perceptually uniform and safe for colour blindness.
@@ -17,7 +17,7 @@ COLOURS = "viridis"
 
 #: Okabe and Ito's palette: distinct under the common kinds of colour blindness.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-#: Four more, darker or duller than these, for as many lines as the paper's Table 1 has pairs.
+#: Four more, darker or duller than these, for up to eleven lines.
 MANY = (*PALETTE, "#882255", "#999933", "#332288", "#999999")
 
 #: Told apart without colour, too.

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from mirrorax.analysis.reference import Reference
 from mirrorax.errors import UserError
 from mirrorax.report.facts import Facts
 from mirrorax.report.payload import as_json, payload
@@ -35,14 +36,19 @@ def _part(name: str) -> str:
     return (resources.files("mirrorax.report") / "page" / name).read_text(encoding="utf-8")
 
 
-def build(table: pa.Table, about: Facts, curves: pa.Table | None = None) -> str:
-    """Return the page as text."""
+def build(
+    table: pa.Table,
+    about: Facts,
+    curves: pa.Table | None = None,
+    reference: Reference | None = None,
+) -> str:
+    """Return the page as text; the values of a `reference` stand beside those of its table."""
     script = "\n".join(_part(name) for name in SCRIPTS)
     fills = {
         "<!--TITLE-->": html.escape(about.title),
         "/*STYLE*/": _part("style.css"),
         "/*SCRIPT*/": f'"use strict";\n(() => {{\n{script}\n}})();',
-        "<!--DATA-->": as_json(payload(table, about, curves)),
+        "<!--DATA-->": as_json(payload(table, about, curves, reference)),
     }
     # The template alone is searched for marks: titles and data may hold anything, marks as well.
     pieces = re.split("(" + "|".join(map(re.escape, fills)) + ")", _part("index.html"))

@@ -14,7 +14,7 @@ from jaxtyping import Float
 
 from mirrorax.analysis import columns
 from mirrorax.analysis.landscape import DONE, Landscape, landscapes, order, shared_environments
-from mirrorax.analysis.published import published
+from mirrorax.analysis.reference import Reference
 from mirrorax.errors import UserError
 from mirrorax.report.facts import Facts
 
@@ -29,7 +29,12 @@ def pack(values: np.ndarray, kind: str) -> str:
     return base64.b64encode(np.ascontiguousarray(values, dtype=kind).tobytes()).decode("ascii")
 
 
-def payload(table: pa.Table, about: Facts, curves: pa.Table | None = None) -> dict[str, Any]:
+def payload(
+    table: pa.Table,
+    about: Facts,
+    curves: pa.Table | None = None,
+    reference: Reference | None = None,
+) -> dict[str, Any]:
     """Return everything the page shows."""
     items = landscapes(table)
     known = {e.label: e for item in items for e in item.environments}
@@ -53,9 +58,10 @@ def payload(table: pa.Table, about: Facts, curves: pa.Table | None = None) -> di
         ],
         "shared": [labels.index(name) for name in shared],
         "algorithms": [
-            _algorithm(item, labels, shared, None if drawn is None else drawn[k])
+            _algorithm(item, labels, shared, None if drawn is None else drawn[k], reference)
             for k, item in enumerate(items)
         ],
+        "reference": reference.name if reference else None,
         "curves_left_out": curves is not None and drawn is None,
     }
 
@@ -65,9 +71,13 @@ def _plain(value: float) -> float | None:
 
 
 def _algorithm(
-    item: Landscape, labels: Sequence[str], shared: Sequence[str], curve: dict[str, Any] | None
+    item: Landscape,
+    labels: Sequence[str],
+    shared: Sequence[str],
+    curve: dict[str, Any] | None,
+    reference: Reference | None,
 ) -> dict[str, Any]:
-    theirs = published(item.settings, shared)
+    theirs = reference.values(item.settings, shared) if reference else None
     out: dict[str, Any] = {
         "label": item.label,
         "potential": str(item.settings["potential"]),
@@ -80,14 +90,14 @@ def _algorithm(
         "stochastic": pack(item.runs("stochastic"), "<f4"),
         "greedy": pack(item.runs("greedy"), "<f4"),
         "settings": [[name, _text(value)] for name, value in item.settings.items()],
-        "paper": None,
+        "reference": None,
         "state": None,
         "seed_names": None,
         "curve": curve,
     }
     if theirs is not None:
         values = [[t, r] for t, r in theirs.rbst.items()]
-        out["paper"] = {
+        out["reference"] = {
             "label": theirs.label,
             "rbst": values,
             "cells": theirs.cells,

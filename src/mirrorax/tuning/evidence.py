@@ -1,6 +1,6 @@
 """What results say about temperatures, as one small table that is shipped with the package.
 
-    python -m mirrorax.tuning.evidence results/paper            # rewrite the shipped table
+    python -m mirrorax.tuning.evidence RESULTS                  # rewrite the shipped table
     python -m mirrorax.tuning.evidence STORE --out my.parquet   # one of your own
 
 A row is a cell: one pair (h, D) in one environment at one pair of positive temperatures, with the
@@ -32,10 +32,9 @@ from mirrorax.analysis import columns
 from mirrorax.analysis.landscape import Landscape, landscapes
 from mirrorax.analysis.power_law import power_law
 from mirrorax.analysis.scores import environment_scores
-from mirrorax.analysis.temperature import THRESHOLDS, Temperature, minimal_temperatures
+from mirrorax.analysis.temperature import NARROW, THRESHOLDS, Temperature, minimal_temperatures
 from mirrorax.envs import suite
 from mirrorax.errors import UserError
-from mirrorax.studies.catalogue import STRIP
 from mirrorax.words import counted
 
 FILE = "evidence.parquet"
@@ -248,7 +247,7 @@ def _law(item: Landscape) -> list[dict[str, Any]]:
         for temperature in _TEMPERATURES:
             for threshold in THRESHOLDS:
                 try:
-                    points = minimal_temperatures(mine, temperature, threshold, strip=STRIP)
+                    points = minimal_temperatures(mine, temperature, threshold, strip=NARROW)
                     line = power_law(points)
                 except UserError:
                     continue  # too few points are bracketed by the grid

@@ -11,7 +11,6 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Bool
 
-from mirrorax.analysis.published import numbers as published
 from mirrorax.envs import suite
 from mirrorax.errors import UserError, nearest
 from mirrorax.mdpo.config import OTHER_NUMBERS, PRESETS, RunValues, Settings
@@ -232,22 +231,8 @@ def _choose_pair(
             f"Of {len(complete)} pairs measured it forgives most: {shares[pair]:.1%} of its cells "
             f"reach {THRESHOLD:g}"
         )
-    said = _printed(pair)
-    reasons.append(f"{why} in an environment, on average{said}.")
+    reasons.append(f"{why} in an environment, on average.")
     return maps[pair], pair
-
-
-def _printed(pair: tuple[str, str]) -> str:
-    """Say what the paper's Table 1 says of a pair."""
-    rows = published()["table1"]["rows"]
-    ranked = sorted(rows, key=lambda row: -row["rbst"][0])
-    for place, row in enumerate(ranked, start=1):
-        if (row["potential"], row["drift"]) == pair:
-            return (
-                f" (the paper's Table 1 has it {place} of {len(ranked)}, with {row['rbst'][0]:.1%} "
-                "of cells good for all four environments at once)"
-            )
-    return ""
 
 
 def _shares(maps: Mapping[tuple[str, str], Sequence[Map]]) -> dict[tuple[str, str], float]:

@@ -70,7 +70,7 @@ function showStudy() {
 }
 
 function fillSelects() {
-  const names = () => ALGORITHMS.map((a) => element("option", { value: a.index, text: (a.paper ? `${a.paper.label}  ` : "") + a.label }));
+  const names = () => ALGORITHMS.map((a) => element("option", { value: a.index, text: (a.reference ? `${a.reference.label}  ` : "") + a.label }));
   for (const id of ["pair", "first", "second"]) { $(id).replaceChildren(...names()); $(id).value = state[id]; }
   const environments = DATA.environments.map((e, k) => element("option", { value: String(k), text: e.label }));
   if (DATA.shared.length) environments.unshift(element("option", { value: "shared", text: DATA.shared.length > 1 ? `mean over ${DATA.shared.length}` : `${DATA.environments[DATA.shared[0]].label} (all there is in common)` }));
@@ -91,7 +91,7 @@ function mapSpecs(titled) {
     const a = ALGORITHMS[state.pair];
     if (DATA.shared.length > 1) add(a, "shared", environmentLabel("shared"));
     a.envs.forEach((e) => add(a, String(e), DATA.environments[e].label));
-  } else ALGORITHMS.forEach((a) => add(a, state.environment, (a.paper ? `${a.paper.label}  ` : "") + a.label));
+  } else ALGORITHMS.forEach((a) => add(a, state.environment, (a.reference ? `${a.reference.label}  ` : "") + a.label));
   for (const spec of out) spec.note = mapNote(spec);
   return out;
 }
@@ -233,7 +233,7 @@ function frequencyNow(marked = true) {
   const chosen = [state.pair, state.second];
   return frequencyFigure(rows.map(({ a }) => {
     const view = viewOf(a, state), strong = chosen.includes(a.index);
-    return { label: (a.paper ? `${a.paper.label}  ` : "") + a.label, values: frequencyCurve(a, view, state.cells), band: strong ? frequencyBand(a, view, state.cells) : null, strong: a.index === state.pair };
+    return { label: (a.reference ? `${a.reference.label}  ` : "") + a.label, values: frequencyCurve(a, view, state.cells), band: strong ? frequencyBand(a, view, state.cells) : null, strong: a.index === state.pair };
   }), marked ? state.threshold : NaN);
 }
 

@@ -18,9 +18,9 @@ function tableRows(state) {
     let runs = 0, wanted = 0, size = 0;
     mask.forEach((m, k) => { if (m) { size += 1; runs += view.count[k]; wanted += view.wanted; } });
     const like = state.environment === "shared" && state.evaluation === "stochastic" && state.statistic === "mean" && state.cells === "positive";
-    const theirs = like && a.paper ? a.paper.rbst.find(([t]) => Math.abs(t - state.threshold) < 1e-9) : null;
-    rows.push({ a, label: a.label, paperLabel: a.paper ? a.paper.label : "", best: bestCell(a, view, mask), rbst, freq,
-      paper: theirs ? theirs[1] : NaN, gap: theirs ? rbst.value - theirs[1] : NaN, cells: rbst.n, grid: size, runs, wanted, unlike: theirs && a.paper.cells !== size, otherwise: theirs ? a.paper.otherwise : "" });
+    const theirs = like && a.reference ? a.reference.rbst.find(([t]) => Math.abs(t - state.threshold) < 1e-9) : null;
+    rows.push({ a, label: a.label, referenceLabel: a.reference ? a.reference.label : "", best: bestCell(a, view, mask), rbst, freq,
+      reference: theirs ? theirs[1] : NaN, gap: theirs ? rbst.value - theirs[1] : NaN, cells: rbst.n, grid: size, runs, wanted, unlike: theirs && a.reference.cells !== null && a.reference.cells !== size, otherwise: theirs ? a.reference.otherwise : "" });
   }
   // A rank is as sure as the differences that the data support.
   for (const row of rows) {
@@ -33,7 +33,7 @@ function tableRows(state) {
 }
 
 const COLUMNS = [
-  { key: "paperLabel", name: "#", value: (r) => r.paperLabel },
+  { key: "referenceLabel", name: "#", value: (r) => r.referenceLabel },
   { key: "label", name: "(h, D) and schedule", value: (r) => r.label },
   { key: "alpha", name: "best α or w", number: true, value: (r) => r.best.alpha, show: (r) => plain(r.best.alpha) },
   { key: "lam", name: "best λ", number: true, value: (r) => r.best.lam, show: (r) => plain(r.best.lam) },
@@ -44,15 +44,15 @@ const COLUMNS = [
   { key: "interval", name: "95%: as many seeds", number: true, value: (r) => r.rbst.low, show: (r) => interval(r.rbst) },
   { key: "limit", name: "infinitely many", number: true, value: (r) => (r.rbst.limit ? r.rbst.limit.high : NaN), show: (r) => limitText(r.rbst) },
   { key: "rank", name: "rank", number: true, value: (r) => r.rankLow + r.rankHigh / 1000, show: (r) => r.rank },
-  { key: "paper", name: "paper", number: true, value: (r) => r.paper, show: (r) => (Number.isFinite(r.paper) ? number(r.paper, 4) : "") },
-  { key: "gap", name: "ours − paper", number: true, value: (r) => r.gap, show: (r) => (Number.isFinite(r.gap) ? (r.gap < 0 ? "−" : "+") + number(Math.abs(r.gap), 4) : "") },
+  { key: "reference", name: DATA.reference, number: true, value: (r) => r.reference, show: (r) => (Number.isFinite(r.reference) ? number(r.reference, 4) : "") },
+  { key: "gap", name: `ours − ${DATA.reference}`, number: true, value: (r) => r.gap, show: (r) => (Number.isFinite(r.gap) ? (r.gap < 0 ? "−" : "+") + number(Math.abs(r.gap), 4) : "") },
   { key: "cells", name: "cells", number: true, value: (r) => r.cells / r.grid, show: (r) => `${r.cells}/${r.grid}` },
   { key: "runs", name: "runs", number: true, value: (r) => r.runs / r.wanted, show: (r) => `${r.runs}/${r.wanted}` },
 ];
 
 function shownColumns() {
-  const paper = ALGORITHMS.some((a) => a.paper);
-  return COLUMNS.filter((c) => paper || !["paperLabel", "paper", "gap"].includes(c.key));
+  const reference = ALGORITHMS.some((a) => a.reference);
+  return COLUMNS.filter((c) => reference || !["referenceLabel", "reference", "gap"].includes(c.key));
 }
 
 function sortRows(rows) {
@@ -109,11 +109,11 @@ function showTable(rows, state, choose) {
   for (const row of rows) if (row.runs < row.wanted) notes.push(`${row.label}: ${row.wanted - row.runs} of ${row.wanted} runs are missing or failed`);
   const why = new Set(rows.map((r) => r.rbst.why || (r.rbst.noLimit ? `no interval for ${r.rbst.noLimit}` : "")).filter(Boolean));
   notes.push(...why);
-  if (rows.some((r) => r.unlike)) notes.push("The paper's values are over another number of cells than ours: not like for like.");
+  if (rows.some((r) => r.unlike)) notes.push("The reference's values are over another number of cells than ours: not like for like.");
   for (const how of new Set(rows.map((r) => r.otherwise).filter(Boolean))) {
-    const alike = rows.filter((r) => r.otherwise === how), beside = rows.filter((r) => Number.isFinite(r.paper));
+    const alike = rows.filter((r) => r.otherwise === how), beside = rows.filter((r) => Number.isFinite(r.reference));
     const which = alike.length === beside.length ? "" : ` (${alike.map((r) => r.label).join(", ")})`;
-    notes.push(`Other settings than the paper's${which}: ${how}.`);
+    notes.push(`Other settings than the reference's${which}: ${how}.`);
   }
   const grids = (axis) => new Set(rows.filter((r) => r.a.axis === axis).map((r) => `${r.a.alphas}|${r.a.lams}`)).size;
   if (grids("alpha") > 1 || grids("w") > 1) notes.push("The algorithms have different grids: their rows are not comparable.");
@@ -123,6 +123,6 @@ function showTable(rows, state, choose) {
 }
 
 const tableCsv = (rows, state) => [
-  ["paper_label", "label", "environment", "evaluation", "statistic", "threshold", "best_alpha_or_w", "best_lam", "best_score", "freq", "freq_low", "freq_high", "rbst", "rbst_low", "rbst_high", "rbst_limit_low", "rbst_limit_high", "rank_low", "rank_high", "paper", "difference", "cells", "grid", "runs", "wanted"],
-  ...sortRows(rows).map((r) => [r.paperLabel, r.label, environmentLabel(state.environment), state.evaluation, state.statistic, state.threshold, r.best.alpha, r.best.lam, r.best.score, r.freq.value, r.freq.low, r.freq.high, r.rbst.value, r.rbst.low, r.rbst.high, r.rbst.limit ? r.rbst.limit.low : "", r.rbst.limit ? r.rbst.limit.high : "", r.rank ? r.rankLow : "", r.rank ? r.rankHigh : "", r.paper, r.gap, r.cells, r.grid, r.runs, r.wanted]),
+  ["reference_label", "label", "environment", "evaluation", "statistic", "threshold", "best_alpha_or_w", "best_lam", "best_score", "freq", "freq_low", "freq_high", "rbst", "rbst_low", "rbst_high", "rbst_limit_low", "rbst_limit_high", "rank_low", "rank_high", "reference", "difference", "cells", "grid", "runs", "wanted"],
+  ...sortRows(rows).map((r) => [r.referenceLabel, r.label, environmentLabel(state.environment), state.evaluation, state.statistic, state.threshold, r.best.alpha, r.best.lam, r.best.score, r.freq.value, r.freq.low, r.freq.high, r.rbst.value, r.rbst.low, r.rbst.high, r.rbst.limit ? r.rbst.limit.low : "", r.rbst.limit ? r.rbst.limit.high : "", r.rank ? r.rankLow : "", r.rank ? r.rankHigh : "", r.reference, r.gap, r.cells, r.grid, r.runs, r.wanted]),
 ];

@@ -1,4 +1,4 @@
-"""In which settings an algorithm differs from those of a reading of the paper."""
+"""In which settings an algorithm differs from those that are wanted."""
 
 from __future__ import annotations
 

@@ -18,15 +18,14 @@ import pyarrow as pa
 from mirrorax import words
 from mirrorax.errors import UserError
 from mirrorax.figures.gallery import prepare
-from mirrorax.reproduction import fixed
-from mirrorax.reproduction.claim import Claim
-from mirrorax.reproduction.data import Runs
-from mirrorax.reproduction.drawing import Drawn, draw
-from mirrorax.reproduction.verdicts import judge
+from mirrorax.paper import catalogue, readings, table_2
+from mirrorax.paper.claim import Claim
+from mirrorax.paper.drawing import Drawn, draw
+from mirrorax.paper.panels import FIGURES
+from mirrorax.paper.readings import Reading
+from mirrorax.paper.runs import Runs
+from mirrorax.paper.verdicts import judge
 from mirrorax.spec.expand import expand
-from mirrorax.studies import catalogue, readings
-from mirrorax.studies.panels import FIGURES
-from mirrorax.studies.readings import Reading
 
 _HEAD = ("claim", "paper", "ours", "95% interval", "runs", "verdict")
 
@@ -47,8 +46,8 @@ def write(
         claims = judge(runs, rng)
         drawn = tuple(draw(figure, runs, home) for figure in FIGURES)
         counted = progress(table, reading)
-        (home / "table_2.md").write_text(fixed.markdown(runs.expected), encoding="utf-8")
-        (home / "table_2.csv").write_text(fixed.comma_separated(runs.expected), encoding="utf-8")
+        (home / "table_2.md").write_text(table_2.markdown(runs.expected), encoding="utf-8")
+        (home / "table_2.csv").write_text(table_2.comma_separated(runs.expected), encoding="utf-8")
         (home / "comparison.md").write_text(markdown(claims), encoding="utf-8")
         (home / "comparison.csv").write_text(_csv(claims), encoding="utf-8")
         (home / "comparison.json").write_text(
@@ -188,10 +187,10 @@ def _foreign(runs: Runs) -> str:
 
 def _table_2(runs: Runs) -> str:
     """Table 2, which needs no runs."""
-    head = "".join(f"<th>{html.escape(name)}</th>" for name in fixed.HEAD)
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in table_2.HEAD)
     body = "".join(
         "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
-        for row in fixed.rows(runs.expected)
+        for row in table_2.rows(runs.expected)
     )
     return (
         "<h3>Table 2: Fixed hyperparameters</h3>"

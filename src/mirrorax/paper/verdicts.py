@@ -11,22 +11,22 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from mirrorax.reproduction import handling, pairs, shape
-from mirrorax.reproduction.claim import Claim
-from mirrorax.reproduction.data import Runs
+from mirrorax.paper import claims_on_pairs, claims_on_region, claims_on_temperatures
+from mirrorax.paper.claim import Claim
+from mirrorax.paper.runs import Runs
 
 _JUDGES: Sequence[Callable[[Runs, np.random.Generator], Claim]] = (
-    pairs.values,
-    pairs.order,
-    shape.baseline_is_l,
-    shape.necessary,
-    shape.apmd,
-    pairs.solved,
-    handling.constant_lam,
-    handling.alpha_handling,
-    handling.growth("alpha"),
-    handling.growth("lam"),
-    shape.boards_are_l,
+    claims_on_pairs.values,
+    claims_on_pairs.order,
+    claims_on_region.baseline_is_l,
+    claims_on_region.necessary,
+    claims_on_region.apmd,
+    claims_on_pairs.solved,
+    claims_on_temperatures.constant_lam,
+    claims_on_temperatures.alpha_handling,
+    claims_on_temperatures.growth("alpha"),
+    claims_on_temperatures.growth("lam"),
+    claims_on_region.boards_are_l,
 )
 
 

@@ -61,7 +61,7 @@ class Reading:
 @cache
 def readings() -> Mapping[str, Reading]:
     """Return all readings by name, the cheap ones first."""
-    text = (resources.files("mirrorax") / "studies" / "readings.toml").read_text("utf-8")
+    text = (resources.files("mirrorax.paper") / "readings.toml").read_text("utf-8")
     return {name: _reading(name, dict(fields)) for name, fields in tomllib.loads(text).items()}
 
 

@@ -12,7 +12,8 @@ from mirrorax.analysis.landscape import Landscape
 from mirrorax.analysis.region import Region, region
 from mirrorax.analysis.resampling import score_resamples
 from mirrorax.analysis.scores import cell_scores
-from mirrorax.reproduction.claim import (
+from mirrorax.paper.axes import SCALED_CATCH
+from mirrorax.paper.claim import (
     DRAWS,
     GOOD,
     MARGIN,
@@ -23,8 +24,8 @@ from mirrorax.reproduction.claim import (
     joined,
     sizes,
 )
-from mirrorax.reproduction.data import Found, Runs
-from mirrorax.studies.panels import SCALED_CATCH, Panel
+from mirrorax.paper.panels import Panel
+from mirrorax.paper.runs import Found, Runs
 
 _RESAMPLES = 500  # each is a region of its own
 

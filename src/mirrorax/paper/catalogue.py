@@ -1,4 +1,4 @@
-"""The paper's studies: which files declare them, and their smaller forms.
+"""The paper's studies: what they vary, and their smaller forms.
 
 `full` is the paper's own grid, seeds and horizon. `reduced` keeps the horizon and takes every
 second or fourth value of both temperatures, so that what is done counts towards every larger grid.
@@ -10,57 +10,106 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib import resources
-from typing import Literal
+from typing import Any, Literal
 
+from mirrorax.analysis.temperature import NARROW
 from mirrorax.errors import UserError, unknown
+from mirrorax.mdpo.config import preset
+from mirrorax.paper import readings
+from mirrorax.paper.axes import (
+    ALPHAS,
+    BASELINE,
+    CONSTANT,
+    LAMS,
+    MAX_RETURNS,
+    PAIRS,
+    SCALED_CATCH,
+    SCHEDULES,
+    SEEDS,
+    SUITE,
+    TSALLIS,
+)
+from mirrorax.paper.readings import FIRST
 from mirrorax.spec.study import Block, Study, parse
 from mirrorax.spec.writing import to_toml
-from mirrorax.studies import readings
-from mirrorax.studies.readings import FIRST
 
 Scale = Literal["demo", "reduced", "full"]
 SCALES: tuple[Scale, ...] = ("demo", "reduced", "full")
 
 #: number of grid values -> how far apart they are on the paper's grid of 29
 GRIDS = {8: 4, 15: 2, 29: 1}
-#: Figure 4 reads alpha's smallest value at the lowest lambdas, and the other way round.
-STRIP = 3
+_SUITE = tuple((name, (1.0,)) for name in SUITE)
+
+
+def _block(
+    environments: Iterable[tuple[str, tuple[float, ...]]] = _SUITE,
+    pairs: Iterable[tuple[str, str]] = (BASELINE,),
+    schedules: Iterable[tuple[str, str]] = (CONSTANT,),
+    **fixed: Any,
+) -> Block:
+    """Return the runs on the paper's whole grid; what is not named is the baseline's."""
+    ways = tuple(schedules)
+    return Block(
+        environments=tuple(environments),
+        pairs=tuple(pairs),
+        schedules=ways,
+        alpha=ALPHAS,
+        lam=LAMS,
+        w=ALPHAS if any(alpha.startswith("learned") for alpha, _ in ways) else (),
+        seeds=tuple(range(SEEDS)),
+        fixed=tuple(sorted({**preset("paper"), **fixed}.items())),
+    )
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One of the paper's studies: `name`.toml beside this module."""
+    """One of the paper's studies."""
 
     name: str
     title: str
-
-    @property
-    def text(self) -> str:
-        """The file as it is."""
-        folder = resources.files("mirrorax") / "studies" / "paper"
-        return (folder / f"{self.name}.toml").read_text(encoding="utf-8")
+    block: Block
 
     @cache  # noqa: B019 - there are as many as ENTRIES, for ever
     def study(self) -> Study:
-        """Read the study."""
-        return parse(self.text, name=self.name, where=f"{self.name}.toml")
+        """Return the study, validated."""
+        text = to_toml(f"paper: {self.title}", [self.block])
+        return parse(text, name=self.name, where=self.name)
 
     @property
     def runs(self) -> int:
         """How many runs the paper made of it."""
-        return sum(block.size for block in self.study().blocks)
+        return self.block.size
 
 
 #: In the order in which the reproduction runs them.
 ENTRIES = (
-    Entry("baseline", "entropy and KL, constant temperatures"),
-    Entry("pairs", "the other ten pairs of regularisers"),
-    Entry("cartpole", "CartPole with ten other maximum returns"),
-    Entry("schedules", "seven further schedules of two pairs"),
-    Entry("apmd", "the policy improved on the unregularised Q"),
-    Entry("forward_kl", "entropy and forward KL"),
-    Entry("catch", "Catch with two and three times its rows and columns"),
+    Entry("baseline", "entropy and KL, constant temperatures", _block()),
+    Entry(
+        "pairs",
+        "the other ten pairs of regularisers",
+        _block(pairs=(pair for pair in PAIRS.values() if pair != BASELINE)),
+    ),
+    Entry(
+        "cartpole",
+        "CartPole with ten other maximum returns",
+        _block([("CartPole", tuple(s for s in MAX_RETURNS.values() if s != 1))]),
+    ),
+    Entry(
+        "schedules",
+        "seven further schedules of two pairs",
+        _block(pairs=(BASELINE, TSALLIS), schedules=(way for way in SCHEDULES if way != CONSTANT)),
+    ),
+    Entry(
+        "apmd",
+        "the policy improved on the unregularised Q",
+        _block(actor_q="unregularized"),
+    ),
+    Entry("forward_kl", "entropy and forward KL", _block(pairs=[("entropy", "forward_kl")])),
+    Entry(
+        "catch",
+        "Catch with two and three times its rows and columns",
+        _block((name, (1.0,)) for name in SCALED_CATCH),
+    ),
 )
 NAMES = tuple(entry.name for entry in ENTRIES)
 
@@ -100,10 +149,9 @@ def make(
         raise UserError(
             f"grid: {grid}; allowed: {', '.join(map(str, GRIDS))} values of each temperature"
         )
-    most = 5
-    seeds = (2 if scale == "reduced" else most) if seeds is None else seeds
-    if not 1 <= seeds <= most:
-        raise UserError(f"seeds: {seeds}; the paper has 1 to {most}")
+    seeds = (2 if scale == "reduced" else SEEDS) if seeds is None else seeds
+    if not 1 <= seeds <= SEEDS:
+        raise UserError(f"seeds: {seeds}; the paper has 1 to {SEEDS}")
     blocks = [
         smaller
         for each in chosen
@@ -112,14 +160,14 @@ def make(
     ]
     if scale == "reduced" and grid < 29 and any(each.name == "cartpole" for each in chosen):
         # Figure 4 has the plain CartPole, too.
-        plain = replace(entry("baseline").study().blocks[0], environments=(("CartPole", (1.0,)),))
+        plain = replace(_block(), environments=(("CartPole", (1.0,)),))
         blocks += _strips(plain, seeds)
     blocks = [readings.reading(reading).apply(block) for block in blocks]
     listed = ", ".join(each.name for each in chosen)
     size = f"{grid} x {grid} cells"
     if scale == "reduced" and grid < 29 and all(each.name == "cartpole" for each in chosen):
         size = "the strips of Figure 4"
-    whole = scale == "full" and seeds == most
+    whole = scale == "full" and seeds == SEEDS
     label = "paper" if whole else f"paper, {scale}: {size}, {seeds} seed{'s' * (seeds > 1)}"
     label = label if reading == FIRST else f"{label}, reading {reading}"
     name = label if not names else f"{label} ({listed})"
@@ -145,8 +193,8 @@ def _reduced(name: str, block: Block, grid: int, seeds: int, *, strips: bool) ->
 def strip(block: Block, temperature: Literal["alpha", "lam"]) -> Block:
     """Return the part along which Figure 4 reads a temperature."""
     if temperature == "alpha":
-        return replace(block, lam=block.lam[:STRIP])
-    return replace(block, alpha=block.alpha[:STRIP])
+        return replace(block, lam=block.lam[:NARROW])
+    return replace(block, alpha=block.alpha[:NARROW])
 
 
 def _strips(block: Block, seeds: int) -> list[Block]:
@@ -156,5 +204,16 @@ def _strips(block: Block, seeds: int) -> list[Block]:
 
 
 def _demo() -> Study:
-    text = (resources.files("mirrorax") / "studies" / "demo.toml").read_text(encoding="utf-8")
-    return parse(text, name="demo", where="demo.toml")
+    name = "demonstration (5 x 5 cells, 2 seeds, 1/16 of the paper's horizon)"
+    comment = (
+        "Two pairs of Table 1 on the paper's four environments, a coarse grid of its temperatures\n"
+        "and a sixteenth of its horizon. For looking at, not for conclusions: at this length the\n"
+        "agents have only begun to learn."
+    )
+    block = replace(
+        _block(pairs=(BASELINE, PAIRS["A"]), steps=1_000_000),
+        alpha=(0.0, 0.008, 0.03, 0.2, 1.0),
+        lam=(0.0, 0.1, 2.5, 25.0, 1e3),
+        seeds=(0, 1),
+    )
+    return parse(to_toml(name, [block], comment), name="demo", where="demo")

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import csv
 import io
+import tomllib
 from collections.abc import Mapping
-
-from mirrorax.analysis.published import numbers
+from importlib import resources
 
 HEAD = ("parameter", "paper", "preset paper")
 
 
 def rows(settings: Mapping[str, object]) -> list[tuple[str, str, str]]:
     """Return the rows: a parameter in the paper's words, its value there, and ours."""
+    text = (resources.files("mirrorax.paper") / "table_2.toml").read_text("utf-8")
     out = []
-    for row in numbers()["table2"]["rows"]:
+    for row in tomllib.loads(text)["rows"]:
         values = dict.fromkeys(str(settings[name]) for name in row["settings"])
         ours = ", ".join(values)
         if row["settings"] == ["steps"]:

@@ -17,13 +17,15 @@ from mirrorax.analysis.robustness import top
 from mirrorax.analysis.scores import cell_scores
 from mirrorax.analysis.temperature import (
     NAMES,
+    NARROW,
     THRESHOLDS,
     Minimal,
     Temperature,
     minimal_temperatures,
 )
 from mirrorax.errors import UserError
-from mirrorax.reproduction.claim import (
+from mirrorax.paper.axes import BASELINE, SCHEDULES, TSALLIS
+from mirrorax.paper.claim import (
     DRAWS,
     MARGIN,
     Claim,
@@ -33,9 +35,8 @@ from mirrorax.reproduction.claim import (
     joined,
     sizes,
 )
-from mirrorax.reproduction.data import Found, Runs, alike
-from mirrorax.studies.catalogue import STRIP
-from mirrorax.studies.panels import BASELINE, CARTPOLES, SCHEDULES, TSALLIS, Panel
+from mirrorax.paper.panels import CARTPOLES, Panel
+from mirrorax.paper.runs import Found, Runs, alike
 
 _SHARES = (0.01, 0.1)
 #: An exponent is known well enough to be called 1 if its interval lies within these.
@@ -182,7 +183,7 @@ def growth(temperature: Temperature) -> Callable[[Runs, np.random.Generator], Cl
             "6a" if temperature == "alpha" else "6b",
             f"The smallest {NAMES[temperature]} that works grows linearly with the maximum return",
             "exponent of a power law through CartPole's eleven reward scales, fitted to the grid "
-            f"values between which each temperature lies along the {STRIP} lowest values of the "
+            f"values between which each temperature lies along the {NARROW} lowest values of the "
             "other (less those that do without it), at thresholds "
             f"{' and '.join(f'{each:g}' for each in THRESHOLDS)}: reproduced if "
             f"both 95% intervals contain 1 and lie within [{_EXPONENTS[0]:g}, {_EXPONENTS[1]:g}], "
@@ -195,7 +196,7 @@ def growth(temperature: Temperature) -> Callable[[Runs, np.random.Generator], Cl
         single = found.seeds[0] < 2
         ours, intervals, marks, notes = [], [], [], []
         for threshold in THRESHOLDS:
-            points = minimal_temperatures(found.landscape, temperature, threshold, strip=STRIP)
+            points = minimal_temperatures(found.landscape, temperature, threshold, strip=NARROW)
             try:
                 fit = power_law(points)
             except UserError as error:

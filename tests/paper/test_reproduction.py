@@ -15,16 +15,24 @@ from mirrorax.cli import main
 from mirrorax.envs import suite
 from mirrorax.figures.heatmap import HeatMap, draw_panel, edges
 from mirrorax.figures.style import PAGE, new
-from mirrorax.reproduction import drawing, fixed, handling, page, pairs
-from mirrorax.reproduction.claim import sizes
-from mirrorax.reproduction.data import Runs, alike
-from mirrorax.reproduction.verdicts import judge
+from mirrorax.paper import (
+    catalogue,
+    claims_on_pairs,
+    claims_on_temperatures,
+    drawing,
+    report,
+    table_2,
+)
+from mirrorax.paper.axes import PAIRS
+from mirrorax.paper.claim import sizes
+from mirrorax.paper.panels import FIGURES, Panel
+from mirrorax.paper.runs import Runs, alike
+from mirrorax.paper.table_1 import printed_rbst
+from mirrorax.paper.verdicts import judge
 from mirrorax.spec.expand import expand
 from mirrorax.spec.study import parse
 from mirrorax.store.importing import read_results
 from mirrorax.store.store import Store
-from mirrorax.studies import catalogue
-from mirrorax.studies.panels import FIGURES, PAIRS, Panel
 from mirrorax.sweep import rows
 from mirrorax.sweep.task import Result
 
@@ -242,7 +250,9 @@ def test_further_seeds_of_single_cells_change_no_comparison(faithful):
     assert (found.seeds, found.runs, found.spare) == ((2, 2), 512, 12)
     assert found.size.endswith("2 of 5 seeds (12 runs with further seeds left out)")
     assert Runs(both).find(Panel("baseline"), every_seed=True).runs == 524
-    before, after = (pairs.order(Runs(t), np.random.default_rng(0)) for t in (faithful, both))
+    before, after = (
+        claims_on_pairs.order(Runs(t), np.random.default_rng(0)) for t in (faithful, both)
+    )
     assert (after.ours, after.interval) == (before.ours, before.interval)
 
 
@@ -253,11 +263,11 @@ def test_pairs_are_compared_on_the_cells_that_all_have(faithful):
         mine, pc.and_(pc.greater(faithful["alpha"], 0.1), pc.greater(faithful["lam"], 1))
     )
     runs = Runs(faithful.filter(pc.invert(high)))
-    found, estimates = pairs.table_1(runs, same=True)
+    found, estimates = claims_on_pairs.table_1(runs, same=True)
     assert len(estimates) == 11
     assert len({each.positive.tobytes() for each in found.values()}) == 1
     assert found["C"].positive.sum() < 49
-    claim = pairs.order(runs, np.random.default_rng(0))
+    claim = claims_on_pairs.order(runs, np.random.default_rng(0))
     assert claim.verdict == "reproduced"
     low, high = (float(x) for x in claim.note.split("temperature it is ")[1].split(" to "))
     assert low <= float(claim.ours) <= high
@@ -279,7 +289,7 @@ def test_pairs_without_a_cell_in_common_are_not_compared(faithful):
 
 
 def test_a_missing_run_of_a_poor_cell_does_not_choose_another_best_cell(faithful):
-    whole = pairs.best_cell(Runs(faithful).find(Panel("baseline"), every_seed=True))
+    whole = claims_on_pairs.best_cell(Runs(faithful).find(Panel("baseline"), every_seed=True))
     poor = [
         pc.equal(faithful["environment"], "Catch"),
         pc.equal(faithful["potential"], "entropy"),
@@ -290,7 +300,7 @@ def test_a_missing_run_of_a_poor_cell_does_not_choose_another_best_cell(faithful
     ]
     held = faithful.filter(pc.invert(pc.fill_null(reduce(pc.and_, poor), False)))
     assert 0 < len(faithful) - len(held) <= 8
-    less = pairs.best_cell(Runs(held).find(Panel("baseline"), every_seed=True))
+    less = claims_on_pairs.best_cell(Runs(held).find(Panel("baseline"), every_seed=True))
     assert less.tuning.fixed_cell == whole.tuning.fixed_cell
     assert less.tuning.fixed == whole.tuning.fixed
 
@@ -298,7 +308,7 @@ def test_a_missing_run_of_a_poor_cell_does_not_choose_another_best_cell(faithful
 @pytest.mark.parametrize("like", [True, False])
 def test_values_are_judged_on_the_whole_grid_by_chance_alone(like):
     """Worlds of eleven pairs whose Rbst is the paper's, but for noise, or half of it."""
-    paper = pairs.published_rbst()
+    paper = printed_rbst(0.9)
     study = catalogue.make(["baseline", "pairs"], "full")
 
     def score(settings, alpha, lam, scale):
@@ -314,7 +324,7 @@ def test_values_are_judged_on_the_whole_grid_by_chance_alone(like):
         return np.where(positive, value, 0.2)
 
     table = world(study, score, np.random.default_rng(21), noise=0.02)
-    claim = pairs.values(Runs(table), np.random.default_rng(0))
+    claim = claims_on_pairs.values(Runs(table), np.random.default_rng(0))
     assert claim.verdict == ("reproduced" if like else "not reproduced"), claim
     if not like:
         assert "excluded for: A B C D E F G H" in claim.note
@@ -327,7 +337,7 @@ def test_a_way_to_handle_alpha_that_does_worse_refuses_the_claim():
 
     study = catalogue.make(["baseline", "pairs", "schedules"], "reduced")
     table = world(study, worse, np.random.default_rng(22))
-    claim = handling.alpha_handling(Runs(table), np.random.default_rng(0))
+    claim = claims_on_temperatures.alpha_handling(Runs(table), np.random.default_rng(0))
     assert claim.verdict == "not reproduced"
     assert claim.short == "6 of 12 numbers speak for it, 6 against"
 
@@ -349,28 +359,30 @@ def test_schedules_that_are_all_alike_refuse_nothing():
         rng = np.random.default_rng(seed)
         table = world(catalogue.make(["baseline", "pairs", "schedules"], "reduced"), flaky, rng)
         rng2 = np.random.default_rng(0)
-        said.append(handling.alpha_handling(Runs(table), rng2).verdict)
+        said.append(claims_on_temperatures.alpha_handling(Runs(table), rng2).verdict)
     assert "not reproduced" not in said
     table = world(catalogue.make(["baseline", "pairs", "schedules"], "reduced"), even, rng)
-    assert handling.alpha_handling(Runs(table), rng2).verdict == "reproduced"
+    assert claims_on_temperatures.alpha_handling(Runs(table), rng2).verdict == "reproduced"
 
 
 def test_an_exponent_that_is_hardly_known_reproduces_nothing(strips, monkeypatch):
-    fitted = handling.power_law
+    fitted = claims_on_temperatures.power_law
 
     def vague(points):
         return replace(fitted(points), low=0.4, high=11.8)
 
     def verdict():
-        return handling.growth("alpha")(Runs(strips), np.random.default_rng(0)).verdict
+        return claims_on_temperatures.growth("alpha")(
+            Runs(strips), np.random.default_rng(0)
+        ).verdict
 
     assert verdict() == "reproduced"
-    monkeypatch.setattr(handling, "power_law", vague)
+    monkeypatch.setattr(claims_on_temperatures, "power_law", vague)
     assert verdict() == "not decided"
 
 
 def judged(table, temperature="alpha"):
-    return handling.growth(temperature)(Runs(table), np.random.default_rng(0))
+    return claims_on_temperatures.growth(temperature)(Runs(table), np.random.default_rng(0))
 
 
 def test_growth_is_judged_along_whole_strips_only(strips):
@@ -415,8 +427,8 @@ def test_further_seeds_of_the_best_cell_judge_it():
     rng = np.random.default_rng(9)
     table = world(study, as_the_paper_says, rng)
     each = Runs(table).find(Panel("baseline"))
-    assert pairs.best_cell(each).fresh is None
-    tuning = pairs.best_cell(each).tuning
+    assert claims_on_pairs.best_cell(each).fresh is None
+    tuning = claims_on_pairs.best_cell(each).tuning
     alpha, lam = (
         v[i]
         for v, i in zip(
@@ -426,7 +438,7 @@ def test_further_seeds_of_the_best_cell_judge_it():
     more = block(study.text, alpha=[float(alpha)], lam=[float(lam)], seeds=[2, 3, 4])
     bad = world(more, lambda settings, alpha, lam, scale: np.full(alpha.shape, 0.4), rng)
     runs = Runs(pa.concat_tables([table, bad]))
-    found = pairs.best_cell(runs.find(Panel("baseline"), every_seed=True))
+    found = claims_on_pairs.best_cell(runs.find(Panel("baseline"), every_seed=True))
     assert found.tuning.fixed_cell == tuning.fixed_cell
     assert found.tuning.fixed == tuning.fixed  # chosen and scored as before
     assert np.isfinite(found.fresh).sum() == 12
@@ -437,7 +449,7 @@ def test_further_seeds_of_the_best_cell_judge_it():
 
 
 def test_table_2_is_the_papers_and_the_presets():
-    shown = {row[0]: row[1:] for row in fixed.rows(Runs(world_of_one()).expected)}
+    shown = {row[0]: row[1:] for row in table_2.rows(Runs(world_of_one()).expected)}
     assert len(shown) == 11
     assert shown["Learning rates"] == ("0.0025", "0.0025")
     assert shown["Total environment steps"] == (
@@ -512,7 +524,7 @@ def test_the_page_says_how_many_runs_each_commit_made():
             "dirty": [False] * 3,
         }
     )
-    made = page._where(table)
+    made = report._where(table)
     assert f"commit {'b' * 12} (2 runs), {'a' * 12} (1 run); jax 0.10.2;" in made
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
@@ -10,11 +11,14 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Bool, Int
 
+from mirrorax._version import ALGORITHM_VERSION
+from mirrorax.analysis import differences
 from mirrorax.analysis.landscape import ABSENT, Landscape, landscapes
 from mirrorax.analysis.temperature import Temperature
-from mirrorax.studies import catalogue, readings, settings
-from mirrorax.studies.panels import Panel
-from mirrorax.studies.readings import Reading
+from mirrorax.paper import catalogue, readings
+from mirrorax.paper.axes import ALPHAS, LAMS
+from mirrorax.paper.panels import Panel
+from mirrorax.paper.readings import Reading
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +84,8 @@ class Runs:
     def __init__(self, table: pa.Table, reading: Reading | None = None) -> None:
         self.table = table
         self._items = landscapes(table)
-        self.expected = (reading or readings.reading(readings.FIRST)).shared()
+        shared = (reading or readings.reading(readings.FIRST)).shared()
+        self.expected = {**shared, "algorithm_version": _version(table)}
 
     def find(self, panel: Panel, *, nested: bool = True, every_seed: bool = False) -> Found | None:
         """Return the panel's runs on the largest of the nested grids that is complete.
@@ -91,7 +96,7 @@ class Runs:
         """
         wanted = {**self.expected, **panel.settings}
         for item in self._items:
-            if settings.differing(item.settings, wanted):
+            if differences.differing(item.settings, wanted):
                 continue
             have = {environment.label for environment in item.environments}
             if not set(panel.labels) <= have:
@@ -122,7 +127,7 @@ class Runs:
         found = self.find(panel, nested=False, every_seed=True)
         if found is None:
             return None
-        few = catalogue.strip(catalogue.entry("baseline").study().blocks[0], temperature)
+        few = catalogue.strip(catalogue.entry("baseline").block, temperature)
         places = _places(found.landscape, found.given, few.alpha, few.lam)
         if places is None:
             return None
@@ -135,10 +140,17 @@ class Runs:
         """How many runs are of no algorithm of the paper, by the first setting that differs."""
         out: dict[str, int] = {}
         for item in self._items:
-            if names := settings.differing(item.settings, self.expected):
-                reason = settings.compared(item.settings, self.expected, names[0])
+            if names := differences.differing(item.settings, self.expected):
+                reason = differences.compared(item.settings, self.expected, names[0])
                 out[reason] = out.get(reason, 0) + int((item.state != ABSENT).sum())
         return out
+
+
+def _version(table: pa.Table) -> int:
+    """Return the version of the algorithm that most runs are of: versions are never mixed."""
+    counts = Counter(table["algorithm_version"].to_pylist())
+    known = range(1, ALGORITHM_VERSION + 1)
+    return max(known, key=lambda version: (counts[version], version))
 
 
 def usual_seeds(found: Found) -> Int[np.ndarray, " seeds"]:
@@ -212,9 +224,8 @@ def _nested(
     item: Landscape, complete: Bool[np.ndarray, "alpha lam"]
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Return the rows and columns of the largest nested grid without a hole, if there is one."""
-    block = catalogue.entry("baseline").study().blocks[0]
     for step in sorted(catalogue.GRIDS.values()):
-        places = _places(item, complete, block.alpha[::step], block.lam[::step])
+        places = _places(item, complete, ALPHAS[::step], LAMS[::step])
         if places is not None:
             return places
     return None

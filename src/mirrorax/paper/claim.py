@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from mirrorax.analysis.estimates import Interval
-from mirrorax.reproduction.data import Found
+from mirrorax.paper.runs import Found
 
 Verdict = Literal["reproduced", "not reproduced", "not decided"]
 DRAWS = 2000

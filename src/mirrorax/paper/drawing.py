@@ -12,7 +12,13 @@ import numpy as np
 from mirrorax.analysis.robustness import Top, top
 from mirrorax.analysis.scores import cell_scores
 from mirrorax.analysis.summary import summarise
-from mirrorax.analysis.temperature import NAMES, THRESHOLDS, Temperature, minimal_temperatures
+from mirrorax.analysis.temperature import (
+    NAMES,
+    NARROW,
+    THRESHOLDS,
+    Temperature,
+    minimal_temperatures,
+)
 from mirrorax.figures.best import Bars, draw_best
 from mirrorax.figures.frequency import draw_frequency, frequency_curve
 from mirrorax.figures.heatmap import HeatMap, draw_panel, heat_map
@@ -20,10 +26,11 @@ from mirrorax.figures.robustness_table import render
 from mirrorax.figures.save import save
 from mirrorax.figures.scaling import Scaling, draw_scaling
 from mirrorax.figures.style import COLUMN, PAGE, new, style
-from mirrorax.reproduction.claim import sizes
-from mirrorax.reproduction.data import Found, Runs, alike
-from mirrorax.studies.catalogue import STRIP
-from mirrorax.studies.panels import BASELINE, SCHEDULES, TSALLIS, Figure, Panel
+from mirrorax.paper.axes import BASELINE, SCHEDULES, TSALLIS
+from mirrorax.paper.claim import sizes
+from mirrorax.paper.panels import Figure, Panel
+from mirrorax.paper.runs import Found, Runs, alike
+from mirrorax.paper.table_1 import reference
 
 _FORMATS = ("png", "pdf")
 _TEXTS = {"text": "txt", "markdown": "md", "csv": "csv", "latex": "tex"}
@@ -118,7 +125,7 @@ def _table(figure: Figure, found: Sequence[Found], home: Path) -> tuple[Path, ..
     usable = [f for f in found if f.positive.any()]
     if not usable:
         return ()
-    summary = summarise([f.landscape for f in usable], notes=(sizes(found),))
+    summary = summarise([f.landscape for f in usable], notes=(sizes(found),), reference=reference())
     out = []
     for form, suffix in _TEXTS.items():
         path = home / f"{_stem(figure)}.{suffix}"
@@ -189,7 +196,7 @@ def _scaling(figure: Figure, runs: Runs, home: Path) -> Drawn:
             drawing, axes = new(PAGE, COLUMN * 1.1, ncols=len(joint), squeeze=False)
             for ax, (way, found) in zip(axes[0], joint.items(), strict=True):
                 points = {
-                    threshold: minimal_temperatures(found.landscape, way, threshold, strip=STRIP)
+                    threshold: minimal_temperatures(found.landscape, way, threshold, strip=NARROW)
                     for threshold in THRESHOLDS
                 }
                 data = Scaling(way, dict(points), sure=found.seeds[0] > 1)

@@ -12,16 +12,15 @@ from scipy.special import ndtri
 from mirrorax.analysis.comparison import correlations, rank_correlation
 from mirrorax.analysis.estimates import Estimate, robustness
 from mirrorax.analysis.few_seeds import seeds_in_words
-from mirrorax.analysis.published import numbers
 from mirrorax.analysis.robustness import rbst
 from mirrorax.analysis.scores import cell_scores
 from mirrorax.analysis.tuning import Tuning, tuned_against_fixed
-from mirrorax.reproduction.claim import GOOD, Claim, Verdict, ends, joined, sizes
-from mirrorax.reproduction.data import Found, Runs, alike, usual_seeds
-from mirrorax.studies.panels import PAIRS, Panel
+from mirrorax.paper.axes import PAIRS, SEEDS
+from mirrorax.paper.claim import GOOD, Claim, Verdict, ends, joined, sizes
+from mirrorax.paper.panels import Panel
+from mirrorax.paper.runs import Found, Runs, alike, usual_seeds
+from mirrorax.paper.table_1 import printed_rbst
 
-#: Seeds of the paper.
-SEEDS = 5
 #: What every pair reaches in the paper.
 SOLVED = 0.95
 
@@ -52,17 +51,10 @@ def table_1(
     return found, estimates
 
 
-def published_rbst(level: float = GOOD) -> dict[str, float]:
-    """Return the paper's Rbst, by the labels of Table 1."""
-    table = numbers()["table1"]
-    at = table["thresholds"].index(level)
-    return {row["label"]: row["rbst"][at] for row in table["rows"]}
-
-
 def values(runs: Runs, rng: np.random.Generator) -> Claim:
     """Table 1's numbers."""
     del rng
-    paper = published_rbst()
+    paper = printed_rbst(GOOD)
     found, estimates = table_1(runs)
     claim = Claim(
         "1a",
@@ -114,7 +106,7 @@ def not_excluded(ours: Estimate, theirs: float, seeds: int) -> bool:
 
 def order(runs: Runs, rng: np.random.Generator) -> Claim:
     """Table 1's order."""
-    paper = published_rbst()
+    paper = printed_rbst(GOOD)
     found, estimates = table_1(runs, same=True)
     claim = Claim(
         "1b",

@@ -10,48 +10,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from mirrorax.paper import catalogue
+from mirrorax.paper.axes import (
+    BASELINE,
+    CONSTANT,
+    MAX_RETURNS,
+    PAIRS,
+    SCALED_CATCH,
+    SCHEDULES,
+    SUITE,
+    TSALLIS,
+)
 from mirrorax.spec.study import Block
-from mirrorax.studies import catalogue
 
 Kind = Literal["maps", "table", "frequency", "best", "scaling"]
-
-SUITE = ("CartPole", "Acrobot", "Catch", "DeepSea")
-SCALED_CATCH = ("Catch(20x10)", "Catch(30x15)")
-#: maximum return -> factor on the rewards; 500 is the plain CartPole
-MAX_RETURNS = {
-    1000: 2.0,
-    750: 1.5,
-    500: 1.0,
-    400: 0.8,
-    333: 0.666,
-    300: 0.6,
-    200: 0.4,
-    143: 0.286,
-    100: 0.2,
-    50: 0.1,
-    5: 0.01,
-}
-BASELINE = ("entropy", "kl")
-TSALLIS = ("tsallis(0.5)", "bregman(tsallis(0.5))")
-#: Table 1, in its order.
-PAIRS = {
-    "A": ("entropy", "bregman(max)"),
-    "B": ("max", "bregman(max)"),
-    "C": BASELINE,
-    "D": ("entropy", "bregman(tsallis(1.5))"),
-    "E": ("lp(2)", "kl"),
-    "F": ("entropy", "bregman(tsallis(0.5))"),
-    "G": ("lp(2)", "bregman(lp(2))"),
-    "H": ("max", "kl"),
-    "I": TSALLIS,
-    "J": ("entropy", "bregman(lp(2))"),
-    "K": ("tsallis(0.5)", "kl"),
-}
-SCHEDULES = tuple(
-    (alpha, lam)
-    for alpha in ("constant", "linear", "learned", "learned_linear")
-    for lam in ("constant", "linear")
-)
 
 
 @dataclass(frozen=True)
@@ -60,7 +32,7 @@ class Panel:
 
     title: str
     pair: tuple[str, str] = BASELINE
-    schedules: tuple[str, str] = ("constant", "constant")
+    schedules: tuple[str, str] = CONSTANT
     actor_q: str = "regularized"
     environments: tuple[tuple[str, float], ...] = tuple((name, 1.0) for name in SUITE)
 
@@ -95,9 +67,8 @@ class Figure:
         found = (
             (entry.name, part)
             for entry in catalogue.ENTRIES
-            for block in entry.study().blocks
             for panel in self.panels
-            for part in _shared(block, panel)
+            for part in _shared(entry.block, panel)
         )
         return tuple(dict.fromkeys(found))
 
