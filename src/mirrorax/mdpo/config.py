@@ -141,24 +141,17 @@ class Settings(_Model):
 
         return str(parse_drift(value))
 
-    @field_validator("alpha_schedule")
+    @field_validator("alpha_schedule", "lam_schedule")
     @classmethod
-    def _alpha_schedule(cls, value: str) -> str:
-        return check_schedule("alpha_schedule", value, ALPHA_SCHEDULES)
+    def _schedule(cls, value: str, info: ValidationInfo) -> str:
+        own = ALPHA_SCHEDULES if info.field_name == "alpha_schedule" else LAM_SCHEDULES
+        return check_schedule(str(info.field_name), value, own)
 
-    @field_validator("lam_schedule")
+    @field_validator("network", "optimizer")
     @classmethod
-    def _lam_schedule(cls, value: str) -> str:
-        return check_schedule("lam_schedule", value, LAM_SCHEDULES)
-
-    @field_validator("network")
-    @classmethod
-    def _network(cls, value: str) -> str:
-        return _named("network", value, NETWORKS)
-
-    @field_validator("optimizer")
-    @classmethod
-    def _optimizer(cls, value: str) -> str:
+    def _network_or_optimizer(cls, value: str, info: ValidationInfo) -> str:
+        if info.field_name == "network":
+            return _named("network", value, NETWORKS)
         return _named("optimizer", value, OPTIMIZERS)
 
     @field_validator("plugins")
