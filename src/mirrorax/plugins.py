@@ -27,9 +27,11 @@ from __future__ import annotations
 import hashlib
 import importlib
 import importlib.metadata
+import os
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -83,7 +85,10 @@ def load(text: str) -> Plugin:
     workers: a text from a file goes to `expect`.
     """
     module, wanted = _parsed(text)
-    plugin = _LOADED.get(module) or _import(module)
+    plugin = _LOADED.get(module)
+    if plugin is None:
+        with _current_folder():
+            plugin = _import(module)
     _check_version(plugin, wanted)
     return plugin
 
@@ -167,6 +172,23 @@ def expect(texts: Any, where: str) -> None:
             _check_version(_LOADED[module], version)
     except UserError as error:
         raise UserError(f"{where}: {error}") from None
+
+
+@contextmanager
+def _current_folder() -> Iterator[None]:
+    """Look for modules in the current folder too, after all others, and only in this block.
+
+    Left on the path, a folder with a module that jax or Gymnasium looks for would run it.
+    """
+    folder = os.getcwd()
+    new = folder not in sys.path
+    if new:
+        sys.path.append(folder)
+    try:
+        yield
+    finally:
+        if new and folder in sys.path:
+            sys.path.remove(folder)
 
 
 def _import(module: str) -> Plugin:

@@ -9,6 +9,8 @@ import contextlib
 import copy
 import json
 import random
+import subprocess
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -32,7 +34,16 @@ from mirrorax.sweep.task import Result
 
 EACH = amount(50, 6)
 STUDY = 'pairs = [["entropy", "kl"]]\nalpha = [0.01, 0.1]\nlam = [1.0, 2.0]\nseeds = 2\n'
-FIELDS = ("environment", "potential", "drift", "alpha_schedule", "lam_schedule", "plugins")
+FIELDS = (
+    "environment",
+    "potential",
+    "drift",
+    "alpha_schedule",
+    "lam_schedule",
+    "network",
+    "optimizer",
+    "plugins",
+)
 
 
 @pytest.fixture
@@ -163,6 +174,9 @@ def test_a_folder_of_policies(trap, tmp_path, saved):
         check_refused(["play", "out"])
         checkpoint.save(path, policies, scrambled(data, rng))
         check_refused(["play", "out"])  # where the data is sound, the policies do not fit it
+    for values in ({"alpha": None}, {"alpha": 0.1, "w": 0.5}):
+        checkpoint.save(path, policies, {**data, "runs": [values]})
+        assert "runs: " in check_refused(["play", "out"])
     path.write_bytes(rng.randbytes(500))
     check_refused(["play", "out"])
 
@@ -188,7 +202,7 @@ def table(**changed):
 
 
 READERS = (
-    ["robustness", "--store", "store", "--resamples", "10"],
+    ["robustness", "--store", "store"],
     ["report", "--store", "store", "--out", "page.html"],
     ["sweep", "status", "--store", "store"],
     ["sweep", "verify", "--store", "store"],
@@ -317,3 +331,57 @@ def test_a_search(trap, tmp_path):
             "".join(json.dumps(line) + "\n" for line in lines)
         )
         check_refused(words)
+
+
+SMALL_STUDY = 'environments = ["Catch(4x3)"]\n' + STUDY + "steps = 512\nhidden = [4]\n"
+
+
+@pytest.mark.parametrize("command", [["run"], ["plan", "--measure"]], ids=" ".join)
+def test_a_folder_with_modules_that_others_look_for(tmp_path, command):
+    """jax runs what it finds under `jax_plugins`: the current folder is not on a worker's path."""
+    marker = tmp_path / "executed"
+    (tmp_path / "jax_plugins").mkdir()
+    code = f"open({str(marker)!r}, 'w')\ndef initialize(): pass\n"
+    (tmp_path / "jax_plugins" / "hostile.py").write_text(code)
+    (tmp_path / "study.toml").write_text(SMALL_STUDY)
+    words = ["sweep", command[0], "study.toml", "--store", "runs", *command[1:]]
+    program = f"import sys; from mirrorax.cli import main; sys.exit(main({words!r}))"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", program], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert not marker.exists()
+
+
+def test_the_children_of_the_command_do_not_import_from_the_current_folder(monkeypatch):
+    from mirrorax.cli import doctor
+
+    commands = []
+
+    def noted(words, **_):
+        commands.append(words)
+        return subprocess.CompletedProcess(words, 0, "", "")
+
+    monkeypatch.setattr(doctor.subprocess, "run", noted)
+    doctor.self_test()
+    assert commands[0][:2] == [sys.executable, "-P"]
+
+
+def test_a_plugin_of_the_current_folder_leaves_the_path_as_it_was(tmp_path, monkeypatch):
+    from mirrorax import plugins
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mx_here.py").write_text("__version__ = '1'\n")
+    before = list(sys.path)
+    assert str(plugins.load("mx_here")) == "mx_here==1"
+    assert sys.path == before
+    monkeypatch.delitem(plugins._LOADED, "mx_here")
+
+
+def test_an_export_with_settings_that_are_no_numbers(tmp_path):
+    rows_ = table()
+    place = rows_.schema.get_field_index("tau")
+    column = pa.array([float("nan")] * rows_.num_rows)
+    pq.write_table(rows_.set_column(place, "tau", column), tmp_path / "nan.parquet")
+    words = ["sweep", "import", "--store", str(tmp_path / "x"), "--from", str(tmp_path)]
+    check_refused(words)

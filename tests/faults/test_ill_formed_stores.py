@@ -32,7 +32,7 @@ NOTES = {
     "mirrorax.settings": json.dumps([s.model_dump() for s in RUNS.configurations]),
 }
 COMMANDS = (
-    ["robustness", "--store", "store", "--resamples", "10"],
+    ["robustness", "--store", "store"],
     ["report", "--store", "store", "--out", "page.html"],
     ["sweep", "status", "--store", "store"],
     ["sweep", "plan", "study.toml", "--store", "store"],

@@ -191,7 +191,7 @@ def self_test(timeout: float = TIMEOUT) -> dict[str, dict[str, Any]]:
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "mirrorax.selftest"],
+            [sys.executable, "-P", "-m", "mirrorax.selftest"],
             capture_output=True,
             text=True,
             env={**os.environ, **threads, "XLA_FLAGS": flags},

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from mirrorax.cli import plugin
 from mirrorax.cli.flags import Typed, naming
-from mirrorax.errors import UserError
+from mirrorax.errors import UserError, in_one_line
 from mirrorax.words import counted
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def _run(args: argparse.Namespace, stop: Stop) -> int:
     from mirrorax.envs.host import Gymnasium
     from mirrorax.mdpo import host
     from mirrorax.mdpo.checkpoint import settings_in
-    from mirrorax.mdpo.config import RunValues
+    from mirrorax.mdpo.config import check_values
     from mirrorax.mdpo.evaluate import evaluate, evaluation_keys
     from mirrorax.mdpo.program import as_keys, make_program
     from mirrorax.training.result import interval_of, mean_of_cells
@@ -106,9 +106,9 @@ def _run(args: argparse.Namespace, stop: Stop) -> int:
     plugin.load(args)
     settings = settings_in(meta, f"folder: {args.folder!r}")
     try:
-        runs = [RunValues(**values) for values in meta["runs"]]
-    except UserError as error:
-        raise UserError(f"folder: {args.folder!r}: runs: {error}") from None
+        runs = [check_values(settings, values) for values in meta["runs"]]
+    except (TypeError, ValueError) as error:
+        raise UserError(f"folder: {args.folder!r}: runs: {in_one_line(error)}") from None
     program = make_program(settings)
     if policies.shape != (len(runs), program.actor.num_parameters):
         raise UserError(f"folder: {args.folder!r}: the policies do not fit their settings")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 
 
 def add_flag(parser: argparse.ArgumentParser) -> None:
@@ -19,10 +17,7 @@ def add_flag(parser: argparse.ArgumentParser) -> None:
 
 
 def load(args: argparse.Namespace) -> None:
-    """Import the plugins of the flag; modules of the current folder too."""
+    """Import the plugins of the flag."""
     from mirrorax import plugins
 
-    # At the end: a file of the current folder must not stand in for an installed module.
-    if args.plugin and os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
     plugins.load_all(args.plugin)

@@ -26,6 +26,7 @@ import numpy as np
 from jaxtyping import Int, UInt32
 
 from mirrorax._version import ALGORITHM_VERSION
+from mirrorax.errors import UserError
 from mirrorax.mdpo.config import FIELDS, STATIC, TRACED, RunValues, Settings
 
 ID_DIGITS = 32
@@ -116,7 +117,7 @@ def _left_out(name: str, value: Any) -> bool:
 def _plain(value: Any) -> Any:
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise ValueError(f"a specification holds finite numbers only, not {value!r}")
+            raise UserError(f"a run: its settings are finite numbers, not {value!r}")
         return value + 0.0  # -0.0 and 0.0 are one value
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]

@@ -132,7 +132,6 @@ def main(arguments: list[str]) -> int:
     descriptor, parent, function_name, core = arguments
     die_with(int(parent))
     keep_niceness()
-    sys.path.append(os.getcwd())  # for plugins, as the driver has it
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's to handle
     if int(core) >= 0:
         with contextlib.suppress(OSError, AttributeError):
