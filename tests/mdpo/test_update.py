@@ -150,22 +150,18 @@ def test_several_batches_are_several_updates(problem, transitions, drift_from):
 
 
 def test_the_critics_forward_pass_serves_both_losses(problem):
-    """XLA shares equal products: of 13 forward passes that are written, 7 are computed."""
+    """They are written twice, and so is the actor at its old parameters; XLA computes each once."""
     settings, rows, draw = problem
     program = make_program(settings)
     values = values_of(alpha=0.2, lam=0.5)
     lowered = jax.jit(one_update, static_argnums=0).lower(
         program, learner_for(program, draw, values), rows, values
     )
-    text = lowered.compile().as_text()
-    # Products with the first layer's weights: two epochs of the actor, the critics and their
-    # targets (batched, so one product each), and the actor at the next states.
-    first = [line for line in text.splitlines() if " dot(" in line and "f32[16,24]" in line]
-    forward = [line for line in text.splitlines() if " dot(" in line]
-    assert first
-    # forward: 3 layers x (2 actor + 1 critics + 1 next actor + 1 targets) = 15; backward: of each
-    # of 2 actor epochs and 1 critic step 3 weight, 3 bias and 2 input gradients = 24
-    assert len(forward) <= 15 + 24
+    products = lowered.compile().as_text().count(" dot(")
+    # Forward, 3 layers each: two epochs of the actor, the critics (batched, so one product), the
+    # actor and the target critics at the next states. Backward, of each of two actor epochs and
+    # one critic step: 3 gradients of weights, 3 of biases, 2 of inputs.
+    assert 0 < products <= 3 * 5 + 3 * 8
 
 
 @pytest.fixture(scope="module")

@@ -6,9 +6,10 @@ import argparse
 import json
 from typing import Any
 
-#: the reading of the first published results, as in `mirrorax.paper.readings`
-FIRST = "each_each_bootstrap"
-_READING = f"how the paper is read, see `paper list --readings` (default: {FIRST})"
+_READING = (
+    "how the paper is read: a name of `paper list --readings` (default: the one of the first "
+    "published results)"
+)
 
 _EXAMPLES = """\
 examples:
@@ -56,12 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="values of each temperature when reduced: 8 (default), 15 or 29",
     )
     run.add_argument("--seeds", type=int, metavar="N", help="seeds (reduced: 2, full: 5)")
-    run.add_argument(
-        "--reading",
-        default=FIRST,
-        metavar="NAME",
-        help=f"a reading of the paper (default: {FIRST})",
-    )
+    run.add_argument("--reading", metavar="NAME", help=_READING)
     run.add_argument("--store", metavar="DIR", required=True, help="the folder of results")
     add_engine(run)
 
@@ -72,12 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         required=True,
         help="a store, or a folder of exported Parquet files",
     )
-    report.add_argument(
-        "--reading",
-        default=FIRST,
-        metavar="NAME",
-        help=f"a reading of the paper (default: {FIRST})",
-    )
+    report.add_argument("--reading", metavar="NAME", help=_READING)
     report.add_argument("--out", metavar="DIR", required=True, help="the folder to write to")
     report.add_argument("--seed", type=int, default=0, help="seed of the resampling (default: 0)")
 
@@ -156,10 +147,11 @@ def _short(figures: list[str]) -> str:
 
 def _run(args: argparse.Namespace) -> int:
     from mirrorax.cli.sweep import reported, run_study
-    from mirrorax.paper import catalogue
+    from mirrorax.paper import catalogue, readings
 
+    reading = args.reading or readings.FIRST
     study = catalogue.make(
-        args.names, args.scale, grid=args.grid, seeds=args.seeds, reading=args.reading
+        args.names, args.scale, grid=args.grid, seeds=args.seeds, reading=reading
     )
     return reported(lambda: run_study(study, args))
 
@@ -180,7 +172,7 @@ def _report(args: argparse.Namespace) -> int:
     if not Path(args.store).exists():
         raise UserError(f"store: {args.store} does not exist")
     table = read_runs(args.store, exports=True)
-    reading = readings.reading(args.reading)
+    reading = readings.reading(args.reading or readings.FIRST)
     claims, drawn, foreign = write(table, args.out, np.random.default_rng(args.seed), reading)
     for claim in claims:
         print(f"({claim.number}) {claim.text}: {claim.verdict}")
