@@ -23,8 +23,8 @@ from mirrorax.analysis.comparison import correlations, difference, rank_correlat
 from mirrorax.analysis.estimates import Interval, frequency_band, robustness
 from mirrorax.analysis.few_seeds import mean_intervals
 from mirrorax.analysis.power_law import power_law
-from mirrorax.analysis.robustness import frequency, rbst
 from mirrorax.analysis.scores import cell_scores
+from mirrorax.analysis.shares import frequency, rbst
 from mirrorax.analysis.temperature import THRESHOLDS, Minimal, smallest
 from mirrorax.errors import UserError
 from mirrorax.paper.axes import MAX_RETURNS

@@ -100,7 +100,7 @@ def page(path: Path) -> None:
 
 
 def commands(table: pa.Table, folder: Path) -> None:
-    from mirrorax.store import schema
+    from mirrorax.runs import schema
     from mirrorax.store.store import Store
 
     store = folder / "store"

@@ -23,7 +23,7 @@ import numpy as np
 
 from mirrorax.spec.expand import expand
 from mirrorax.spec.study import read
-from mirrorax.store import names, parts
+from mirrorax.store import copies, names
 from mirrorax.store.store import create
 from mirrorax.sweep.driver import sweep
 from mirrorax.sweep.engines.inline import InlineEngine
@@ -87,7 +87,7 @@ def halve(store: Path, half: Path) -> None:
         os.link(store / "studies" / name, root / "studies" / name)
     for name in names.listed(store, "shards")[::2]:
         os.link(store / "shards" / name, root / "shards" / name)
-    parts.consolidate(root, everything=True)
+    copies.consolidate(root, everything=True)
 
 
 def main() -> None:

@@ -22,9 +22,9 @@ import numpy as np
 from train_speed import sgemm_rate
 
 from mirrorax.mdpo import losses, replay
-from mirrorax.mdpo.config import make_settings
 from mirrorax.mdpo.optimizers import descend
 from mirrorax.mdpo.session import Session
+from mirrorax.runs.settings import make_settings
 
 CALLS = 100
 

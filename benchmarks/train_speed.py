@@ -36,10 +36,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from mirrorax.mdpo import replay
-from mirrorax.mdpo.config import make_settings
 from mirrorax.mdpo.evaluate import evaluate, evaluation_keys
 from mirrorax.mdpo.program import default_lanes
 from mirrorax.mdpo.session import Session
+from mirrorax.runs.settings import make_settings
 
 #: where this benchmark may run; all of it but compiling and the two workers keeps to the last one
 CORES = sorted(os.sched_getaffinity(0))

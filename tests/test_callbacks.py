@@ -15,7 +15,7 @@ from mirrorax.callbacks import Callback, CallbackError, TensorBoard, run_names
 from mirrorax.cli import main
 from mirrorax.errors import UserError
 from mirrorax.mdpo import session
-from mirrorax.mdpo.config import RunValues
+from mirrorax.runs.settings import RunValues
 
 TINY = {
     "env": "Catch(4x3)",

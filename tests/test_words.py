@@ -2,7 +2,7 @@
 
 import pytest
 
-from mirrorax.words import counted, duration, rate
+from mirrorax.formatting import counted, duration, rate
 
 
 @pytest.mark.parametrize(

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 from mirrorax._version import __version__
 
 if TYPE_CHECKING:
+    from mirrorax.environment_check import check_environment
     from mirrorax.envs.suite import register_environment
-    from mirrorax.mdpo.config import register_network, register_optimizer, register_schedule
     from mirrorax.plugins import load_plugin
     from mirrorax.regularizers.checks import check_drift, check_potential
     from mirrorax.regularizers.drifts import drift
     from mirrorax.regularizers.functions import register_drift, register_potential
     from mirrorax.regularizers.potentials import potential
-    from mirrorax.rehearsal import check_environment
+    from mirrorax.runs.settings import register_network, register_optimizer, register_schedule
     from mirrorax.store import load
     from mirrorax.training import train
     from mirrorax.tuning.suggestion import suggest
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 #: public name -> the module it lives in
 _HOME = {
     "check_drift": "mirrorax.regularizers.checks",
-    "check_environment": "mirrorax.rehearsal",
+    "check_environment": "mirrorax.environment_check",
     "check_potential": "mirrorax.regularizers.checks",
     "drift": "mirrorax.regularizers.drifts",
     "load": "mirrorax.store",
@@ -35,10 +35,10 @@ _HOME = {
     "potential": "mirrorax.regularizers.potentials",
     "register_drift": "mirrorax.regularizers.functions",
     "register_environment": "mirrorax.envs.suite",
-    "register_network": "mirrorax.mdpo.config",
-    "register_optimizer": "mirrorax.mdpo.config",
+    "register_network": "mirrorax.runs.settings",
+    "register_optimizer": "mirrorax.runs.settings",
     "register_potential": "mirrorax.regularizers.functions",
-    "register_schedule": "mirrorax.mdpo.config",
+    "register_schedule": "mirrorax.runs.settings",
     "suggest": "mirrorax.tuning.suggestion",
     "train": "mirrorax.training",
     "tune": "mirrorax.tuning.tune",

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 
 from mirrorax.errors import UserError
-from mirrorax.mdpo.config import OTHER_NUMBERS, TEMPERATURES
+from mirrorax.runs.settings import OTHER_NUMBERS, TEMPERATURES
 
 if TYPE_CHECKING:
-    from mirrorax.mdpo.config import RunValues, Settings
     from mirrorax.mdpo.session import Progress
+    from mirrorax.runs.settings import RunValues, Settings
     from mirrorax.training import TrainResult
 
 METHODS = ("on_start", "on_segment", "on_end")

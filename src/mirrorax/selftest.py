@@ -79,8 +79,8 @@ def learning() -> dict[str, Any]:
     import numpy as np
 
     from mirrorax import tabular
-    from mirrorax.mdpo.config import make_settings
     from mirrorax.mdpo.session import Session
+    from mirrorax.runs.settings import make_settings
 
     gamma, runs = 0.9, 4
     mdp = tabular.catch(5, 3, gamma=gamma)
@@ -148,9 +148,9 @@ def speed() -> dict[str, Any]:
     import jax
     import numpy as np
 
-    from mirrorax.mdpo.config import make_settings
     from mirrorax.mdpo.program import default_lanes
     from mirrorax.mdpo.session import Session
+    from mirrorax.runs.settings import make_settings
     from mirrorax.sweep.rates import modelled_seconds
 
     settings = make_settings(environment=SPEED_ENVIRONMENT)

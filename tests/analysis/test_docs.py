@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mirrorax.store import schema
+from mirrorax.runs import schema
 from mirrorax.store.store import Store
 
 PAGE = Path(__file__).parents[2] / "docs" / "analysis.md"

@@ -17,8 +17,8 @@ from mirrorax.analysis.estimates import Estimate, _bend, frequency_band, robustn
 from mirrorax.analysis.landscape import landscapes
 from mirrorax.analysis.noise import error_of_mean, exchange, grid_scores
 from mirrorax.analysis.resampling import score_resamples
-from mirrorax.analysis.robustness import frequency, rbst
 from mirrorax.analysis.scores import cell_scores
+from mirrorax.analysis.shares import frequency, rbst
 from mirrorax.errors import UserError
 
 LEVELS = (0.9, 0.95)

@@ -92,7 +92,7 @@ def test_a_change_of_any_setting_is_another_algorithm(small):
 
 
 def test_all_settings_of_a_run_are_known_here():
-    config = pytest.importorskip("mirrorax.mdpo.config")
+    config = pytest.importorskip("mirrorax.runs.settings")
     fields = set(config.Settings.model_fields) | set(config.RunValues.model_fields)
     elsewhere = {"environment", "reward_scale", "alpha", "lam", "w", "seed"}
     assert fields - elsewhere <= set(columns.ALGORITHM)

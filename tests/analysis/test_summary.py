@@ -13,15 +13,15 @@ from mirrorax.analysis.few_seeds import mean_intervals
 from mirrorax.analysis.landscape import landscapes
 from mirrorax.analysis.reference import parse_reference, read_reference
 from mirrorax.analysis.region import region
-from mirrorax.analysis.robustness import rbst
 from mirrorax.analysis.scores import cell_scores
+from mirrorax.analysis.shares import rbst
 from mirrorax.analysis.summary import summarise
-from mirrorax.analysis.tuning import tuned_against_fixed
+from mirrorax.analysis.tuned import tuned_against_fixed
 from mirrorax.cli import main
 from mirrorax.errors import UserError
 from mirrorax.figures.latex import latex_text, symbol
 from mirrorax.figures.robustness_table import render
-from mirrorax.store import schema
+from mirrorax.runs import schema
 from mirrorax.store.store import Store
 
 GRID = np.array([0.0, 0.01, 0.03, 0.1])

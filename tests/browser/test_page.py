@@ -13,8 +13,8 @@ from mirrorax.analysis.comparison import difference, supported
 from mirrorax.analysis.estimates import frequency_band, robustness
 from mirrorax.analysis.few_seeds import mean_intervals, seeds_in_words
 from mirrorax.analysis.landscape import landscapes
-from mirrorax.analysis.robustness import frequency, rbst
 from mirrorax.analysis.scores import cell_scores, environment_scores
+from mirrorax.analysis.shares import frequency, rbst
 
 
 def numbers(text: str) -> list[float]:

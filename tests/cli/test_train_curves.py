@@ -8,7 +8,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from mirrorax.cli.curves import MOST_LINES, draw_curves
-from mirrorax.mdpo.config import make_settings
+from mirrorax.runs.settings import make_settings
 from mirrorax.training import TrainResult, plan_runs
 
 POINTS = 6

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from mirrorax.cli import main, train
-from mirrorax.mdpo.config import FIELDS, RunValues, make_settings
+from mirrorax.runs.settings import FIELDS, RunValues, make_settings
 from mirrorax.training import GRID, plan_runs
 
 #: for each field a value that is not the default, as typed and as it is meant

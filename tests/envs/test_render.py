@@ -5,9 +5,9 @@ import pytest
 
 from mirrorax.envs.boards import Catch, DeepSea
 from mirrorax.envs.render import draw
-from mirrorax.mdpo.config import make_settings
 from mirrorax.mdpo.program import make_program
 from mirrorax.mdpo.record import record
+from mirrorax.runs.settings import make_settings
 
 INK, ACCENT = (40, 40, 40), (200, 80, 40)
 GOLD, FLOOR, PAPER = (240, 205, 90), (195, 205, 215), (250, 250, 250)

@@ -85,7 +85,7 @@ def test_an_import_path_is_no_name(name):
 
 def test_suite_and_config_import_neither_jax_nor_gymnax():
     code = (
-        "import sys; import mirrorax.envs.suite, mirrorax.mdpo.config, mirrorax.cli.train, "
+        "import sys; import mirrorax.envs.suite, mirrorax.runs.settings, mirrorax.cli.train, "
         "mirrorax.cli.play; assert not {'jax', 'gymnax'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -13,7 +13,7 @@ import mirrorax.tabular
 import mirrorax.tuning.tune
 from mirrorax.cli import COMMANDS, Parser
 from mirrorax.errors import UserError
-from mirrorax.mdpo.config import FIELDS
+from mirrorax.runs.settings import FIELDS
 from mirrorax.spec import study
 from mirrorax.spec.form import AXES, FIXED
 

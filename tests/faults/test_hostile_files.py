@@ -21,12 +21,13 @@ from harness import long_form
 
 from mirrorax.errors import UserError
 from mirrorax.mdpo import checkpoint
-from mirrorax.mdpo.config import Settings
 from mirrorax.mdpo.session import Session
+from mirrorax.runs import ids, schema
+from mirrorax.runs.identity import run_id
+from mirrorax.runs.settings import Settings
 from mirrorax.spec.expand import expand
-from mirrorax.spec.identity import run_id
 from mirrorax.spec.study import parse
-from mirrorax.store import files, ids, load, names, schema, shards
+from mirrorax.store import files, load, names, shards
 from mirrorax.store.exporting import export
 from mirrorax.store.store import Store
 from mirrorax.sweep import rows

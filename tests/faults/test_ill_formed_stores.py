@@ -9,9 +9,10 @@ import pytest
 from fuzz import NASTY_TEXTS, amount, check_clean, commanded
 
 from mirrorax.errors import UserError
+from mirrorax.runs import ids
 from mirrorax.spec.expand import expand
 from mirrorax.spec.study import parse
-from mirrorax.store import files, ids, load, names, parts, shards
+from mirrorax.store import copies, files, load, names, shards
 from mirrorax.store.errors import DamagedShardWarning
 from mirrorax.store.store import Store
 from mirrorax.sweep import rows
@@ -82,7 +83,7 @@ def wrong_columns(table, rng):
             lambda: table.drop_columns(["run_id"]),
             lambda: table.drop_columns(["status"]),
             lambda: table.append_column(rng.choice(table.column_names), table[0]),
-            lambda: table.append_column(parts.SEQUENCE, pa.array([1] * count)),
+            lambda: table.append_column(copies.SEQUENCE, pa.array([1] * count)),
             lambda: replaced(table, name, pa.nulls(count, table.schema.field(name).type)),
             lambda: replaced(table, typed, other),
             lambda: replaced(
@@ -133,7 +134,7 @@ def wrong_file(root, rng):
         case 0 | 1:
             return put(root, "shards", wrong_columns(table, rng))
         case 2:
-            copied = parts.with_sequence(table, "00000001")
+            copied = copies.with_sequence(table, "00000001")
             listed = names.listed(root, "shards")
             notes = rng.choice(
                 [None, {"mirrorax.shards": "[" * 5_000}, {"mirrorax.shards": '["../x"]'}]

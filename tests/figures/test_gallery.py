@@ -9,7 +9,7 @@ from mirrorax.cli import main
 from mirrorax.errors import UserError
 from mirrorax.figures.curves import learning_curve
 from mirrorax.figures.gallery import gallery
-from mirrorax.store import schema
+from mirrorax.runs import schema
 from mirrorax.store.store import Store
 
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from mirrorax.mdpo import replay
-from mirrorax.mdpo.config import make_settings
+from mirrorax.runs.settings import make_settings
 
 #: few and small: every width and length is odd enough to find a mistake in wrapping and padding
 SMALL = {

@@ -12,13 +12,13 @@ from mirrorax.envs.host import Gymnasium
 from mirrorax.errors import UserError
 from mirrorax.mdpo import host, replay
 from mirrorax.mdpo.chunk import run_chunk
-from mirrorax.mdpo.config import make_settings
 from mirrorax.mdpo.evaluate import evaluate
 from mirrorax.mdpo.program import as_keys, make_program
 from mirrorax.mdpo.session import Session
+from mirrorax.runs import provenance
+from mirrorax.runs.settings import make_settings
 from mirrorax.spec.study import parse
 from mirrorax.store import load
-from mirrorax.sweep import provenance
 from mirrorax.sweep.driver import sweep
 from mirrorax.sweep.engines.inline import InlineEngine
 

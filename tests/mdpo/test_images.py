@@ -9,9 +9,9 @@ import pytest
 import mirrorax
 from mirrorax.envs.adapter import Environment, Step, integer
 from mirrorax.errors import UserError
-from mirrorax.mdpo.config import RunValues, make_settings
 from mirrorax.mdpo.program import make_program
-from mirrorax.spec.identity import run_id, specification
+from mirrorax.runs.identity import run_id, specification
+from mirrorax.runs.settings import RunValues, make_settings
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import pytest
 
 from mirrorax.envs import boards, physics
 from mirrorax.mdpo import replay
-from mirrorax.mdpo.config import make_settings
+from mirrorax.runs.settings import make_settings
 
 
 @pytest.mark.parametrize("env", [boards.Catch(10, 5), boards.DeepSea(8), physics.CartPole()])

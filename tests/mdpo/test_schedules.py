@@ -10,10 +10,10 @@ import pytest
 
 from mirrorax.errors import UserError
 from mirrorax.mdpo import schedules
-from mirrorax.mdpo.config import check_values, register_schedule
 from mirrorax.mdpo.program import make_values
 from mirrorax.mdpo.schedules import Clock, Learned
 from mirrorax.regularizers import potential
+from mirrorax.runs.settings import check_values, register_schedule
 
 
 def values(**columns):

@@ -19,8 +19,8 @@ import mirrorax
 from mirrorax.cli import main
 from mirrorax.envs.adapter import Environment, Step
 from mirrorax.errors import UserError
-from mirrorax.mdpo.config import FIELDS, PRESETS, make_settings
 from mirrorax.mdpo.session import Session
+from mirrorax.runs.settings import FIELDS, PRESETS, make_settings
 from mirrorax.training import LAYOUTS, expand_seeds, plan_runs, train
 from mirrorax.training.result import interval_of
 

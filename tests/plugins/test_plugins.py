@@ -16,9 +16,9 @@ from mirrorax.cli import main
 from mirrorax.cli import train as train_cli
 from mirrorax.envs import adapter, suite
 from mirrorax.errors import UserError
-from mirrorax.mdpo.config import RunValues, Settings
+from mirrorax.runs.identity import run_id, specification
+from mirrorax.runs.settings import RunValues, Settings
 from mirrorax.spec.expand import expand
-from mirrorax.spec.identity import run_id, specification
 from mirrorax.spec.study import parse
 from mirrorax.store import load
 from mirrorax.store.store import Store

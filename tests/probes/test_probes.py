@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from mirrorax.envs.adapter import Environment, Step, integer
-from mirrorax.mdpo.config import make_settings
 from mirrorax.mdpo.program import make_program
 from mirrorax.mdpo.session import Session
+from mirrorax.runs.settings import make_settings
 
 #: largest distance of a learned value from the known one
 TOLERANCE = 0.05

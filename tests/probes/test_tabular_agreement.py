@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from mirrorax import tabular
-from mirrorax.mdpo.config import make_settings
 from mirrorax.mdpo.session import Session
 from mirrorax.regularizers import potential
+from mirrorax.runs.settings import make_settings
 
 GAMMA = 0.9
 ALPHA = 0.2

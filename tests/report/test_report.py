@@ -17,7 +17,7 @@ from mirrorax.errors import UserError
 from mirrorax.report import build, facts, write
 from mirrorax.report.build import SCRIPTS
 from mirrorax.report.payload import CURVES, as_json, payload
-from mirrorax.store import schema
+from mirrorax.runs import schema
 from mirrorax.store.store import Store
 
 MADE = "2026-01-01 10:00 UTC"

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mirrorax._version import ALGORITHM_VERSION
-from mirrorax.mdpo.config import RunValues, Settings
-from mirrorax.mdpo.single import LOWEST, rounded
-from mirrorax.spec import identity
+from mirrorax.runs import identity
+from mirrorax.runs.float32 import LOWEST, rounded
+from mirrorax.runs.settings import RunValues, Settings
 from mirrorax.spec.expand import expand
 from mirrorax.spec.study import parse
 

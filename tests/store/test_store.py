@@ -20,10 +20,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from mirrorax.errors import UserError
+from mirrorax.runs import ids, schema
+from mirrorax.runs.identity import LATER
 from mirrorax.spec.expand import expand
-from mirrorax.spec.identity import LATER
 from mirrorax.spec.study import parse
-from mirrorax.store import files, ids, lock, names, parts, reading, schema, shards, studies
+from mirrorax.store import copies, files, lock, names, reading, shards, studies
 from mirrorax.store.errors import Damaged, DamagedShardWarning, StoreError
 from mirrorax.store.exporting import export
 from mirrorax.store.store import Store
@@ -91,7 +92,7 @@ def test_every_setting_value_and_result_comes_back_in_plain_columns(filled):
 
 def test_consolidated_copies_change_nothing_that_is_read(filled, monkeypatch):
     before = reading.load(filled)
-    monkeypatch.setattr(parts, "FULL", 2)
+    monkeypatch.setattr(copies, "FULL", 2)
     with Store(filled) as store:
         store.consolidate(everything=True)
     assert len(names.listed(filled, "parts")) == 2
@@ -426,7 +427,7 @@ def test_a_part_that_lists_a_path_is_not_followed(filled):
     table = pa.table({"run_id": ["x"]})
     data = shards.encode(table, {"mirrorax.shards": json.dumps(["../../etc/passwd"])})
     files.write(filled, "parts", f"{files.digest(data)}.parquet", data)
-    assert parts.usable(filled, set(names.listed(filled, "shards"))) == {}
+    assert copies.usable(filled, set(names.listed(filled, "shards"))) == {}
     assert len(reading.load(filled)) == len(RUNS)
 
 
@@ -642,7 +643,7 @@ def test_loading_imports_no_jax(filled):
 def test_readers_see_only_whole_shards_while_a_writer_commits_and_consolidates(
     tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(parts, "FULL", 4)
+    monkeypatch.setattr(copies, "FULL", 4)
     root = tmp_path / "store"
     tables = [
         rows.done(RUNS.select(np.array([i])), result(RUNS.select(np.array([i]))), {})

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import mirrorax
 from mirrorax.cli import main
 from mirrorax.errors import UserError
-from mirrorax.mdpo.config import Settings
+from mirrorax.runs.settings import Settings
 from mirrorax.spec.expand import expand
 from mirrorax.spec.study import parse
 from mirrorax.store.store import Store

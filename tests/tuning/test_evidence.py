@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from mirrorax.errors import UserError
-from mirrorax.store import schema
+from mirrorax.runs import schema
 from mirrorax.store.store import Store
 from mirrorax.tuning import evidence
 

@@ -17,7 +17,7 @@ import mirrorax
 from mirrorax.cli import main
 from mirrorax.cli import tune as tune_cli
 from mirrorax.errors import UserError
-from mirrorax.mdpo.config import make_settings
+from mirrorax.runs.settings import make_settings
 from mirrorax.tuning.search import CHECK_SEEDS, Checked, Found
 from mirrorax.tuning.space import plan_budget
 from mirrorax.tuning.suggestion import suggest

@@ -20,11 +20,11 @@ from mirrorax.analysis.landscape import Landscape, landscapes
 from mirrorax.analysis.power_law import power_law
 from mirrorax.analysis.reference import Reference, parse_reference, read_reference
 from mirrorax.analysis.region import region
-from mirrorax.analysis.robustness import frequency, rbst, top
 from mirrorax.analysis.scores import cell_scores, environment_scores
+from mirrorax.analysis.shares import frequency, rbst, top
 from mirrorax.analysis.summary import summarise
 from mirrorax.analysis.temperature import minimal_temperatures, regression
-from mirrorax.analysis.tuning import tuned_against_fixed
+from mirrorax.analysis.tuned import tuned_against_fixed
 
 __all__ = [
     "Landscape",

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from jaxtyping import Bool, Float, Int
 
 from mirrorax.errors import UserError
-from mirrorax.mdpo.config import FIELDS, TEMPERATURES
+from mirrorax.runs.settings import FIELDS, TEMPERATURES
 
 #: What is said of an algorithm first.
 _FIRST = ("potential", "drift", "alpha_schedule", "lam_schedule", "actor_q")

@@ -23,8 +23,8 @@ from jaxtyping import Bool, Float
 from scipy.special import ndtr, ndtri
 
 from mirrorax.analysis.noise import Grid, Scores, error_of_mean, exchange, grid_scores
-from mirrorax.analysis.robustness import ROUNDING, check_threshold, frequency, rbst, reaches, scored
 from mirrorax.analysis.scores import Statistic, cell_scores
+from mirrorax.analysis.shares import ROUNDING, check_threshold, frequency, rbst, reaches, scored
 
 #: Seeds behind a score, its neighbours' included, from which on its noise is nearly normal.
 ENOUGH = 10

@@ -16,8 +16,8 @@ from jaxtyping import Bool, Float, Int
 from scipy import ndimage
 
 from mirrorax.analysis.few_seeds import mean_variances
-from mirrorax.analysis.robustness import ROUNDING
 from mirrorax.analysis.scores import Statistic, cell_scores
+from mirrorax.analysis.shares import ROUNDING
 
 #: What a cell gives to each neighbour along an axis when cells are averaged.
 _SHARE = 0.25

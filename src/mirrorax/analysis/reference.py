@@ -30,8 +30,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from mirrorax.analysis.differences import compared, differing
 from mirrorax.errors import UserError, shown, unknown
-from mirrorax.mdpo.config import OTHER_NUMBERS, Settings
 from mirrorax.regularizers.names import parse_drift, parse_potential
+from mirrorax.runs.settings import OTHER_NUMBERS, Settings
 from mirrorax.spec import toml
 from mirrorax.spec.form import mistakes
 

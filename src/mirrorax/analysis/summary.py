@@ -23,9 +23,9 @@ from mirrorax.analysis.landscape import (
 )
 from mirrorax.analysis.reference import Reference, ReferenceValues
 from mirrorax.analysis.region import Region, region
-from mirrorax.analysis.robustness import check_threshold
 from mirrorax.analysis.scores import Statistic, cell_scores
-from mirrorax.analysis.tuning import Tuning, tuned_against_fixed
+from mirrorax.analysis.shares import check_threshold
+from mirrorax.analysis.tuned import Tuning, tuned_against_fixed
 from mirrorax.envs import suite
 from mirrorax.errors import UserError, unknown
 

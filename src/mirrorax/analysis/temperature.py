@@ -19,8 +19,8 @@ from jaxtyping import Float
 from scipy import stats
 
 from mirrorax.analysis.landscape import Diverged, Evaluation, Landscape
-from mirrorax.analysis.robustness import reaches
 from mirrorax.analysis.scores import environment_scores
+from mirrorax.analysis.shares import reaches
 from mirrorax.errors import UserError, unknown
 
 Temperature = Literal["alpha", "lam"]

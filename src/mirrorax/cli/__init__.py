@@ -22,7 +22,7 @@ from typing import Any, NoReturn
 
 from mirrorax._version import __version__
 from mirrorax.errors import UserError, nearest, plain, unknown
-from mirrorax.words import whole
+from mirrorax.formatting import whole
 
 #: command -> (module, one line for `mirrorax --help`)
 COMMANDS = {

@@ -10,7 +10,7 @@ from mirrorax.cli.summary import varying
 from mirrorax.figures.style import LINES, PALETTE
 
 if TYPE_CHECKING:
-    from mirrorax.mdpo.config import RunValues
+    from mirrorax.runs.settings import RunValues
     from mirrorax.training import TrainResult
 
 #: As many points of a grid as can be told apart have a line each.

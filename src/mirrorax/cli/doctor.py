@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from mirrorax.cli import plugin
 from mirrorax.errors import UserError
-from mirrorax.words import counted
+from mirrorax.formatting import counted
 
 _EXAMPLES = """examples:
   mirrorax doctor                 everything, in about ten seconds
@@ -167,7 +167,7 @@ def _not_played(name: str) -> str:
 def machine() -> tuple[list[Finding], dict[str, Any]]:
     """Look at cores and memory."""
     try:
-        from mirrorax.mdpo.config import make_settings
+        from mirrorax.runs.settings import make_settings
         from mirrorax.sweep import rates
         from mirrorax.sweep.engines.local import cores
     except ImportError as error:

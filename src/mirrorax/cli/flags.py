@@ -77,7 +77,7 @@ def numbers(name: str, text: Any) -> Any:
 
 def settings_from(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return fields with the texts of settings read as they are written: 64,64 and 1e6."""
-    from mirrorax.mdpo.config import Settings
+    from mirrorax.runs.settings import Settings
 
     out = dict(given)
     if "hidden" in out:

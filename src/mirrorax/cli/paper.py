@@ -163,9 +163,9 @@ def _report(args: argparse.Namespace) -> int:
 
     from mirrorax.cli.stored import read_runs
     from mirrorax.errors import UserError
+    from mirrorax.formatting import counted
     from mirrorax.paper import readings
     from mirrorax.paper.report import write
-    from mirrorax.words import counted
 
     if args.seed < 0:
         raise UserError(f"seed: {args.seed} is negative; a whole number from 0 is needed")

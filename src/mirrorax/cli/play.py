@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from mirrorax.cli import plugin
 from mirrorax.cli.flags import Typed, naming
 from mirrorax.errors import UserError, in_one_line
-from mirrorax.words import counted
+from mirrorax.formatting import counted
 
 if TYPE_CHECKING:
     from mirrorax.cli.live import Stop
-    from mirrorax.mdpo.config import RunValues, Settings
+    from mirrorax.runs.settings import RunValues, Settings
 
 _EXAMPLES = """examples:
   mirrorax play runs/catch
@@ -98,9 +98,9 @@ def _run(args: argparse.Namespace, stop: Stop) -> int:
     from mirrorax.envs.host import Gymnasium
     from mirrorax.mdpo import host
     from mirrorax.mdpo.checkpoint import settings_in
-    from mirrorax.mdpo.config import check_values
     from mirrorax.mdpo.evaluate import evaluate, evaluation_keys
     from mirrorax.mdpo.program import as_keys, make_program
+    from mirrorax.runs.settings import check_values
     from mirrorax.training.result import interval_of, mean_of_cells
 
     plugin.load(args)

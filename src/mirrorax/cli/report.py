@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from mirrorax.cli import reference
-from mirrorax.words import counted
+from mirrorax.formatting import counted
 
 if TYPE_CHECKING:
     from pathlib import Path

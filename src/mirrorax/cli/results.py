@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from mirrorax.cli.live import Stop
-    from mirrorax.mdpo.config import RunValues, Settings
+    from mirrorax.runs.settings import RunValues, Settings
     from mirrorax.training import TrainResult
 
 _CURVE = "curve."
@@ -101,8 +101,8 @@ def check_free(out: Path, settings: Settings, runs: list[RunValues]) -> None:
 
 def _difference(path: Path, settings: Settings, runs: list[RunValues]) -> str | None:
     """Say in what a stored result is not that of these runs; None if it is."""
-    from mirrorax.mdpo.config import RunValues, Settings
-    from mirrorax.spec.identity import LATER
+    from mirrorax.runs.identity import LATER
+    from mirrorax.runs.settings import RunValues, Settings
 
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import numpy as np
     from rich.console import Console
 
-    from mirrorax.mdpo.config import RunValues, Settings
+    from mirrorax.runs.settings import RunValues, Settings
 
 
 def varying(runs: Sequence[RunValues]) -> list[str]:

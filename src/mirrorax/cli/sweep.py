@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from mirrorax.cli import plugin
 from mirrorax.errors import UserError, plain
-from mirrorax.words import counted, duration, whole
+from mirrorax.formatting import counted, duration, whole
 
 if TYPE_CHECKING:
     from mirrorax.spec.study import Study

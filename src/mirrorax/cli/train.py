@@ -13,11 +13,11 @@ from mirrorax import plugins
 from mirrorax.cli import plugin
 from mirrorax.cli.flags import Typed, naming, numbers, settings_from
 from mirrorax.errors import UserError, unknown
-from mirrorax.words import counted
+from mirrorax.formatting import counted
 
 if TYPE_CHECKING:
     from mirrorax.cli.live import Stop
-    from mirrorax.mdpo.config import RunValues, Settings
+    from mirrorax.runs.settings import RunValues, Settings
     from mirrorax.training import TrainResult
 
 _EXAMPLES = """examples:
@@ -45,7 +45,7 @@ _FLAGS = {"environment": "env", "seed": "seeds"}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags: one for every field."""
-    from mirrorax.mdpo.config import PRESETS, RunValues, Settings
+    from mirrorax.runs.settings import PRESETS, RunValues, Settings
 
     parser.epilog = _EXAMPLES
     parser.register("action", None, Typed)
@@ -87,7 +87,7 @@ def _seeds(given: Any) -> Any:
 
 
 def _from_file(path: str) -> dict[str, Any]:
-    from mirrorax.mdpo.config import Settings
+    from mirrorax.runs.settings import Settings
     from mirrorax.spec import toml
 
     where = f"config: {path}"
@@ -105,8 +105,8 @@ def _from_file(path: str) -> dict[str, Any]:
 
 def _gather(args: argparse.Namespace, from_file: dict[str, Any]) -> dict[str, Any]:
     """Join file and flags into the arguments of `mirrorax.train`."""
-    from mirrorax.mdpo.config import Settings, make_settings
-    from mirrorax.mdpo.config import preset as presets
+    from mirrorax.runs.settings import Settings, make_settings
+    from mirrorax.runs.settings import preset as presets
 
     plugin.load(args)
     if args.config is not None:
@@ -146,7 +146,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _run(args: argparse.Namespace, request: dict[str, Any]) -> int:
     from mirrorax.cli.live import Stop, leave
-    from mirrorax.mdpo.config import make_settings
+    from mirrorax.runs.settings import make_settings
     from mirrorax.training import GRID, check_lanes, check_layout, plan_runs
 
     settings = make_settings(

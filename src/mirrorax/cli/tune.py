@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mirrorax.cli import plugin
 from mirrorax.cli.flags import Typed, naming, settings_from
 from mirrorax.errors import UserError
-from mirrorax.words import counted
+from mirrorax.formatting import counted
 
 if TYPE_CHECKING:
     from mirrorax.tuning.search import Checked, Found
@@ -33,7 +33,7 @@ _OWN = ("environment", "potential", "drift", "steps", "plugins")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
-    from mirrorax.mdpo.config import OTHER_NUMBERS, PRESETS, RunValues, Settings
+    from mirrorax.runs.settings import OTHER_NUMBERS, PRESETS, RunValues, Settings
 
     parser.epilog = _EXAMPLES
     parser.register("action", None, Typed)
@@ -80,7 +80,7 @@ def _range(name: str, text: str | None) -> list[float] | None:
 def run(args: argparse.Namespace) -> int:
     """Search, and tell what was found."""
     from mirrorax.cli.live import Stop, leave
-    from mirrorax.mdpo.config import OTHER_NUMBERS, Settings
+    from mirrorax.runs.settings import OTHER_NUMBERS, Settings
     from mirrorax.tuning.tune import prepare, run_task
 
     if args.env is None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mirrorax.analysis.robustness import Top
+from mirrorax.analysis.shares import Top
 from mirrorax.errors import UserError
 from mirrorax.figures.style import PALETTE
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 from mirrorax.analysis.landscape import Landscape, landscapes
 from mirrorax.analysis.progress import unfinished
 from mirrorax.analysis.reference import Reference
-from mirrorax.analysis.robustness import Top, top
 from mirrorax.analysis.scores import cell_scores
+from mirrorax.analysis.shares import Top, top
 from mirrorax.analysis.summary import Summary, summarise
 from mirrorax.analysis.temperature import THRESHOLDS, minimal_temperatures
 from mirrorax.errors import UserError

@@ -15,8 +15,8 @@ import numpy as np
 from jaxtyping import Float
 
 from mirrorax.analysis.landscape import Landscape
-from mirrorax.analysis.robustness import reaches
 from mirrorax.analysis.scores import Statistic, cell_scores, environment_scores
+from mirrorax.analysis.shares import reaches
 from mirrorax.errors import UserError
 from mirrorax.figures.style import COLOURS
 

@@ -23,7 +23,7 @@ import numpy as np
 from mirrorax import plugins
 from mirrorax.envs import suite
 from mirrorax.errors import UserError, shown
-from mirrorax.mdpo.config import RunValues, Settings
+from mirrorax.runs.settings import RunValues, Settings
 
 FORMAT = 1
 _META = "meta.json"

@@ -12,9 +12,9 @@ import numpy as np
 from jaxtyping import Float, Int, UInt32
 
 from mirrorax.errors import UserError
-from mirrorax.mdpo.config import Settings
 from mirrorax.mdpo.program import Layout, Program, default_lanes, default_layout, make_program
 from mirrorax.mdpo.session import Progress, Session
+from mirrorax.runs.settings import Settings
 
 __all__ = ["ChunkResult", "Progress", "run_chunk", "run_sessions", "sessions"]
 

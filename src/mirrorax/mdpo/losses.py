@@ -11,9 +11,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from mirrorax.mdpo.config import Settings
 from mirrorax.mdpo.replay import Batch
 from mirrorax.regularizers import Drift, Potential
+from mirrorax.runs.settings import Settings
 
 
 class ActorTerms(NamedTuple):

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float
 
 from mirrorax import plugins
 from mirrorax.errors import UserError, in_one_line
-from mirrorax.mdpo.config import Settings
+from mirrorax.runs.settings import Settings
 
 BUILT_IN: dict[str, Callable[[Settings], optax.GradientTransformation]] = {
     "adam": lambda settings: optax.scale_by_adam(eps=settings.adam_eps),

@@ -21,11 +21,11 @@ from jaxtyping import UInt32
 from mirrorax.envs import adapter
 from mirrorax.errors import UserError
 from mirrorax.mdpo import contract, schedules
-from mirrorax.mdpo.config import RunValues, Settings
 from mirrorax.mdpo.networks import FlatNetwork, NetworkSpec, make_network
 from mirrorax.mdpo.optimizers import make_optimizer
 from mirrorax.mdpo.schedules import Values
 from mirrorax.regularizers import Drift, Potential, drift, potential
+from mirrorax.runs.settings import RunValues, Settings
 
 Layout = Literal["map", "vmap"]
 

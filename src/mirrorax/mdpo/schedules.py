@@ -29,8 +29,8 @@ from jaxtyping import Array, Float, Int
 
 from mirrorax import plugins
 from mirrorax.errors import UserError
-from mirrorax.mdpo.config import Settings
 from mirrorax.mdpo.optimizers import descend
+from mirrorax.runs.settings import Settings
 
 #: exp of these bounds is the smallest and the largest learned alpha. With w = 1 only the uniform
 #: policy meets the target, and alpha would grow without end; with w = 0 it would vanish.
@@ -38,7 +38,7 @@ LOG_ALPHA_BOUNDS = (-20.0, 5.0)
 
 
 class Values(NamedTuple):
-    """The traced values of a run, as arrays (see `mirrorax.mdpo.config.RunValues`)."""
+    """The traced values of a run, as arrays (see `mirrorax.runs.settings.RunValues`)."""
 
     alpha: Float[Array, "*lanes"]
     lam: Float[Array, "*lanes"]

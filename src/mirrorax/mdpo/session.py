@@ -22,7 +22,6 @@ from mirrorax.envs.estimate import random_return
 from mirrorax.envs.host import Gymnasium
 from mirrorax.errors import UserError
 from mirrorax.mdpo import checkpoint, host, train
-from mirrorax.mdpo.config import Settings
 from mirrorax.mdpo.evaluate import evaluate, evaluation_keys
 from mirrorax.mdpo.program import (
     Layout,
@@ -33,6 +32,7 @@ from mirrorax.mdpo.program import (
     make_program,
     make_values,
 )
+from mirrorax.runs.settings import Settings
 
 #: A segment is cut so that it takes about this long.
 SEGMENT_SECONDS = 1.0

@@ -14,7 +14,6 @@ from typing import Any, Literal
 
 from mirrorax.analysis.temperature import NARROW
 from mirrorax.errors import UserError, unknown
-from mirrorax.mdpo.config import preset
 from mirrorax.paper import readings
 from mirrorax.paper.axes import (
     ALPHAS,
@@ -30,6 +29,7 @@ from mirrorax.paper.axes import (
     TSALLIS,
 )
 from mirrorax.paper.readings import FIRST
+from mirrorax.runs.settings import preset
 from mirrorax.spec.study import Block, Study, parse
 from mirrorax.spec.writing import to_toml
 

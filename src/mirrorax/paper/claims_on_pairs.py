@@ -12,9 +12,9 @@ from scipy.special import ndtri
 from mirrorax.analysis.comparison import correlations, rank_correlation
 from mirrorax.analysis.estimates import Estimate, robustness
 from mirrorax.analysis.few_seeds import seeds_in_words
-from mirrorax.analysis.robustness import rbst
 from mirrorax.analysis.scores import cell_scores
-from mirrorax.analysis.tuning import Tuning, tuned_against_fixed
+from mirrorax.analysis.shares import rbst
+from mirrorax.analysis.tuned import Tuning, tuned_against_fixed
 from mirrorax.paper.axes import PAIRS, SEEDS
 from mirrorax.paper.claim import GOOD, Claim, Verdict, ends, joined, sizes
 from mirrorax.paper.panels import Panel

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from mirrorax.errors import unknown
-from mirrorax.mdpo.config import OTHER_NUMBERS, RunValues, Settings
+from mirrorax.runs.settings import OTHER_NUMBERS, RunValues, Settings
 from mirrorax.spec.study import Block
 
 #: the reading of the first published results

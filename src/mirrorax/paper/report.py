@@ -15,7 +15,7 @@ from urllib.parse import quote
 import numpy as np
 import pyarrow as pa
 
-from mirrorax import words
+from mirrorax import formatting
 from mirrorax.errors import UserError
 from mirrorax.figures.gallery import prepare
 from mirrorax.paper import catalogue, readings, table_2
@@ -211,7 +211,7 @@ def _where(table: pa.Table) -> str:
         if counts:
             values = [
                 (str(value)[:12] if name == "commit" else str(value))
-                + (f" ({words.counted(count, 'run')})" if len(counts) > 1 else "")
+                + (f" ({formatting.counted(count, 'run')})" if len(counts) > 1 else "")
                 for value, count in counts.most_common()
             ]
             parts.append(f"{word} {', '.join(values)}")

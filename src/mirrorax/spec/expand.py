@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int, UInt32
 
-from mirrorax.mdpo.config import LEARNED, TRACED, RunValues, Settings
-from mirrorax.spec import identity
+from mirrorax.runs import identity
+from mirrorax.runs.settings import LEARNED, TRACED, RunValues, Settings
 from mirrorax.spec.study import Block, Study
 
 

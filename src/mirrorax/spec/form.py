@@ -20,8 +20,17 @@ from pydantic import (
 
 from mirrorax.envs import suite
 from mirrorax.errors import UserError, shown
-from mirrorax.mdpo import config, single
 from mirrorax.regularizers.names import parse_drift, parse_potential
+from mirrorax.runs import float32
+from mirrorax.runs.settings import (
+    ALPHA_SCHEDULES,
+    FIELDS,
+    LAM_SCHEDULES,
+    STATIC,
+    RunValues,
+    Settings,
+    check_schedule,
+)
 from mirrorax.spec.grid import Range, repeated
 
 _MOST_ENTRIES = 100_000
@@ -85,7 +94,7 @@ def _at_most(high: float) -> Any:
 
 def _apart(values: tuple[float, ...]) -> tuple[float, ...]:
     """Refuse what would be one cell under two names."""
-    pair = single.coinciding(_once(values))
+    pair = float32.coinciding(_once(values))
     if pair is not None:
         raise ValueError(
             f"{pair[0]!r} and {pair[1]!r} are one number in float32, which training computes in; "
@@ -101,7 +110,7 @@ def _within(low: float, high: float) -> Any:
             if not low <= value <= high:
                 raise ValueError(f"{value!r} is not between {low:g} and {high:g}")
             try:
-                single.zero_or_positive(value)
+                float32.zero_or_positive(value)
             except ValueError as error:
                 reason = str(error).replace("Input should be", "must be")
                 raise ValueError(f"{value!r}: {reason}") from None
@@ -116,7 +125,7 @@ def _axis(low: float, high: float) -> Any:
         float,
         Field(ge=low, allow_inf_nan=False),
         _at_most(high),
-        AfterValidator(single.zero_or_positive),
+        AfterValidator(float32.zero_or_positive),
     ]
     listed = Annotated[
         tuple[number, ...],
@@ -145,7 +154,7 @@ _Scale = Annotated[
     float,
     Field(gt=0, allow_inf_nan=False),
     _at_most(_LARGEST),
-    AfterValidator(single.positive),
+    AfterValidator(float32.positive),
 ]
 
 
@@ -197,13 +206,13 @@ def _pair(names: tuple[str, str]) -> tuple[str, str]:
 
 def _schedule(kind: str, allowed: tuple[str, ...]) -> Any:
     def check(name: str) -> str:
-        return config.check_schedule(kind, name, allowed)
+        return check_schedule(kind, name, allowed)
 
     return check
 
 
-_alpha_schedule = _schedule("alpha_schedule", config.ALPHA_SCHEDULES)
-_lam_schedule = _schedule("lam_schedule", config.LAM_SCHEDULES)
+_alpha_schedule = _schedule("alpha_schedule", ALPHA_SCHEDULES)
+_lam_schedule = _schedule("lam_schedule", LAM_SCHEDULES)
 
 
 def _both_schedules(names: tuple[str, str]) -> tuple[str, str]:
@@ -234,7 +243,7 @@ AXES = ("environments", "pairs", "schedules", "alpha", "lam", "w", "seeds")
 #: The keys that fix one setting or traced value of the trainer for all runs of a block.
 FIXED = tuple(
     name
-    for name in config.FIELDS
+    for name in FIELDS
     if name
     not in ("environment", "potential", "drift", "alpha", "lam", "w", "seed", "reward_scale")
     and name != "plugins"  # found, from the modules that the study declares
@@ -242,7 +251,7 @@ FIXED = tuple(
 
 
 def _fixed_field(name: str) -> Any:
-    model = config.Settings if name in config.STATIC else config.RunValues
+    model = Settings if name in STATIC else RunValues
     info = model.model_fields[name]
     checks: list[Any] = list(info.metadata)
     if info.annotation is int:

@@ -24,7 +24,9 @@ from typing import Any
 
 from mirrorax import plugins
 from mirrorax.errors import UserError, nearest
-from mirrorax.mdpo import config, single
+from mirrorax.runs import float32
+from mirrorax.runs.settings import LEARNED, PRESETS, STATIC, Settings
+from mirrorax.runs.settings import preset as preset_fields_of
 from mirrorax.spec import toml
 from mirrorax.spec.form import AXES, FIXED, Mistake, Part, mistakes, values_of
 
@@ -51,7 +53,7 @@ class Block:
         """How many runs the block has."""
         scales = sum(len(reward_scales) for _, reward_scales in self.environments)
         temperatures = sum(
-            len(self.w if alpha_schedule in config.LEARNED else self.alpha)
+            len(self.w if alpha_schedule in LEARNED else self.alpha)
             for alpha_schedule, _ in self.schedules
         )
         return scales * len(self.pairs) * temperatures * len(self.lam) * len(self.seeds)
@@ -110,10 +112,10 @@ def _blocks(document: Mapping[str, Any], found: list[Mistake]) -> list[Block]:
     top = {key: value for key, value in document.items() if key not in other}
     preset = top.pop("preset", "default")
     preset_fields: dict[str, Any] = {}
-    if isinstance(preset, str) and preset in config.PRESETS:
-        preset_fields = config.preset(preset)
+    if isinstance(preset, str) and preset in PRESETS:
+        preset_fields = preset_fields_of(preset)
     else:
-        found.append(Mistake("preset", preset, f"allowed: {', '.join(config.PRESETS)}"))
+        found.append(Mistake("preset", preset, f"allowed: {', '.join(PRESETS)}"))
     _refuse_unknown(top, "", found)
     top_part = _part(top, "", found)
 
@@ -180,8 +182,8 @@ def _block(
         if key not in part:
             found.append(Mistake(prefix + key, None, f"required, e.g. {example}"))
     schedules = _schedules(prefix, part, own, found)
-    learned = [alpha for alpha, _ in schedules if alpha in config.LEARNED]
-    given = [alpha for alpha, _ in schedules if alpha not in config.LEARNED]
+    learned = [alpha for alpha, _ in schedules if alpha in LEARNED]
+    given = [alpha for alpha, _ in schedules if alpha not in LEARNED]
     if given and "alpha" not in part:
         found.append(Mistake(prefix + "alpha", None, f"required by alpha_schedule = {given[0]!r}"))
     if learned and "w" not in part:
@@ -191,7 +193,7 @@ def _block(
             Mistake(prefix + "alpha", values_of(own["alpha"]), "all schedules learn it; give w")
         )
     if not learned and "w" in own:
-        wanted = " or ".join(config.LEARNED)
+        wanted = " or ".join(LEARNED)
         found.append(
             Mistake(prefix + "w", values_of(own["w"]), f"used by alpha_schedule = {wanted} only")
         )
@@ -233,7 +235,7 @@ def _schedules(
 def _refuse_repeated(prefix: str, block: Block, found: list[Mistake]) -> None:
     """Refuse what would make a run twice within one grid."""
     scaled = [
-        (name, single.rounded(scale)) for name, scales in block.environments for scale in scales
+        (name, float32.rounded(scale)) for name, scales in block.environments for scale in scales
     ]
     for key, entries in (
         ("environments", scaled),
@@ -247,9 +249,9 @@ def _refuse_repeated(prefix: str, block: Block, found: list[Mistake]) -> None:
 
 def _check_settings(prefix: str, block: Block, found: list[Mistake]) -> None:
     """Check what the settings must satisfy together (the environment plays no part in it)."""
-    fixed = {key: value for key, value in block.fixed if key in config.STATIC}
+    fixed = {key: value for key, value in block.fixed if key in STATIC}
     try:
-        config.Settings(environment=block.environments[0][0], **fixed)
+        Settings(environment=block.environments[0][0], **fixed)
     except UserError as error:
         key, _, reason = str(error).partition(": ")
         found.append(Mistake(prefix + key, fixed.get(key), reason))

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mirrorax.mdpo import config
-from mirrorax.store import ids, schema
+from mirrorax.runs import ids, schema
+from mirrorax.runs.settings import RunValues
 from mirrorax.store.errors import Damaged
 
 #: A row's shard, in a consolidated copy; see `parts`.
@@ -88,7 +88,7 @@ def _check_runs(table: pa.Table, *, copied: bool) -> None:
             raise Damaged(f"column {name!r} has empty places")
         if kind == pa.string() and name not in _FREE_TEXT:
             _check_texts(name, table[name])
-        if kind == pa.float64() and name in config.RunValues.model_fields:
+        if kind == pa.float64() and name in RunValues.model_fields:
             _check_finite(name, table[name])
     _check_words("status", table, _STATUS)
     _check_words("bounds_source", table, _SOURCES)

@@ -15,9 +15,10 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from mirrorax.errors import UserError
+from mirrorax.runs import schema
 from mirrorax.spec.expand import expand
 from mirrorax.spec.study import Study
-from mirrorax.store import files, names, reading, schema
+from mirrorax.store import files, names, reading
 
 
 def export(

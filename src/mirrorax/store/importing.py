@@ -14,9 +14,10 @@ from pathlib import Path
 import pyarrow as pa
 
 from mirrorax.errors import UserError
-from mirrorax.mdpo.config import FIELDS
-from mirrorax.spec.identity import VERSION_FIELD, run_id
-from mirrorax.store import checks, names, reading, schema, shards
+from mirrorax.runs import schema
+from mirrorax.runs.identity import VERSION_FIELD, run_id
+from mirrorax.runs.settings import FIELDS
+from mirrorax.store import checks, names, reading, shards
 from mirrorax.store.errors import Damaged
 from mirrorax.store.store import Store
 

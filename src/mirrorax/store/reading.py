@@ -13,8 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mirrorax.errors import UserError
-from mirrorax.store import ids as run_ids
-from mirrorax.store import names, parts, schema, shards, studies
+from mirrorax.runs import ids as run_ids
+from mirrorax.runs import schema
+from mirrorax.store import copies, names, shards, studies
 from mirrorax.store.errors import Damaged, DamagedShardWarning
 
 _TRIES = 5
@@ -34,7 +35,7 @@ class Reader:
         self._without = frozenset(without)
         self.columns = None
         if columns is not None:
-            self.columns = list(dict.fromkeys((*columns, "run_id", "status", parts.SEQUENCE)))
+            self.columns = list(dict.fromkeys((*columns, "run_id", "status", copies.SEQUENCE)))
         self._texts = [
             field.name
             for field in schema.runs()
@@ -68,7 +69,7 @@ class Reader:
         seen = {shard for listed in self._parts.values() for shard in listed}
         seen.update(name for name in self._tables if name not in self._parts)
         if len(found) - len(seen) > 1:
-            usable = parts.usable(self.root, found)
+            usable = copies.usable(self.root, found)
             fresh = [name for name, listed in usable.items() if seen.isdisjoint(listed)]
             with ThreadPoolExecutor(_THREADS) as pool:  # decoding runs outside of Python
                 for name, table in zip(fresh, pool.map(self._read_part, fresh), strict=True):
@@ -80,7 +81,7 @@ class Reader:
                 continue
             try:
                 table = self._read("shards", name)
-                self._tables[name] = parts.with_sequence(table, name)
+                self._tables[name] = copies.with_sequence(table, name)
             except FileNotFoundError:
                 return False
             except (Damaged, names.UnsafeName) as error:
@@ -104,7 +105,7 @@ class Reader:
         """
         tables = list(self._tables.values())
         if not tables:
-            empty = parts.with_sequence(schema.runs().empty_table(), "0" * 8)
+            empty = copies.with_sequence(schema.runs().empty_table(), "0" * 8)
             tables = [empty if self.columns is None else empty.select(self.columns)]
         # Parts come with their texts encoded as dictionaries, single shards without.
         encoded = [_encoded(table.replace_schema_metadata(None)) for table in tables]
@@ -140,7 +141,7 @@ def _chosen(table: pa.Table, *, ordered: bool) -> pa.Table:
         run[order] = np.cumsum(~again)
         failed = pc.not_equal(table["status"].cast(pa.string()), "done")
         failed = failed.to_numpy(zero_copy_only=False)
-        sequence = table[parts.SEQUENCE].to_numpy()
+        sequence = table[copies.SEQUENCE].to_numpy()
         # The first finished result stands for ever; of failures the last tells most.
         order = np.lexsort((np.where(failed, -sequence, sequence), failed, run))
         order = order[np.diff(run[order], prepend=0) > 0]
@@ -206,7 +207,7 @@ def load(directory: str | os.PathLike[str]) -> pa.Table:
     reader.refresh()
     for name, why in {**damaged, **reader.damaged}.items():
         warnings.warn(f"{root}: shard left out: {why or name}", DamagedShardWarning, stacklevel=2)
-    return schema.in_order(reader.table(ordered=True).drop_columns([parts.SEQUENCE]))
+    return schema.in_order(reader.table(ordered=True).drop_columns([copies.SEQUENCE]))
 
 
 def load_curves(directory: str | os.PathLike[str]) -> pa.Table:
@@ -240,7 +241,7 @@ def verify(directory: str | os.PathLike[str]) -> tuple[int, dict[str, str]]:
     root = names.existing(directory)
     sound = 0
     wrong: dict[str, str] = {}
-    copies: dict[str, str] = {}  # shard -> a sound part that lists it
+    copied: dict[str, str] = {}  # shard -> a sound part that lists it
     if not names.folder(root, "shards").is_dir():
         wrong["shards"] = "the folder is missing"
     for kind in ("shards", "curves", "parts", "studies"):
@@ -251,7 +252,7 @@ def verify(directory: str | os.PathLike[str]) -> tuple[int, dict[str, str]]:
                     if kind == "studies":
                         studies.recorded(table, name)
                     if kind == "parts":
-                        copies.update(dict.fromkeys(parts.covered(root, name), name))
+                        copied.update(dict.fromkeys(copies.covered(root, name), name))
                     sound += 1
                 except FileNotFoundError:
                     continue  # set aside or replaced meanwhile
@@ -262,8 +263,8 @@ def verify(directory: str | os.PathLike[str]) -> tuple[int, dict[str, str]]:
     # Looked up last: a sweep that is running may have added or set aside some meanwhile.
     there = {name for name, _ in names.entries(root, "shards")}
     there.update(name.rpartition(".parquet")[0] + ".parquet" for name in _set_aside(root))
-    for name in sorted(copies.keys() - there):
-        wrong[f"shards/{name}"] = f"is missing; parts/{copies[name]} has a copy of it"
+    for name in sorted(copied.keys() - there):
+        wrong[f"shards/{name}"] = f"is missing; parts/{copied[name]} has a copy of it"
     return sound, wrong
 
 

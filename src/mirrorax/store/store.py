@@ -11,9 +11,10 @@ import pyarrow as pa
 
 from mirrorax._version import __version__
 from mirrorax.errors import UserError
+from mirrorax.runs import schema
 from mirrorax.spec.expand import Runs
 from mirrorax.spec.study import Study
-from mirrorax.store import files, names, parts, reading, schema, shards, studies
+from mirrorax.store import copies, files, names, reading, shards, studies
 from mirrorax.store.lock import Lock
 
 
@@ -68,7 +69,7 @@ class Store:
         used = [*present[-1:], *names.listed(self.root, "curves")[-1:]]
         self._next = max(map(names.sequence_in, used), default=0) + 1
         self._since_parts = len(present) - sum(
-            len(listed) for listed in parts.usable(self.root, set(present)).values()
+            len(listed) for listed in copies.usable(self.root, set(present)).values()
         )
 
     def __enter__(self) -> Store:
@@ -106,13 +107,13 @@ class Store:
             files.write(self.root, "curves", f"{number:08d}-{files.digest(extra)}.parquet", extra)
         files.write(self.root, "shards", name, data, self._fault)
         self._since_parts += 1
-        if self._since_parts >= parts.FULL:
+        if self._since_parts >= copies.FULL:
             self.consolidate()
         return name
 
     def consolidate(self, *, everything: bool = False) -> None:
         """Bring the copies for fast loading up to date."""
-        parts.consolidate(self.root, everything=everything, fault=self._fault)
+        copies.consolidate(self.root, everything=everything, fault=self._fault)
         self._since_parts = 0
 
     def record(self, study: Study, runs: Runs, lanes: int) -> bool:

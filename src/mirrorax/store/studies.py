@@ -13,9 +13,10 @@ import numpy as np
 import pyarrow as pa
 
 from mirrorax._version import ALGORITHM_VERSION, __version__
+from mirrorax.runs import ids
 from mirrorax.spec.expand import Runs, expand
 from mirrorax.spec.study import Study
-from mirrorax.store import files, ids, names, shards
+from mirrorax.store import files, names, shards
 from mirrorax.store.errors import Damaged
 
 _COUNT = re.compile(r"[1-9][0-9]{0,8}")

@@ -6,8 +6,8 @@ import sys
 import time
 from typing import TYPE_CHECKING, Protocol
 
+from mirrorax.formatting import counted, duration, rate
 from mirrorax.sweep.progress import Progress
-from mirrorax.words import counted, duration, rate
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

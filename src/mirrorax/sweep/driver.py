@@ -12,6 +12,8 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
 
+from mirrorax.formatting import counted
+from mirrorax.runs.provenance import here
 from mirrorax.spec.study import Study
 from mirrorax.store import live, studies
 from mirrorax.store.files import Fault, no_fault
@@ -21,9 +23,7 @@ from mirrorax.sweep import rows
 from mirrorax.sweep.display import Display, Silent
 from mirrorax.sweep.engine import Engine
 from mirrorax.sweep.progress import Progress
-from mirrorax.sweep.provenance import here
 from mirrorax.sweep.task import Outcome
-from mirrorax.words import counted
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _POLL = 0.2

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from mirrorax import plugins
-from mirrorax.mdpo.config import Settings
-from mirrorax.sweep import provenance
+from mirrorax.runs import provenance
+from mirrorax.runs.settings import Settings
 from mirrorax.sweep.task import CHUNK_FUNCTION, ChunkFunction, OutOfMemory, Result, Task
 
 _MEMORY_WORDS = ("RESOURCE_EXHAUSTED", "Out of memory", "out of memory", "bad_alloc")

@@ -14,7 +14,7 @@ import sys
 import time
 from typing import Any
 
-from mirrorax.mdpo.config import Settings
+from mirrorax.runs.settings import Settings
 from mirrorax.sweep import execute, wire
 from mirrorax.sweep.engines.local import CPU_ENVIRONMENT, CPU_XLA_FLAGS
 from mirrorax.sweep.plan import Plan

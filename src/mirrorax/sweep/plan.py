@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mirrorax.errors import UserError
-from mirrorax.mdpo.config import Settings
+from mirrorax.runs import ids as run_ids
+from mirrorax.runs.settings import Settings
 from mirrorax.spec.expand import Runs
-from mirrorax.store import ids as run_ids
 from mirrorax.store import reading, studies
 from mirrorax.sweep import rates as cost
 from mirrorax.sweep.task import Task

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow.compute as pc
 
 from mirrorax.envs import suite
+from mirrorax.runs import ids as run_ids
 from mirrorax.spec.expand import Runs
-from mirrorax.store import ids as run_ids
 from mirrorax.store import reading
 from mirrorax.sweep.engine import Activity
 from mirrorax.sweep.plan import Plan

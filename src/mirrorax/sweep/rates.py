@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 
 from mirrorax.envs import suite
 from mirrorax.errors import UserError
-from mirrorax.mdpo.config import Settings
+from mirrorax.runs.settings import Settings
 
 #: family -> (seconds per million environment steps, milliseconds per update of the default size)
 TABLE = {

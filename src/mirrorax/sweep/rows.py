@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from mirrorax._version import ALGORITHM_VERSION
 from mirrorax.envs import suite
+from mirrorax.runs import ids, schema
+from mirrorax.runs.schema import ESTIMATED, KNOWN
 from mirrorax.spec.expand import Runs
-from mirrorax.store import ids, schema
-from mirrorax.store.schema import ESTIMATED, KNOWN
 from mirrorax.sweep.task import Result
 
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mirrorax.errors import UserError
+from mirrorax.formatting import counted, duration, rate
 from mirrorax.store import live, reading, studies
-from mirrorax.words import counted, duration, rate
 
 
 @dataclass

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from mirrorax.mdpo.config import Settings
+from mirrorax.runs.settings import Settings
 
 #: The function that trains, as "module:attribute". Only workers import it.
 CHUNK_FUNCTION = "mirrorax.mdpo.chunk:run_chunk"

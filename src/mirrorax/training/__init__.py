@@ -12,7 +12,7 @@ import numpy as np
 
 from mirrorax.callbacks import Callback, Callbacks
 from mirrorax.errors import UserError
-from mirrorax.mdpo.config import RunValues, make_settings
+from mirrorax.runs.settings import RunValues, make_settings
 from mirrorax.training.request import (
     GRID,
     LAYOUTS,
@@ -77,7 +77,7 @@ def train(
     and the learning rates may each be one number or several; several span a grid, and each point of
     it is trained with every seed, all side by side. `seeds` is a number of seeds or a list of them;
     `steps` is the preset's, 1,000,000 in `default`.
-    `settings` are the fields of `mirrorax.mdpo.config.Settings`, over those of the preset.
+    `settings` are the fields of `mirrorax.runs.settings.Settings`, over those of the preset.
     `curve_points=n` evaluates about n times along the way (`curves["return"]`) and changes nothing;
     `eval_every=k` is a setting, and also records losses, h, D, temperatures and gradient norms.
     `layout` says how updates go over lanes, "map" or "vmap"; unless given, what suits the device.
@@ -109,7 +109,7 @@ def train(
     from mirrorax.envs.adapter import make
     from mirrorax.mdpo.chunk import run_sessions, sessions
     from mirrorax.mdpo.program import default_lanes, make_program
-    from mirrorax.spec.identity import run_key, specification
+    from mirrorax.runs.identity import run_key, specification
 
     environment = make(made.environment) if isinstance(env, str) else env
     program = make_program(

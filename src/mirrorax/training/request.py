@@ -12,8 +12,8 @@ import numpy as np
 
 from mirrorax.envs import suite
 from mirrorax.errors import UserError, shown, unknown
-from mirrorax.mdpo import single
-from mirrorax.mdpo.config import OTHER_NUMBERS, TEMPERATURES, RunValues, Settings, check_values
+from mirrorax.runs import float32
+from mirrorax.runs.settings import OTHER_NUMBERS, TEMPERATURES, RunValues, Settings, check_values
 
 if TYPE_CHECKING:
     from mirrorax.envs.adapter import Task
@@ -38,7 +38,7 @@ MOST_LANES = 2**31 - 1
 GRID = (*TEMPERATURES, *OTHER_NUMBERS)
 
 #: the largest number of the arithmetic of training
-_LARGEST = single.HIGHEST
+_LARGEST = float32.HIGHEST
 
 
 def _several(name: str, given: Any) -> list[Any]:
@@ -140,7 +140,7 @@ def plan_runs(
 
 def _refuse_coinciding(name: str, values: Iterable[float | None]) -> None:
     """Refuse two values of a grid that are one to the program, and would pass for two."""
-    pair = single.coinciding(value for value in values if value is not None)
+    pair = float32.coinciding(value for value in values if value is not None)
     if pair is not None:
         raise UserError(
             f"{name}: {pair[0]!r} and {pair[1]!r} are one number in float32, which training "

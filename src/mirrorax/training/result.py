@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int
 
 from mirrorax.envs import suite
 from mirrorax.errors import UserError
-from mirrorax.mdpo.config import RunValues, Settings
+from mirrorax.runs.settings import RunValues, Settings
 from mirrorax.training.request import GRID
 
 if TYPE_CHECKING:

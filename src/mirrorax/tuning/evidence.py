@@ -35,7 +35,7 @@ from mirrorax.analysis.scores import environment_scores
 from mirrorax.analysis.temperature import NARROW, THRESHOLDS, Temperature, minimal_temperatures
 from mirrorax.envs import suite
 from mirrorax.errors import UserError
-from mirrorax.words import counted
+from mirrorax.formatting import counted
 
 FILE = "evidence.parquet"
 _NOTES = b"mirrorax.evidence"

@@ -9,10 +9,10 @@ import numpy as np
 from jaxtyping import Float
 
 from mirrorax.envs.host import Gymnasium
-from mirrorax.mdpo.config import RunValues, Settings, check_values
 from mirrorax.mdpo.program import Layout, Program, default_lanes, default_layout, make_program
 from mirrorax.mdpo.session import Progress, Session
-from mirrorax.spec.identity import run_key, specification
+from mirrorax.runs.identity import run_key, specification
+from mirrorax.runs.settings import RunValues, Settings, check_values
 from mirrorax.tuning.search import Group
 from mirrorax.tuning.space import Cell
 

@@ -21,7 +21,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 from scipy import ndimage
 
-from mirrorax.analysis.robustness import reaches
+from mirrorax.analysis.shares import reaches
 from mirrorax.tuning.evidence import Map
 
 #: Exponents that are tried; the smallest wins a tie, for it claims least.

@@ -23,6 +23,7 @@ import numpy as np
 from jaxtyping import Float
 
 from mirrorax.errors import UserError
+from mirrorax.formatting import counted
 from mirrorax.training.result import finite
 from mirrorax.tuning.journal import (
     check_batch,
@@ -43,7 +44,6 @@ from mirrorax.tuning.space import (
     rounded,
     rung_updates,
 )
-from mirrorax.words import counted
 
 if TYPE_CHECKING:
     import optuna

@@ -13,8 +13,9 @@ from jaxtyping import Bool
 
 from mirrorax.envs import suite
 from mirrorax.errors import UserError, nearest
-from mirrorax.mdpo.config import OTHER_NUMBERS, PRESETS, RunValues, Settings
+from mirrorax.formatting import counted
 from mirrorax.regularizers.names import parse_drift, parse_potential
+from mirrorax.runs.settings import OTHER_NUMBERS, PRESETS, RunValues, Settings
 from mirrorax.tuning.evidence import Evidence, Map, family, of_results
 from mirrorax.tuning.prediction import (
     Prediction,
@@ -25,7 +26,6 @@ from mirrorax.tuning.prediction import (
     resample,
 )
 from mirrorax.tuning.validation import THRESHOLD, Validation, validate
-from mirrorax.words import counted
 
 #: What a suggestion rests on, from the firmest to the weakest.
 Basis = Literal["measured", "same family", "other environments"]

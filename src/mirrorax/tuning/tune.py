@@ -15,7 +15,7 @@ import numpy as np
 from mirrorax._version import ALGORITHM_VERSION
 from mirrorax.analysis.few_seeds import AGREE, UNIT, mean_interval, seeds_in_words
 from mirrorax.errors import UserError
-from mirrorax.mdpo.config import OTHER_NUMBERS, TEMPERATURES, RunValues, Settings, make_settings
+from mirrorax.runs.settings import OTHER_NUMBERS, TEMPERATURES, RunValues, Settings, make_settings
 from mirrorax.training import check_env_alone, check_lanes, check_layout
 from mirrorax.training.result import finite
 from mirrorax.tuning.journal import import_optuna, open_journal

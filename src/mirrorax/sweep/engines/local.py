@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mirrorax.mdpo.config import Settings
+from mirrorax.runs.settings import Settings
 from mirrorax.sweep import execute, rates, wire
 from mirrorax.sweep.engine import RETRIES, Activity, Engine, EngineError
 from mirrorax.sweep.plan import Queue

@@ -1,7 +1,7 @@
 """The columns of a store: one row per run.
 
 Identity, every setting and every traced value in its own plain column, the returns, what became of
-the run, and provenance. The columns follow the fields of `mirrorax.mdpo.config`, so that a new
+the run, and provenance. The columns follow the fields of `mirrorax.runs.settings`, so that a new
 setting is a new column, which `in_order` fills for shards written before it.
 """
 
@@ -15,8 +15,8 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mirrorax.mdpo import config
-from mirrorax.spec.identity import LATER
+from mirrorax.runs.identity import LATER
+from mirrorax.runs.settings import RunValues, Settings
 
 RUN_ID = pa.field("run_id", pa.string(), nullable=False)
 
@@ -73,12 +73,10 @@ def arrow_type(annotation: Any) -> pa.DataType:
 def runs() -> pa.Schema:
     """Return the schema of a shard of runs."""
     settings = [
-        pa.field(name, arrow_type(info.annotation))
-        for name, info in config.Settings.model_fields.items()
+        pa.field(name, arrow_type(info.annotation)) for name, info in Settings.model_fields.items()
     ]
     values = [
-        pa.field(name, arrow_type(info.annotation))
-        for name, info in config.RunValues.model_fields.items()
+        pa.field(name, arrow_type(info.annotation)) for name, info in RunValues.model_fields.items()
     ]
     version = pa.field("algorithm_version", pa.int64())
     return pa.schema([RUN_ID, *settings, *values, version, *RESULTS, *PROVENANCE])

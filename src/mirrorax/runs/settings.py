@@ -24,7 +24,7 @@ from pydantic import (
 from mirrorax import plugins
 from mirrorax.envs import suite
 from mirrorax.errors import UserError, shown, unknown
-from mirrorax.mdpo import single
+from mirrorax.runs import float32
 
 ALPHA_SCHEDULES = ("constant", "linear", "learned", "learned_linear")
 LAM_SCHEDULES = ("constant", "linear")
@@ -41,22 +41,22 @@ Width = Annotated[int, Field(ge=1, le=65_536)]
 NonNegative = Annotated[
     float,
     Field(ge=0, allow_inf_nan=False),
-    AfterValidator(single.finite),
-    AfterValidator(single.zero_or_positive),
+    AfterValidator(float32.finite),
+    AfterValidator(float32.zero_or_positive),
 ]
 Positive = Annotated[
     float,
     Field(gt=0, allow_inf_nan=False),
-    AfterValidator(single.finite),
-    AfterValidator(single.positive),
+    AfterValidator(float32.finite),
+    AfterValidator(float32.positive),
 ]
 Unit = Annotated[float, Field(ge=0, le=1)]
-Weight = Annotated[float, Field(ge=0, le=1), AfterValidator(single.zero_or_positive)]
+Weight = Annotated[float, Field(ge=0, le=1), AfterValidator(float32.zero_or_positive)]
 Discount = Annotated[
     float,
     Field(ge=0, lt=1),
-    AfterValidator(single.zero_or_positive),
-    AfterValidator(single.below_one),
+    AfterValidator(float32.zero_or_positive),
+    AfterValidator(float32.below_one),
 ]
 
 
