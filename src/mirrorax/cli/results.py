@@ -101,8 +101,7 @@ def check_free(out: Path, settings: Settings, runs: list[RunValues]) -> None:
 
 def _difference(path: Path, settings: Settings, runs: list[RunValues]) -> str | None:
     """Say in what a stored result is not that of these runs; None if it is."""
-    from mirrorax.runs.identity import LATER
-    from mirrorax.runs.settings import RunValues, Settings
+    from mirrorax.runs.settings import LATER, RunValues, Settings
 
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))

@@ -27,22 +27,10 @@ from jaxtyping import Int, UInt32
 
 from mirrorax._version import ALGORITHM_VERSION
 from mirrorax.errors import UserError
-from mirrorax.runs.settings import FIELDS, STATIC, TRACED, RunValues, Settings
+from mirrorax.runs.settings import FIELDS, LATER, STATIC, TRACED, RunValues, Settings
 
 ID_DIGITS = 32
 VERSION_FIELD = "algorithm_version"
-
-#: Settings younger than the first results, and the value at which each is left out.
-LATER: dict[str, Any] = {
-    "network": "auto",
-    "plugins": (),
-    "batches_per_update": 1,
-    "drift_from": "batch",
-    "buffer_counted": "total",
-    "actor_gain": 0.01,
-    "critic_gain": 0.01,
-    "optimizer": "adam",
-}
 
 #: What is recorded along the way is not part of what a run is; its key has it at this value.
 _RECORDING = {"eval_every": 0}

@@ -15,8 +15,7 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mirrorax.runs.identity import LATER
-from mirrorax.runs.settings import RunValues, Settings
+from mirrorax.runs.settings import LATER, RunValues, Settings
 
 RUN_ID = pa.field("run_id", pa.string(), nullable=False)
 

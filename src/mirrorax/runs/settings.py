@@ -17,6 +17,7 @@ from pydantic import (
     Field,
     ValidationError,
     ValidationInfo,
+    create_model,
     field_validator,
     model_validator,
 )
@@ -324,6 +325,18 @@ FIELDS: dict[str, Literal["static", "traced"]] = {
 STATIC = tuple(name for name, kind in FIELDS.items() if kind == "static")
 TRACED = tuple(name for name, kind in FIELDS.items() if kind == "traced")
 
+#: Settings younger than the first results, and the value at which each is left out.
+LATER: dict[str, Any] = {
+    "network": "auto",
+    "plugins": (),
+    "batches_per_update": 1,
+    "drift_from": "batch",
+    "buffer_counted": "total",
+    "actor_gain": 0.01,
+    "critic_gain": 0.01,
+    "optimizer": "adam",
+}
+
 #: What each preset changes. `default` is what a practitioner wants; `paper` counts the paper's
 #: steps in each of the 16 environments: 256 between two updates, 10^6 in all, so 3,906 updates.
 PRESETS: dict[str, dict[str, Any]] = {
@@ -368,3 +381,37 @@ def check_values(settings: Settings, values: Mapping[str, Any]) -> RunValues:
     if "alpha" in fields and fields["alpha"] is None:
         raise UserError(f"alpha: required by alpha_schedule = {settings.alpha_schedule!r}")
     return RunValues(**fields)
+
+
+_Stored: Any = create_model(
+    "StoredSettings",
+    __config__=ConfigDict(extra="forbid"),
+    **{
+        name: (
+            Annotated[info.annotation, *info.metadata] if info.metadata else info.annotation,
+            ...,
+        )
+        for name, info in Settings.model_fields.items()
+    },
+)
+
+
+def stored_settings(fields: Any) -> Settings:
+    """Return settings that were written with results; raise `UserError` if they are ill-formed.
+
+    A name need not be known here: results of a plugin can be read without the plugin. Fields that
+    are younger than the results get the value that means what was done before.
+    """
+    if not isinstance(fields, Mapping):
+        raise UserError(f"settings: {shown(fields)}: expected a table")
+    try:
+        checked = _Stored(**{**LATER, **fields})
+    except ValidationError as error:
+        raise _one_line(error) from None
+    values = {name: getattr(checked, name) for name in Settings.model_fields}
+    for name, value in values.items():
+        texts = value if isinstance(value, tuple) else (value,)
+        for text in texts:
+            if isinstance(text, str) and not (text.isprintable() and len(text) <= 2000):
+                raise UserError(f"{name}: {shown(text)}: expected a line of text")
+    return Settings.model_construct(**values)

@@ -1,0 +1,182 @@
+"""The one currency: a `Chunk` of runs to train, and its `Outcome`.
+
+    Chunk(settings, columns, keys, lanes)  --train_chunk-->  Outcome(chunk, arrays, provenance)
+
+Both have one form outside Python: an Arrow table with one row per run, and a *head* in the table's
+metadata with what all its runs share. The bytes that a worker sends are the bytes of a shard.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Float, Int, UInt32
+
+from mirrorax._version import ALGORITHM_VERSION
+from mirrorax.runs import identity, ids, parquet
+from mirrorax.runs.parquet import Damaged
+from mirrorax.runs.settings import TRACED, Settings, stored_settings
+
+#: The key of the head in a table's metadata.
+HEAD = b"mirrorax"
+FORMAT = 2
+#: Learning curves are columns of lists, with this before their names.
+CURVE = "curve."
+
+_WHOLE = ("seed",)
+
+
+@dataclass(frozen=True, eq=False)
+class Chunk:
+    """Runs with the same settings, and so with one compiled program: what a trainer is given."""
+
+    settings: Settings
+    #: every traced value, one entry per run; NaN where a value does not apply
+    columns: Mapping[str, np.ndarray]
+    keys: UInt32[np.ndarray, "runs 2"]
+    #: runs that are trained side by side; None: the default of the device
+    lanes: int | None = None
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    @cached_property
+    def ids(self) -> np.ndarray:
+        """The id of every run, 32 bytes each."""
+        return identity.run_ids([self.settings.model_dump()], self._zeros, self.columns)
+
+    @property
+    def _zeros(self) -> Int[np.ndarray, " runs"]:
+        return np.zeros(len(self), np.int32)
+
+    def to_arrow(self) -> pa.Table:
+        """Return the chunk as a table: run ids, traced values and keys."""
+        keys = {f"key_{i}": pa.array(self.keys[:, i], pa.uint32()) for i in (0, 1)}
+        head = {"settings": self.settings.model_dump(mode="json"), "lanes": self.lanes}
+        return _with_head(pa.table({**value_columns(self), **keys}), head)
+
+    @classmethod
+    def from_arrow(cls, table: pa.Table) -> Chunk:
+        """Read a chunk back. Its names mean what they mean in this process."""
+        head = read_head(table)
+        keys = np.stack([table[f"key_{i}"].to_numpy() for i in (0, 1)], axis=1)
+        settings = Settings(**head["settings"])
+        return cls(settings, read_values(table), keys.astype(np.uint32), head["lanes"])
+
+
+def make_chunk(
+    settings: Settings, columns: Mapping[str, np.ndarray], lanes: int | None = None
+) -> Chunk:
+    """Return the chunk of some runs, each with the random key of its specification."""
+    count = np.zeros(len(columns["seed"]), np.int32)
+    keys = identity.run_keys([settings.model_dump()], count, columns)
+    return Chunk(settings, columns, keys, lanes)
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What became of a chunk: arrays with one row per run, or the reason why there are none."""
+
+    chunk: Chunk
+    returns: Float[np.ndarray, "runs episodes"]
+    greedy_returns: Float[np.ndarray, "runs episodes"]
+    #: the update at which a run diverged, or -1
+    diverged_at: Int[np.ndarray, " runs"]
+    wall_seconds: float
+    #: the returns that count as 0 and 1, of unscaled rewards. The second is None where it is not
+    #: known: it is then the best return among the runs that are read, and the first is a random
+    #: policy's.
+    bounds: tuple[float, float | None] | None
+    #: where, when and with what the chunk was trained; see `mirrorax.runs.provenance`
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    curves: Mapping[str, Float[np.ndarray, "runs points"]] = field(default_factory=dict)
+    #: why the chunk has no result
+    failure: str | None = None
+
+    @classmethod
+    def failed(cls, chunk: Chunk, reason: str, provenance: Mapping[str, Any]) -> Outcome:
+        """Return the outcome of a chunk that was given up."""
+        none = np.zeros((len(chunk), 0))
+        never = np.full(len(chunk), -1, np.int64)
+        return cls(chunk, none, none, never, 0.0, None, provenance, failure=reason)
+
+    def to_arrow(self) -> pa.Table:
+        """Return the outcome as a table."""
+        count = len(self.chunk)
+        diverged_at = np.asarray(self.diverged_at, np.int64)
+        table = {
+            **value_columns(self.chunk),
+            "returns": lists(self.returns),
+            "greedy_returns": lists(self.greedy_returns),
+            "diverged_at": pa.array(diverged_at, mask=diverged_at < 0),
+            "wall_seconds": pa.array(np.full(count, self.wall_seconds / max(count, 1))),
+            **{CURVE + name: lists(points) for name, points in sorted(self.curves.items())},
+        }
+        head = {
+            "settings": self.chunk.settings.model_dump(mode="json"),
+            "algorithm_version": ALGORITHM_VERSION,
+            "bounds": None if self.bounds is None else list(self.bounds),
+            "failure": self.failure,
+            "provenance": dict(self.provenance),
+        }
+        return _with_head(pa.table(table), head)
+
+    def to_bytes(self) -> bytes:
+        """Return the bytes of the outcome: what a worker sends and what stands in a shard."""
+        return parquet.encode(self.to_arrow())
+
+
+def value_columns(chunk: Chunk) -> dict[str, pa.Array]:
+    """Return the columns that say which runs these are."""
+    columns: dict[str, pa.Array] = {"run_id": ids.to_arrow(chunk.ids)}
+    for name in TRACED:
+        values = chunk.columns[name]
+        if name in _WHOLE:
+            columns[name] = pa.array(np.asarray(values, np.int64))
+        else:
+            numbers = np.asarray(values, np.float64)
+            columns[name] = pa.array(numbers, mask=np.isnan(numbers))
+    return columns
+
+
+def read_values(table: pa.Table) -> dict[str, np.ndarray]:
+    """Return the traced values of a table's runs; NaN where a value does not apply."""
+    return {
+        name: table[name].to_numpy().astype(np.int64 if name in _WHOLE else np.float64)
+        for name in TRACED
+    }
+
+
+def lists(rows: Float[np.ndarray, "runs entries"]) -> pa.ListArray:
+    """Return the rows of a matrix as a column of lists."""
+    count, width = rows.shape
+    offsets = np.arange(count + 1, dtype=np.int32) * width
+    flat = np.ascontiguousarray(rows, dtype=np.float64).reshape(-1)
+    return pa.ListArray.from_arrays(offsets, flat)
+
+
+def _with_head(table: pa.Table, head: Mapping[str, Any]) -> pa.Table:
+    text = json.dumps({"format": FORMAT, **head}, sort_keys=True, allow_nan=False)
+    return table.replace_schema_metadata({HEAD: text.encode()})
+
+
+def read_head(table: pa.Table) -> dict[str, Any]:
+    """Return the head of a table; raise `Damaged` if there is none that this version reads."""
+    try:
+        head = json.loads((table.schema.metadata or {})[HEAD])
+    except (KeyError, ValueError, RecursionError):
+        raise Damaged("it has no head with the settings of its runs") from None
+    if not isinstance(head, dict) or head.get("format") != FORMAT:
+        raise Damaged(f"its head is not of format {FORMAT}")
+    return head
+
+
+def head_settings(head: Mapping[str, Any]) -> Settings:
+    """Return the settings in a head, whether or not their names are known in this process."""
+    return stored_settings(head.get("settings"))
