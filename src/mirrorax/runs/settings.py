@@ -383,16 +383,13 @@ def check_values(settings: Settings, values: Mapping[str, Any]) -> RunValues:
     return RunValues(**fields)
 
 
+#: the fields of `Settings` with their types and limits, without the checks of their names
+_stored_fields: dict[str, Any] = {
+    name: (Annotated[info.annotation, *info.metadata] if info.metadata else info.annotation, ...)
+    for name, info in Settings.model_fields.items()
+}
 _Stored: Any = create_model(
-    "StoredSettings",
-    __config__=ConfigDict(extra="forbid"),
-    **{
-        name: (
-            Annotated[info.annotation, *info.metadata] if info.metadata else info.annotation,
-            ...,
-        )
-        for name, info in Settings.model_fields.items()
-    },
+    "StoredSettings", __config__=ConfigDict(extra="forbid"), **_stored_fields
 )
 
 
