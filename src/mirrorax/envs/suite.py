@@ -26,7 +26,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-from mirrorax import arguments, plugins
+from mirrorax import arguments, plugins, registry
 from mirrorax.errors import UserError, nearest, shown, unknown
 
 #: gymnax's name -> ours
@@ -189,7 +189,7 @@ def estimated_in_words(low: float, high: float) -> str:
 
 def load(path: str) -> Any:
     """Make a user's own environment, from a registered name."""
-    made = plugins.select("environment", path, "environment")
+    made = registry.select("environment", path, "environment")
     if not (hasattr(made, "step") or hasattr(made, "vector")):
         raise UserError(f"environment: {path!r} is a {type(made).__name__}, not an Environment")
     if not hasattr(made, "return_bounds"):
@@ -234,20 +234,19 @@ def register_environment(name: str, environment: Any) -> None:
     Named plain values in brackets go to the class or function: `Corridor(length=9)`.
     """
     taken = (*_BOUNDS, *ALIASES, *_GYMNAX, *_CONTINUOUS)
-    plugins.register("environment", name, environment, taken)
+    registry.register("environment", name, environment, taken)
 
 
 def plugin_of(name: str) -> plugins.Plugin | None:
     """Return the plugin that an environment comes from, if it comes from one."""
     if name.startswith("gymnasium:"):
         return _gymnasium_plugin(name)
-    return plugins.owner("environment", name)
+    return registry.owner("environment", name)
 
 
-def adopt(name: str, environment: Any) -> None:
+def adopt(label: str, environment: Any) -> None:
     """Let the label of an object that was passed to `train` mean this object in this process."""
-    origin = f"{type(environment).__module__}:{type(environment).__qualname__}"
-    plugins.note("environment", name, environment, origin)
+    registry.adopt("environment", label, environment)
 
 
 def _gymnasium_plugin(name: str) -> plugins.Plugin | None:
@@ -275,13 +274,13 @@ def _size(family: str, text: str, name: str) -> tuple[int, ...]:
 
 def names() -> tuple[str, ...]:
     """Return the names a user can choose from (sizes and own environments apart)."""
-    return (*SUITE, *_GYMNAX, *plugins.names("environment"))
+    return (*SUITE, *_GYMNAX, *registry.names("environment"))
 
 
 def _unknown(name: str) -> UnknownEnvironment:
     """Build the error for a name that nothing explains."""
     allowed = (*names(), *ALIASES)
-    if advice := plugins.path_advice(name):
+    if advice := registry.path_advice(name):
         return UnknownEnvironment(f"environment: unknown value {shown(name)}{advice}")
     if nearest(name, allowed, 0.7) is not None:
         return UnknownEnvironment(str(unknown("environment", name, allowed)))
@@ -291,7 +290,7 @@ def _unknown(name: str) -> UnknownEnvironment:
             f"gymnasium:{name}; allowed: {', '.join(allowed)}"
         )
     return UnknownEnvironment(
-        str(unknown("environment", name, allowed, plugins.advice("environment")))
+        str(unknown("environment", name, allowed, registry.advice("environment")))
     )
 
 
@@ -303,7 +302,7 @@ def environment(name: str) -> EnvironmentSpec:
     if text.startswith("gymnasium:"):
         task, given = gymnasium_id(text)
         return EnvironmentSpec(
-            name=str(plugins.Choice(f"gymnasium:{task}", given)),
+            name=str(registry.Choice(f"gymnasium:{task}", given)),
             family="gymnasium",
             bounds=_GYMNASIUM_BOUNDS.get(task),
         )
@@ -321,7 +320,7 @@ def environment(name: str) -> EnvironmentSpec:
     match = _PATTERN.fullmatch(text)
     family = ALIASES.get(match["family"], match["family"]) if match else ""
     if match is None or family not in _BOUNDS:
-        own = plugins.choose("environment", text, "environment")
+        own = registry.choose("environment", text, "environment")
         if own is None:
             raise _unknown(name)
         return EnvironmentSpec(name=str(own), family="own")

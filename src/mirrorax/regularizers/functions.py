@@ -18,7 +18,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mirrorax import plugins
 from mirrorax.convex import minimize_on_simplex
 from mirrorax.errors import UserError, in_one_line
 from mirrorax.regularizers import names
@@ -162,14 +161,8 @@ def registered(
 
         return decorate
     regulariser = wrap(name, function)
-    names.register(kind, name, regulariser, _origin(function))
+    names.register(kind, name, regulariser, function)
     return regulariser
-
-
-def _origin(function: Callable[..., Any]) -> str:
-    """Say which function this is by its place."""
-    name = getattr(function, "__qualname__", type(function).__name__)
-    return plugins.located(f"{function.__module__}.{name}", function)
 
 
 def lift(p: Any) -> Any:
