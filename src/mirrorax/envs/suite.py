@@ -166,8 +166,13 @@ class EnvironmentSpec:
 
     def normalize(self, value: Any, reward_scale: Any = 1.0) -> Any:
         """Rescale returns linearly so that the bounds become 0 and 1; nothing is clipped."""
-        low, high = self.return_bounds()
-        return (value / reward_scale - low) / (high - low)
+        return normalize(value, self.return_bounds(), reward_scale)
+
+
+def normalize(value: Any, bounds: tuple[float, float], reward_scale: Any = 1.0) -> Any:
+    """Rescale returns linearly so that the bounds of unscaled returns become 0 and 1."""
+    low, high = bounds
+    return (value / reward_scale - low) / (high - low)
 
 
 def estimated_bounds(low: float, best: float) -> tuple[float, float]:
