@@ -25,7 +25,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, final
 
 from jaxtyping import Float, Int
 
@@ -87,44 +87,42 @@ class Schedule(abc.ABC):
         """Return the state for update k + 1, given the mean of h(pi_k) over the batch."""
 
 
-@dataclass(frozen=True)
-class Constant(Schedule):
-    """The same temperature throughout."""
+class Stateless(Schedule):
+    """A schedule that keeps nothing and learns nothing."""
 
-    field: Literal["alpha", "lam"]
-
+    @final
     def init(self, values: Values) -> Any:
         """Keep nothing."""
         return ()
+
+    @final
+    def learn(self, state: Any, values: Values, clock: Clock, mean_h: Float[Array, ""]) -> Any:
+        """Learn nothing."""
+        return state
+
+
+@dataclass(frozen=True)
+class Constant(Stateless):
+    """The same temperature throughout."""
+
+    field: Literal["alpha", "lam"]
 
     def temperature(self, state: Any, values: Values, clock: Clock) -> Float[Array, ""]:
         """Return the run's value."""
         value: Array = getattr(values, self.field)
         return value
 
-    def learn(self, state: Any, values: Values, clock: Clock, mean_h: Float[Array, ""]) -> Any:
-        """Learn nothing."""
-        return state
-
 
 @dataclass(frozen=True)
-class Linear(Schedule):
+class Linear(Stateless):
     """Down to zero in a straight line: value (1 - k / K)."""
 
     field: Literal["alpha", "lam"]
-
-    def init(self, values: Values) -> Any:
-        """Keep nothing."""
-        return ()
 
     def temperature(self, state: Any, values: Values, clock: Clock) -> Float[Array, ""]:
         """Return the run's value times what is left of training."""
         value: Array = getattr(values, self.field)
         return value * (1 - clock.progress)
-
-    def learn(self, state: Any, values: Values, clock: Clock, mean_h: Float[Array, ""]) -> Any:
-        """Learn nothing."""
-        return state
 
 
 class LearnedState(NamedTuple):
@@ -187,7 +185,7 @@ def target_range(
 
 
 class ScheduleSpec(NamedTuple):
-    """What a built-in schedule is made for."""
+    """What a built-in schedule is built for."""
 
     #: the temperature that it schedules
     field: Literal["alpha", "lam"]

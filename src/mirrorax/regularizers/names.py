@@ -4,7 +4,7 @@
     drift:      kl | forward_kl | bregman(<potential>) | squared_tv | zero | a registered name
 
 This module knows the spellings and the allowed parameters, and nothing of arrays: it never imports
-jax, so that a study can be read and checked anywhere. The classes are found by `build`.
+jax, so that a study can be read and checked anywhere. `build` makes the objects.
 """
 
 from __future__ import annotations
@@ -185,9 +185,9 @@ def _completed(text: str, guess: str, kind: Kind) -> str:
     spelling = _BUILT_IN[kind].get(guess)
     if spelling is None or spelling.parameter is None:
         return guess
-    given = text[text.find("(") :] if "(" in text else ""
+    parameter = text[text.find("(") :] if "(" in text else ""
     try:
-        return str(_parse(guess + given, kind, ""))
+        return str(_parse(guess + parameter, kind, ""))
     except UserError:
         return f"{guess}({spelling.example})"
 

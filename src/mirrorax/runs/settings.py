@@ -119,7 +119,7 @@ class Settings(_Model):
     target_reference: Literal["range", "bound"] = "range"
     eval_episodes: Count = 10
     eval_every: Annotated[int, Field(ge=0, le=_LARGEST)] = 0
-    #: `module==version` of the plugins that the names above come from; found, not chosen
+    #: `module==version` of the plugins that the names above come from; derived, not chosen
     plugins: Annotated[tuple[str, ...], Field(validate_default=True)] = ()
 
     @field_validator("environment")
