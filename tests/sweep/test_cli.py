@@ -31,7 +31,8 @@ seeds = 2
 
 @pytest.fixture
 def study(tmp_path, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(Path(standin.__file__).parent))
+    path = [str(Path(standin.__file__).parent), os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path))
     monkeypatch.setattr(execute, "CHUNK_FUNCTION", "standin:train_chunk")
     path = tmp_path / "study.toml"
     path.write_text(STUDY)
