@@ -7,9 +7,14 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from mirrorax.errors import plain
+
 
 class Damaged(Exception):
-    """Bytes that are not what was written, or not what they should be."""
+    """Bytes that are not what was written, or not what they should be; one line says why."""
+
+    def __init__(self, text: object = "") -> None:
+        super().__init__(plain(text))
 
 
 def encode(table: pa.Table, *, compact: bool = False) -> bytes:
