@@ -31,8 +31,9 @@ def test_the_recursion_is_the_sum(lam, seed, x64):
     rng = np.random.default_rng(seed)
     reward, value, next_value = rng.normal(size=(3, 40))
     terminated, truncated = rng.random((2, 40)) < 0.1
+    follows, ended = 1.0 - terminated, terminated | truncated
     found = estimate_advantages(
-        *map(jnp.asarray, (reward, value, next_value, terminated, truncated)), 0.9, lam
+        *map(jnp.asarray, (reward, value, next_value, follows, ended)), 0.9, lam
     )
     expected = by_summing(reward, value, next_value, terminated, truncated, 0.9, lam)
     np.testing.assert_allclose(found.advantage, expected, atol=1e-12)
@@ -41,15 +42,13 @@ def test_the_recursion_is_the_sum(lam, seed, x64):
 
 def test_a_cut_episode_goes_on_in_its_value_and_an_ended_one_does_not(x64):
     """Steps of reward 1 whose continuation is worth 10; the next episode is worth 1000."""
-    one, no = jnp.ones(2), jnp.zeros(2, bool)
-    last = jnp.asarray([True, False])
+    one, last = jnp.ones(2), jnp.asarray([True, False])
     values = (jnp.zeros(2), jnp.asarray([10.0, 1000.0]))
-    cut = estimate_advantages(one, *values, no, last, 0.5, 1.0)
-    ended = estimate_advantages(one, *values, last, no, 0.5, 1.0)
-    both = estimate_advantages(one, *values, last, last, 0.5, 1.0)
+    cut = estimate_advantages(one, *values, one, last, 0.5, 1.0)
+    ended = estimate_advantages(one, *values, 1.0 - last, last, 0.5, 1.0)
     assert cut.advantage[0] == 1 + 0.5 * 10
-    assert ended.advantage[0] == both.advantage[0] == 1
-    for estimates in (cut, ended, both):
+    assert ended.advantage[0] == 1
+    for estimates in (cut, ended):
         assert estimates.advantage[1] == 1 + 0.5 * 1000
 
 
@@ -59,13 +58,12 @@ def test_with_exact_values_of_a_markov_chain_every_advantage_is_zero_on_average(
     moves = np.roll(np.eye(3), 1, axis=1)
     v = np.linalg.solve(np.eye(3) - gamma * moves, rewards)
     states = np.arange(30) % 3
-    no = jnp.zeros(30, bool)
     found = estimate_advantages(
         jnp.asarray(rewards[states]),
         jnp.asarray(v[states]),
         jnp.asarray(v[(states + 1) % 3]),
-        no,
-        no,
+        jnp.ones(30),
+        jnp.zeros(30, bool),
         gamma,
         0.95,
     )
@@ -76,7 +74,8 @@ def test_with_exact_values_of_a_markov_chain_every_advantage_is_zero_on_average(
 def test_environments_are_added_outside():
     rng = np.random.default_rng(4)
     arrays = [jnp.asarray(x, jnp.float32) for x in rng.normal(size=(3, 12, 5))]
-    flags = [jnp.asarray(x) for x in rng.random((2, 12, 5)) < 0.2]
+    ended = jnp.asarray(rng.random((12, 5)) < 0.2)
+    flags = (1.0 - ended * jnp.asarray(rng.random((12, 5)) < 0.5), ended)
     batched = jax.vmap(lambda *x: estimate_advantages(*x, 0.99, 0.95), in_axes=1, out_axes=1)(
         *arrays, *flags
     )

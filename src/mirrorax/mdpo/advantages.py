@@ -25,20 +25,21 @@ def estimate_advantages(
     reward: Float[Array, " time"],
     value: Float[Array, " time"],
     next_value: Float[Array, " time"],
-    terminated: Bool[Array, " time"],
-    truncated: Bool[Array, " time"],
+    follows: Float[Array, " time"],
+    ended: Bool[Array, " time"],
     gamma: Float[Array, ""] | float,
     gae_lambda: float,
 ) -> Estimates:
     """Return the advantages of the steps of one environment, and their lambda-returns A + V.
 
-        delta_t = r_t + gamma (1 - terminated_t) V(s'_t) - V(s_t)
+        delta_t = r_t + gamma follows_t V(s'_t) - V(s_t)
         A_t     = delta_t + gamma gae_lambda (1 - ended_t) A_{t+1}
 
     `next_value` is V(s'_t) at the state that step t led to: where an episode ended, its last state.
+    `follows` is 0 where that state was terminal and 1 elsewhere, after a truncated step too.
     """
-    delta = reward + gamma * jnp.where(terminated, 0, next_value) - value
-    carried = gamma * gae_lambda * (1 - (terminated | truncated).astype(delta.dtype))
+    delta = reward + gamma * follows * next_value - value
+    carried = gamma * gae_lambda * (1 - ended.astype(delta.dtype))
 
     def back(later: Array, step: tuple[Array, Array]) -> tuple[Array, Array]:
         delta, carried = step

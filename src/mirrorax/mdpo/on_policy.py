@@ -22,37 +22,44 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int, Num, UInt32
 
-from mirrorax.envs.adapter import observations
 from mirrorax.mdpo.advantages import estimate_advantages, normalized, regularized_reward
 from mirrorax.mdpo.losses import ActorTerms
 from mirrorax.mdpo.optimizers import descend
 from mirrorax.mdpo.program import Program
 from mirrorax.mdpo.schedules import Clock, Values
+from mirrorax.mdpo.transitions import unpack
 from mirrorax.mdpo.update import METRICS, Learner, Metrics, where
 from mirrorax.regularizers import Drift, Potential
 from mirrorax.regularizers.functionals import DriftFunctional, drift_of_samples, log_ratio
+from mirrorax.regularizers.reference import at_observations
+from mirrorax.runs.settings import Settings
 
 
 class Rollout(NamedTuple):
-    """The steps of all environments of one run under one policy; nothing else is kept of them."""
+    """The last rollout of a run, and the random words that shuffle it."""
 
-    memory: Num[Array, "time envs memory"]
-    #: of the state that the step led to: where an episode ended, its last one
-    next_memory: Num[Array, "time envs memory"]
-    action: Int[Array, "time envs"]
-    reward: Float[Array, "time envs"]
-    terminated: Bool[Array, "time envs"]
-    truncated: Bool[Array, "time envs"]
+    rows: Num[Array, "*lanes time envs row"]
+    #: one for each transition of each epoch
+    words: UInt32[Array, "*lanes words"]
 
 
 class Samples(NamedTuple):
     """A rollout as rows, ready to be shuffled, with what is estimated before the first epoch."""
 
-    memory: Num[Array, "rows memory"]
-    action: Int[Array, " rows"]
-    old_logits: Float[Array, "rows actions"]
-    advantage: Float[Array, " rows"]
-    target: Float[Array, " rows"]
+    rows: Num[Array, "samples row"]
+    old_logits: Float[Array, "samples actions"]
+    advantage: Float[Array, " samples"]
+    target: Float[Array, " samples"]
+
+
+def last_rollout(
+    settings: Settings,
+    kept: Num[Array, "time lanes envs row"],
+    words: UInt32[Array, "lanes words"],
+    k: Int[Array, ""],
+) -> Rollout:
+    """Return what every lane learns from: all that is kept is its last rollout."""
+    return Rollout(jnp.moveaxis(kept, 1, 0), words)
 
 
 def actor_loss(
@@ -80,90 +87,80 @@ def value_loss(value: Float[Array, " batch"], target: Float[Array, " batch"]) ->
 def estimate(
     program: Program,
     learner: Learner,
-    rollout: Rollout,
+    rows: Num[Array, "time envs row"],
     alpha: Float[Array, ""],
     values: Values,
 ) -> tuple[Samples, Float[Array, ""]]:
-    """Return the rollout's samples, and the mean of h over its states under its policy."""
-    settings, shape = program.settings, rollout.action.shape
-
-    def rows(x: Array) -> Array:
-        return x.reshape(-1, *x.shape[2:])
-
-    def value(memory: Array) -> Array:
-        return program.value(learner.critics[0], observations(program.env, rows(memory)))[0]
-
-    logits = program.actor(learner.actor, observations(program.env, rows(rollout.memory))).T
-    h = program.potential.value_from_logits(logits)
-    reward = values.reward_scale * rollout.reward
+    """Return the samples of a rollout, and the mean of h over its states under its policy."""
+    settings, shape = program.settings, rows.shape[:2]
+    flat = rows.reshape(-1, rows.shape[-1])
+    batch = unpack(program.env, flat)
+    x = batch.observation
+    logits = program.actor(learner.actor, x).T
+    h = jnp.asarray(at_observations(program.potential, x).value_from_logits(logits))
+    reward = values.reward_scale * batch.reward
     if settings.actor_q == "regularized":
-        reward = regularized_reward(reward, h.reshape(shape), alpha)
-    terminated = rollout.terminated
-    if not settings.bootstrap_truncation:
-        terminated = terminated | rollout.truncated
+        reward = regularized_reward(reward, h, alpha)
+
+    def by_env(x: Array) -> Array:
+        return x.reshape(shape)
+
     estimates = jax.vmap(
         partial(estimate_advantages, gamma=values.gamma, gae_lambda=settings.gae_lambda),
         in_axes=1,
         out_axes=1,
     )(
-        reward,
-        value(rollout.memory).reshape(shape),
-        value(rollout.next_memory).reshape(shape),
-        terminated,
-        rollout.truncated,
+        by_env(reward),
+        by_env(program.critic(learner.critics[0], x)[0]),
+        by_env(program.critic(learner.critics[0], batch.next_observation)[0]),
+        by_env(batch.follows),
+        by_env(batch.ended),
     )
-    samples = Samples(
-        rows(rollout.memory),
-        rows(rollout.action),
-        logits,
-        rows(estimates.advantage),
-        rows(estimates.target),
-    )
-    return samples, jnp.mean(h)
+    advantage, target = (x.reshape(-1) for x in estimates)
+    return Samples(flat, logits, advantage, target), jnp.mean(h)
 
 
 def update(
     program: Program,
     learner: Learner,
     rollout: Rollout,
-    words: UInt32[Array, " words"],
     values: Values,
     clock: Clock,
 ) -> tuple[Learner, Metrics]:
     """Improve the actor, then the value network, in epochs over the shuffled rollout.
 
-    `words` are random: one for each sample of each epoch. Sorting them shuffles an epoch. A run
-    whose loss, gradient or parameters are not finite stays as it was before the update.
+    Sorting the random words of an epoch shuffles it. A run whose loss, gradient or parameters are
+    not finite stays as it was before the update.
     """
     settings = program.settings
     alpha = program.alpha_schedule.temperature(learner.alpha, values, clock)
     lam = program.lam_schedule.temperature(learner.lam, values, clock)
     left = 1 - clock.progress if settings.anneal_learning_rate else 1.0
-    samples, mean_h = estimate(program, learner, rollout, alpha, values)
-    shuffled = jnp.argsort(words.reshape(-1, len(samples.action)), axis=1)
+    samples, mean_h = estimate(program, learner, rollout.rows, alpha, values)
+    shuffled = jnp.argsort(rollout.words.reshape(-1, len(samples.rows)), axis=1)
 
     def minibatches(epochs: int) -> Int[Array, "steps batch"]:
         return shuffled[:epochs].reshape(-1, settings.batch_size)
 
-    def improve(theta: Array, batch: Samples) -> Any:
-        x = observations(program.env, batch.memory)
-        advantage = batch.advantage
+    def improve(theta: Array, samples: Samples) -> Any:
+        batch = unpack(program.env, samples.rows)
+        advantage = samples.advantage
         if settings.normalize_advantages:
             advantage = normalized(advantage)
         return actor_loss(
-            program.actor(theta, x),
-            batch.old_logits.T,
+            program.actor(theta, batch.observation),
+            samples.old_logits.T,
             batch.action,
             advantage,
             alpha,
             lam,
-            program.potential,
+            at_observations(program.potential, batch.observation),
             program.drift,
         )
 
-    def regress(phi: Array, batch: Samples) -> Any:
-        value = program.value(phi, observations(program.env, batch.memory))[0]
-        return value_loss(value, batch.target), jnp.mean(value)
+    def regress(phi: Array, samples: Samples) -> Any:
+        value = program.critic(phi, unpack(program.env, samples.rows).observation)[0]
+        return value_loss(value, samples.target), jnp.mean(value)
 
     train = partial(_descend_on, program.optimizer, samples)
     actor, actor_optimizer, healthy, actor_seen = train(

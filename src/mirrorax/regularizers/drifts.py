@@ -259,5 +259,11 @@ def drift(name: str | Drift) -> Drift:
     """Return the drift a name stands for; a drift is returned as it is."""
     if isinstance(name, Drift):
         return name
-    built: Drift = names.build(names.parse_drift(name))
+    parsed = names.parse_drift(name)
+    if names.sees_advantages(parsed):
+        raise UserError(
+            f"drift: {str(parsed)!r} sees the advantages of actions taken, and is no function of "
+            "two policies; it is for training with algorithm = 'on_policy'"
+        )
+    built: Drift = names.build(parsed)
     return built

@@ -23,12 +23,19 @@ from jaxtyping import Array, Float, Int
 
 from mirrorax.errors import UserError, in_one_line
 from mirrorax.regularizers.checks import Check
+from mirrorax.regularizers import names
 from mirrorax.regularizers.drifts import Drift
+from mirrorax.regularizers.drifts import drift as as_drift
+from mirrorax.regularizers.functions import registered
+from mirrorax.regularizers.names import number
 
 
 @dataclass(frozen=True)
 class DriftFunctional(abc.ABC):
     """A drift that sees the probability ratio and the advantage of the action taken."""
+
+    #: what tells it from a function of two policies, without importing this module
+    sees_advantages = True
 
     @abc.abstractmethod
     def value(
@@ -64,7 +71,7 @@ class PPOClip(DriftFunctional):
         return jax.nn.relu(beyond * advantage)
 
     def __str__(self) -> str:
-        return f"ppo_clip({_number(self.eps)})"
+        return f"ppo_clip({number(self.eps)})"
 
 
 @final
@@ -96,7 +103,7 @@ class DPO(DriftFunctional):
     def __str__(self) -> str:
         if (self.a, self.b) == (2.0, 0.6):
             return "dpo"
-        return f"dpo({_number(self.a)}, {_number(self.b)})"
+        return f"dpo({number(self.a)}, {number(self.b)})"
 
 
 @final
@@ -128,6 +135,29 @@ class FunctionFunctional(DriftFunctional):
 
     def __str__(self) -> str:
         return self.name
+
+
+def register_functional(
+    name: str, function: Callable[[jax.Array, jax.Array], jax.Array] | None = None
+) -> Any:
+    """Add a drift functional f(ratio, advantage) to the drifts, under a name.
+
+    The function takes two numbers, the probability ratio and the advantage of an action taken, and
+    returns one, computed with `jax.numpy`. Use it as a call or as a decorator, like
+    `register_drift`; `check_functional` tests the conditions of mirror learning. It is for the
+    algorithm `on_policy`.
+    """
+    return registered("drift", name, function, FunctionFunctional)
+
+
+def any_drift(name: str | Drift | DriftFunctional) -> Drift | DriftFunctional:
+    """Return the drift or the drift functional that a name stands for; an object as it is."""
+    if isinstance(name, DriftFunctional):
+        return name
+    if isinstance(name, str) and names.sees_advantages(parsed := names.parse_drift(name)):
+        functional: DriftFunctional = names.build(parsed)
+        return functional
+    return as_drift(name)
 
 
 def drift_of_samples(
@@ -190,7 +220,3 @@ def check_functional(functional: DriftFunctional, *, samples: int = 300, seed: i
 def _check_positive(name: str, parameter: str, value: float) -> None:
     if not (isinstance(value, int | float) and 0 < value < float("inf")):
         raise UserError(f"drift: {name}: {parameter} = {value!r} is not allowed: a number > 0")
-
-
-def _number(value: float) -> str:
-    return str(int(value)) if value == int(value) else repr(float(value))

@@ -114,6 +114,15 @@ class FrozenPolicy:
 Reference = Uniform | Table | FrozenPolicy
 
 
+def reference(mu: str | Reference) -> Reference:
+    """Return the reference policy that a word stands for; a reference is returned as it is."""
+    if not isinstance(mu, str):
+        return mu
+    if mu == "uniform":
+        return UNIFORM
+    raise UserError(f"potential: to: the reference {mu!r} needs a saved policy")
+
+
 @final
 @dataclass(frozen=True)
 class To(Potential):
@@ -126,6 +135,7 @@ class To(Potential):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "drift", as_drift(self.drift))
+        object.__setattr__(self, "mu", reference(self.mu))
 
     def reference(self, num_actions: int) -> Any:
         """Return the probabilities of mu."""

@@ -85,6 +85,7 @@ class Settings(_Model):
     """Everything static about a run of MDPO(h, D). The defaults are the preset `default`."""
 
     environment: str
+    algorithm: Literal["off_policy", "on_policy"] = "off_policy"
     potential: str = "entropy"
     drift: str = "kl"
     steps: Steps = 1_000_000
@@ -114,6 +115,8 @@ class Settings(_Model):
     bootstrap_truncation: bool = True
     actor_q: Literal["regularized", "unregularized"] = "regularized"
     tau: Unit = 0.95
+    gae_lambda: Unit = 0.95
+    normalize_advantages: bool = False
     alpha_schedule: str = "constant"
     lam_schedule: str = "constant"
     target_reference: Literal["range", "bound"] = "range"
@@ -175,6 +178,7 @@ class Settings(_Model):
                 f"env_steps_per_update: {self.env_steps_per_update} counted in all is not a "
                 f"multiple of num_envs = {self.num_envs}"
             )
+        self._check_algorithm()
         held = self.replay_slots * self.num_envs
         if self.batch_size > held:
             raise ValueError(
@@ -201,6 +205,38 @@ class Settings(_Model):
             )
         return self
 
+    def _check_algorithm(self) -> None:
+        """Refuse what the algorithm has no use for, and minibatches that are not all alike."""
+        for name in _OFF_POLICY if self.on_policy else _ON_POLICY:
+            default = Settings.model_fields[name].default
+            if getattr(self, name) != default:
+                raise ValueError(
+                    f"{name}: {getattr(self, name)!r} has no meaning with algorithm = "
+                    f"{self.algorithm!r}; leave it at {default!r}"
+                )
+        if self.on_policy and self.steps_per_update % self.batch_size:
+            raise ValueError(
+                f"batch_size: {self.batch_size} does not divide the {self.steps_per_update} steps "
+                "of a rollout into equal minibatches"
+            )
+        if not self.on_policy and self.drift_sees_advantages:
+            raise ValueError(
+                f"drift: {self.drift!r} sees the advantages of the actions taken, which only "
+                "algorithm = 'on_policy' has"
+            )
+
+    @property
+    def drift_sees_advantages(self) -> bool:
+        """Whether the drift is a functional of advantages; its temperature is then 1 by default."""
+        from mirrorax.regularizers.names import parse_drift, sees_advantages
+
+        return sees_advantages(parse_drift(self.drift))
+
+    @property
+    def on_policy(self) -> bool:
+        """Whether a run learns from its last rollout alone."""
+        return self.algorithm == "on_policy"
+
     @property
     def rollout_length(self) -> int:
         """Steps of each environment between two updates."""
@@ -220,7 +256,9 @@ class Settings(_Model):
 
     @property
     def replay_slots(self) -> int:
-        """Transitions the replay buffer keeps of each environment."""
+        """Transitions that are kept of each environment: on-policy, those of the last rollout."""
+        if self.on_policy:
+            return self.rollout_length
         if self.buffer_counted == "per_env":
             return self.buffer_size
         return self.buffer_size // self.num_envs
@@ -294,13 +332,42 @@ LATER: dict[str, Any] = {
     "actor_gain": 0.01,
     "critic_gain": 0.01,
     "optimizer": "adam",
+    "algorithm": "off_policy",
+    "gae_lambda": 0.95,
+    "normalize_advantages": False,
 }
+
+#: Settings that have a meaning in one of the algorithms only.
+_OFF_POLICY = (
+    "batches_per_update",
+    "drift_from",
+    "buffer_size",
+    "buffer_counted",
+    "twin_critics",
+    "critic_target",
+    "clipping",
+    "tau",
+)
+_ON_POLICY = ("gae_lambda", "normalize_advantages")
 
 #: What each preset changes. `default` is what a practitioner wants; `paper` counts the paper's
 #: steps in each of the 16 environments: 256 between two updates, 10^6 in all, so 3,906 updates.
+#: `on_policy` is the on-policy algorithm, with the usual settings of PPO.
 PRESETS: dict[str, dict[str, Any]] = {
     "default": {},
     "paper": {"steps": 16_000_000, "steps_counted": "per_env"},
+    "on_policy": {
+        "algorithm": "on_policy",
+        "env_steps_per_update": 2048,
+        "batch_size": 256,
+        "actor_epochs": 4,
+        "critic_epochs": 4,
+        "critic_gain": 1.0,
+        "anneal_learning_rate": True,
+        "max_grad_norm": 0.5,
+        "actor_q": "unregularized",
+        "normalize_advantages": True,
+    },
 }
 
 
@@ -311,9 +378,17 @@ def preset(name: str) -> dict[str, Any]:
     return dict(PRESETS[name])
 
 
+def with_preset(name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return fields over those of a preset; the on-policy algorithm brings its own preset along."""
+    chosen = {**preset(name), **fields}
+    if chosen.get("algorithm") == "on_policy":
+        chosen = {**PRESETS["on_policy"], **chosen}
+    return chosen
+
+
 def make_settings(preset_name: str = "default", **fields: Any) -> Settings:
     """Build settings from a preset and overriding fields; raise `UserError` on a mistake."""
-    return Settings(**{**preset(preset_name), **fields})
+    return Settings(**with_preset(preset_name, fields))
 
 
 def check_values(settings: Settings, values: Mapping[str, Any]) -> RunValues:
@@ -323,6 +398,8 @@ def check_values(settings: Settings, values: Mapping[str, Any]) -> RunValues:
     required and `w` must be absent or None.
     """
     fields = dict(values)
+    if settings.drift_sees_advantages:
+        fields.setdefault("lam", 1.0)
     if settings.learned_alpha:
         if fields.get("alpha") is not None:
             raise UserError(
