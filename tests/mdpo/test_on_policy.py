@@ -252,7 +252,7 @@ def test_younger_settings_leave_the_ids_of_off_policy_runs_as_they_are():
     from mirrorax.runs.identity import canonical
 
     text = canonical(specification(Settings(environment="Catch"), RunValues()))
-    for field in ("algorithm\"", "gae_lambda", "normalize_advantages"):
+    for field in ('algorithm"', "gae_lambda", "normalize_advantages"):
         assert field not in text
 
 

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import UInt32
+from jaxtyping import Float, UInt32
 
 from mirrorax.envs import adapter
 from mirrorax.errors import UserError
@@ -24,7 +24,17 @@ from mirrorax.mdpo import contract, schedules
 from mirrorax.mdpo.networks import FlatNetwork, NetworkSpec, make_network
 from mirrorax.mdpo.optimizers import make_optimizer
 from mirrorax.mdpo.schedules import Values
-from mirrorax.regularizers import Drift, DriftFunctional, Potential, any_drift, potential
+from mirrorax.regularizers import (
+    Drift,
+    DriftFunctional,
+    FrozenPolicy,
+    Potential,
+    To,
+    any_drift,
+    drift,
+    potential,
+)
+from mirrorax.regularizers.names import parse_potential
 from mirrorax.runs.chunk import complete_columns
 from mirrorax.runs.settings import Settings
 
@@ -85,6 +95,17 @@ class Program:
         return 2 if self.settings.twin_critics and not self.settings.on_policy else 1
 
     @property
+    def first_policy(self) -> Float[np.ndarray, " p"] | None:
+        """The parameters that a run starts from: a saved reference's, if its network is the same.
+
+        None where they are drawn.
+        """
+        mu = getattr(self.potential, "mu", None)
+        if not isinstance(mu, FrozenPolicy) or mu.network.shapes != self.actor.shapes:
+            return None
+        return np.frombuffer(mu.parameters, np.float32)
+
+    @property
     def words_per_step(self) -> int:
         """Random words of one environment in one step: the action's, `step`'s and `reset`'s."""
         return 1 + self.environment.step_words + self.environment.reset_words
@@ -127,7 +148,8 @@ def make_program(
     """Build the program of some settings; objects given here stand in for the names."""
     env = adapter.make(settings.environment) if env is None else env
     contract.check_environment(env)
-    h = potential(settings.potential) if h is None else h
+    if h is None:
+        h = _to_saved_policy(settings, env) if settings.reference else potential(settings.potential)
     d = any_drift(settings.drift) if d is None else d
     actions = env.num_actions
     # The length of a run, how often and how long it is evaluated are no part of the program.
@@ -152,6 +174,22 @@ def make_program(
     )
     _ = program.actor, program.optimizer  # mistakes in them show here, not while training
     return program
+
+
+def _to_saved_policy(settings: Settings, env: adapter.Task) -> Potential:
+    """Return the potential to(policy, d) of a saved policy that sees and does the same."""
+    from mirrorax.mdpo import references
+
+    policy, origin = references.find(settings.reference)
+    other = adapter.make(origin.environment)
+    sizes = [(task.observation_shape, task.num_actions) for task in (other, env)]
+    if sizes[0] != sizes[1]:
+        raise UserError(
+            f"reference: a policy for {other.name} cannot act in {env.name}: observations and "
+            f"actions are {sizes[0]} and {sizes[1]}"
+        )
+    _, distance = parse_potential(settings.potential).arguments
+    return To(policy, drift(str(distance)))
 
 
 def default_lanes() -> int:

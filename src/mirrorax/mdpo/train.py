@@ -56,7 +56,8 @@ def init_state(program: Program, keys: UInt32[np.ndarray, "lanes 2"], values: Va
     actors, critics, words = [], [], []
     for first, second in np.asarray(keys, np.uint32):
         rng = np.random.default_rng([int(first), int(second)])
-        actors.append(program.actor.init(rng))
+        drawn = program.actor.init(rng)
+        actors.append(drawn if program.first_policy is None else program.first_policy)
         critics.append([program.critic.init(rng) for _ in range(program.num_critics)])
         if isinstance(env, Environment):
             shape = (settings.num_envs, env.reset_words)

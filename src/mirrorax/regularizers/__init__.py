@@ -36,7 +36,7 @@ _HOME = {
         "check_functional",
         "register_functional",
     ),
-    "reference": ("FrozenPolicy", "Table", "To"),
+    "reference": ("FrozenPolicy", "Table", "To", "to"),
     "checks": ("Check", "check_drift", "check_potential"),
 }
 

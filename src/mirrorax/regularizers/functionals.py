@@ -22,8 +22,8 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from mirrorax.errors import UserError, in_one_line
-from mirrorax.regularizers.checks import Check
 from mirrorax.regularizers import names
+from mirrorax.regularizers.checks import Check
 from mirrorax.regularizers.drifts import Drift
 from mirrorax.regularizers.drifts import drift as as_drift
 from mirrorax.regularizers.functions import registered

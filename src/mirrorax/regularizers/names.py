@@ -72,7 +72,7 @@ _SPELLINGS: dict[Kind, tuple[Spelling, ...]] = {
         Spelling("tsallis", f"{_POTENTIALS}:NegativeTsallis", "m", "m > 0", lambda m: m > 0, "0.5"),
         Spelling("lp", f"{_POTENTIALS}:LpNorm", "p", "p >= 1", lambda p: p >= 1, "1"),
         Spelling("max", f"{_POTENTIALS}:Max"),
-        Spelling("to", "mirrorax.regularizers.reference:To", "mu, drift", example="uniform, kl"),
+        Spelling("to", "mirrorax.regularizers.reference:to", "mu, drift", example="uniform, kl"),
         Spelling("zero", f"{_POTENTIALS}:Zero"),
     ),
     "drift": (

@@ -13,9 +13,7 @@ The first two are values of the state alone. A frozen policy depends on what is 
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, final
 
 import jax
@@ -92,15 +90,10 @@ class Table:
 class FrozenPolicy:
     """A network whose parameters do not change; equal content is an equal policy."""
 
-    network: Callable[[Any, Any], Any]
-    parameters: bytes
+    network: Any = field(compare=False, repr=False)  # a function of (parameters, observations)
+    parameters: bytes = field(repr=False)
+    #: of the parameters and of what the network is made from
     digest: str
-
-    @classmethod
-    def of(cls, network: Callable[[Any, Any], Any], parameters: Any) -> FrozenPolicy:
-        """Freeze a parameter vector."""
-        content = np.asarray(parameters, np.float32).tobytes()
-        return cls(network, content, hashlib.sha256(content).hexdigest()[:32])
 
     def logits(self, x: Float[Any, "observation batch"]) -> Float[Any, "actions batch"]:
         """Return the logits at some observations."""
@@ -114,15 +107,6 @@ class FrozenPolicy:
 Reference = Uniform | Table | FrozenPolicy
 
 
-def reference(mu: str | Reference) -> Reference:
-    """Return the reference policy that a word stands for; a reference is returned as it is."""
-    if not isinstance(mu, str):
-        return mu
-    if mu == "uniform":
-        return UNIFORM
-    raise UserError(f"potential: to: the reference {mu!r} needs a saved policy")
-
-
 @final
 @dataclass(frozen=True)
 class To(Potential):
@@ -132,10 +116,6 @@ class To(Potential):
     drift: Drift
 
     powers = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "drift", as_drift(self.drift))
-        object.__setattr__(self, "mu", reference(self.mu))
 
     def reference(self, num_actions: int) -> Any:
         """Return the probabilities of mu."""
@@ -186,6 +166,17 @@ class To(Potential):
 
     def _bregman(self, p: Any, q: Any, logp: Any, logq: Any) -> Any:
         return self._value(p) - self._value(q) - (self._grad(q) * (p - q)).sum(-1)
+
+
+def to(mu: str | Reference, drift: str | Drift) -> To:
+    """Return the potential to(mu, drift); `mu` is a reference or the word `uniform`."""
+    if not isinstance(mu, str):
+        return To(mu, as_drift(drift))
+    if mu != "uniform":
+        raise UserError(
+            f"potential: to: the reference {mu!r} is a saved policy; give its folder as `reference`"
+        )
+    return To(UNIFORM, as_drift(drift))
 
 
 def at_observations(potential: Potential, x: Float[Any, "observation batch"]) -> Potential:

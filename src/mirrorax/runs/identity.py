@@ -42,7 +42,7 @@ _WHOLE = ("seed",)
 def canonical(spec: Mapping[str, Any]) -> str:
     """Write a specification as canonical JSON."""
     return json.dumps(
-        {name: _plain(value) for name, value in spec.items() if not _left_out(name, value)},
+        {name: _content(name, value) for name, value in spec.items() if not _left_out(name, value)},
         sort_keys=True,
         separators=(",", ":"),
         allow_nan=False,
@@ -102,6 +102,11 @@ def _left_out(name: str, value: Any) -> bool:
     return name in LATER and bool(_plain(value) == _plain(LATER[name]))  # a tuple is a list
 
 
+def _content(name: str, value: Any) -> Any:
+    """Return what counts of a value: of a saved policy its digest, not its folder."""
+    return value.rpartition("@")[2] if name == "reference" else _plain(value)
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, float):
         if not math.isfinite(value):
@@ -135,7 +140,9 @@ def _texts(
             raise ValueError(f"settings are {sorted(settings)}, expected {sorted(STATIC)}")
         fixed = {**settings, **extra}
         parts = (
-            json.dumps(name) + ":" + ("%s" if name in columns else _escaped(fixed[name]))
+            json.dumps(name)
+            + ":"
+            + ("%s" if name in columns else _escaped(_content(name, fixed[name])))
             for name in names
             if name in columns or not _left_out(name, fixed[name])
         )

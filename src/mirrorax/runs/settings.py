@@ -7,6 +7,7 @@ compiled program. `FIELDS` says which is which.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
@@ -117,6 +118,8 @@ class Settings(_Model):
     tau: Unit = 0.95
     gae_lambda: Unit = 0.95
     normalize_advantages: bool = False
+    #: the saved policy of the potential `to(policy, d)`: a folder of `train --out`
+    reference: str = ""
     alpha_schedule: str = "constant"
     lam_schedule: str = "constant"
     target_reference: Literal["range", "bound"] = "range"
@@ -143,6 +146,15 @@ class Settings(_Model):
         from mirrorax.regularizers.names import parse_drift
 
         return str(parse_drift(value))
+
+    @field_validator("reference")
+    @classmethod
+    def _reference(cls, value: str) -> str:
+        if not value:
+            return value
+        # Its module needs jax, as reading a policy does; this one must not import it.
+        canonical: str = importlib.import_module("mirrorax.mdpo.references").canonical(value)
+        return canonical
 
     @field_validator("alpha_schedule", "lam_schedule")
     @classmethod
@@ -218,6 +230,11 @@ class Settings(_Model):
             raise ValueError(
                 f"batch_size: {self.batch_size} does not divide the {self.steps_per_update} steps "
                 "of a rollout into equal minibatches"
+            )
+        if bool(self.reference) != self.potential.startswith("to(policy,"):
+            raise ValueError(
+                f"reference: {self.reference!r} with potential = {self.potential!r}; the potential "
+                "to(policy, d) needs a saved policy, and no other has one"
             )
         if not self.on_policy and self.drift_sees_advantages:
             raise ValueError(
@@ -335,6 +352,7 @@ LATER: dict[str, Any] = {
     "algorithm": "off_policy",
     "gae_lambda": 0.95,
     "normalize_advantages": False,
+    "reference": "",
 }
 
 #: Settings that have a meaning in one of the algorithms only.

@@ -25,8 +25,7 @@ from typing import Any
 from mirrorax import plugins
 from mirrorax.errors import UserError, nearest
 from mirrorax.runs import float32
-from mirrorax.runs.settings import LEARNED, PRESETS, STATIC, Settings
-from mirrorax.runs.settings import preset as preset_fields_of
+from mirrorax.runs.settings import LEARNED, PRESETS, STATIC, Settings, with_preset
 from mirrorax.spec import toml
 from mirrorax.spec.form import AXES, FIXED, Mistake, Part, mistakes, values_of
 
@@ -111,10 +110,7 @@ def _blocks(document: Mapping[str, Any], found: list[Mistake]) -> list[Block]:
     other = ("name", "plugins", "blocks")
     top = {key: value for key, value in document.items() if key not in other}
     preset = top.pop("preset", "default")
-    preset_fields: dict[str, Any] = {}
-    if isinstance(preset, str) and preset in PRESETS:
-        preset_fields = preset_fields_of(preset)
-    else:
+    if not isinstance(preset, str) or preset not in PRESETS:
         found.append(Mistake("preset", preset, f"allowed: {', '.join(PRESETS)}"))
     _refuse_unknown(top, "", found)
     top_part = _part(top, "", found)
@@ -135,7 +131,7 @@ def _blocks(document: Mapping[str, Any], found: list[Mistake]) -> list[Block]:
     merged = [(prefix, {**top_part, **part}, part) for prefix, part in named]
     if not named:
         merged = [("", top_part, top_part)]
-    blocks = [_block(prefix, part, own, preset_fields, found) for prefix, part, own in merged]
+    blocks = [_block(prefix, part, own, preset, found) for prefix, part, own in merged]
     if named and not found:
         _refuse_unused(top_part, merged, found)
     return [block for block in blocks if block is not None]
@@ -169,7 +165,7 @@ def _block(
     prefix: str,
     part: Mapping[str, Any],
     own: Mapping[str, Any],
-    preset: Mapping[str, Any],
+    preset: str,
     found: list[Mistake],
 ) -> Block | None:
     before = len(found)
@@ -199,7 +195,7 @@ def _block(
         )
     if len(found) > before:
         return None
-    fixed = {**preset, **{key: part[key] for key in FIXED if key in part}}
+    fixed = with_preset(preset, {key: part[key] for key in FIXED if key in part})
     for key in ("alpha_schedule", "lam_schedule"):
         fixed.pop(key, None)
     block = Block(
@@ -251,7 +247,10 @@ def _check_settings(prefix: str, block: Block, found: list[Mistake]) -> None:
     """Check what the settings must satisfy together (the environment plays no part in it)."""
     fixed = {key: value for key, value in block.fixed if key in STATIC}
     try:
-        Settings(environment=block.environments[0][0], **fixed)
+        for potential, drift in block.pairs:
+            Settings(
+                environment=block.environments[0][0], potential=potential, drift=drift, **fixed
+            )
     except UserError as error:
         key, _, reason = str(error).partition(": ")
         found.append(Mistake(prefix + key, fixed.get(key), reason))

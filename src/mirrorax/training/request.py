@@ -267,10 +267,11 @@ def regularizer_name(kind: str, regularizer: str | Potential | Drift) -> str:
         return regularizer
     from mirrorax import regularizers
 
-    cls = regularizers.Potential if kind == "potential" else regularizers.Drift
-    if not isinstance(regularizer, cls):
+    is_potential = kind == "potential"
+    cls = regularizers.Potential if is_potential else regularizers.Drift
+    if not isinstance(regularizer, (cls, regularizers.DriftFunctional)):
         raise UserError(f"{kind}: {regularizer!r} is neither a name nor a {cls.__name__} object")
-    find = regularizers.potential if kind == "potential" else regularizers.drift
+    find = regularizers.potential if is_potential else regularizers.any_drift
     try:
         known = find(str(regularizer))
     except UserError:
