@@ -17,12 +17,11 @@ import analysis_synthetic as synthetic
 
 from mirrorax.analysis import cell_scores, landscapes, minimal_temperatures, top
 from mirrorax.analysis.temperature import THRESHOLDS
-from mirrorax.figures.best import Bars, draw_best
+from mirrorax.figures.bars import Bars, draw_best
 from mirrorax.figures.frequency import draw_frequency, frequency_curve
 from mirrorax.figures.heatmap import draw_heat_map, draw_panel, heat_map
-from mirrorax.figures.save import save
 from mirrorax.figures.scaling import Scaling, draw_scaling
-from mirrorax.figures.style import COLUMN, PAGE, new, style
+from mirrorax.figures.style import COLUMN, PAGE, new, save, style
 
 IMAGES = Path(__file__).parent / "images"
 

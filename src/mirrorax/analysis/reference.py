@@ -28,7 +28,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from mirrorax.analysis.differences import compared, differing
+from mirrorax.analysis.setting_differences import compared, differing
 from mirrorax.errors import UserError, shown, unknown
 from mirrorax.regularizers.names import parse_drift, parse_potential
 from mirrorax.runs.settings import OTHER_NUMBERS, Settings

@@ -15,16 +15,15 @@ from mirrorax.analysis.progress import unfinished
 from mirrorax.analysis.reference import Reference
 from mirrorax.analysis.scores import cell_scores
 from mirrorax.analysis.shares import Top, top
-from mirrorax.analysis.summary import Summary, summarise
+from mirrorax.analysis.summary import RobustnessTable, summarise
 from mirrorax.analysis.temperature import THRESHOLDS, minimal_temperatures
 from mirrorax.errors import UserError
-from mirrorax.figures.best import Bars, draw_best
+from mirrorax.figures.bars import Bars, draw_best
 from mirrorax.figures.frequency import draw_frequency, frequency_curve
 from mirrorax.figures.heatmap import draw_heat_map, draw_panel, heat_map
 from mirrorax.figures.robustness_table import render
-from mirrorax.figures.save import FORMATS, save
 from mirrorax.figures.scaling import Scaling, draw_scaling
-from mirrorax.figures.style import COLUMN, PAGE, new, style
+from mirrorax.figures.style import COLUMN, FORMATS, PAGE, new, save, style
 
 _TABLES = {"text": "txt", "markdown": "md", "latex": "tex", "csv": "csv", "json": "json"}
 
@@ -96,9 +95,14 @@ def _maps(
     mean: Landscape, whole: Landscape, home: Path, number: str, formats: Sequence[str]
 ) -> list[Path]:
     figure, ax = new(COLUMN)
-    draw_heat_map(heat_map(mean), ax)
+    draw_heat_map(heat_map(mean, whole=whole), ax)
     out = list(save(figure, home / f"landscape_{number}", formats))
-    maps = [heat_map(whole, environment=e.label) for e in whole.environments]
+    # The averaged environments on the table's grid, the others on what each has.
+    averaged = {e.label for e in mean.environments}
+    maps = [
+        heat_map(mean if e.label in averaged else whole, environment=e.label, whole=whole)
+        for e in whole.environments
+    ]
     rows = -(-len(maps) // 4)
     # Few panels need no whole page: a cell should not be three times as wide as it is high.
     width = PAGE * min(1.0, 0.2 + 0.22 * len(maps))
@@ -109,7 +113,7 @@ def _maps(
     return out + list(save(figure, home / f"environments_{number}", formats))
 
 
-def _curves(summary: Summary, home: Path, formats: Sequence[str]) -> list[Path]:
+def _curves(summary: RobustnessTable, home: Path, formats: Sequence[str]) -> list[Path]:
     curves = []
     # Where it gets interesting: a little below the best score, and no higher than 0.8.
     best = max(row.best for row in summary.rows)
@@ -117,17 +121,17 @@ def _curves(summary: Summary, home: Path, formats: Sequence[str]) -> list[Path]:
     for k, row in enumerate(summary.rows):
         item = row.landscape
         short = row.reference.label if row.reference else ""
-        name = row.label if len(summary.rows) <= 4 else short or f"{k + 1}"
-        curves.append(frequency_curve(name, item.runs(), cells=item.cells(), start=start))
-    figure, ax = new(COLUMN if len(curves) <= 4 else PAGE, COLUMN)
+        name = f"{short or k + 1}  {row.label}" if len(summary.rows) > 1 else row.label
+        curves.append(frequency_curve(name, item.runs(), cells=row.mask, start=start))
+    figure, ax = new(PAGE, COLUMN * 0.9)
     draw_frequency(curves, ax)
     return list(save(figure, home / "frequency", formats))
 
 
-def _bars(summary: Summary, home: Path, formats: Sequence[str]) -> list[Path]:
+def _bars(summary: RobustnessTable, home: Path, formats: Sequence[str]) -> list[Path]:
     tops: list[list[Top | None]] = []
     for row in summary.rows:
-        scores = cell_scores(row.landscape.runs())[row.landscape.cells()]
+        scores = cell_scores(row.landscape.runs())[row.mask]
         tops.append([top(scores, 0.01), top(scores, 0.1)])
     wide = PAGE if len(tops) > 6 else COLUMN
     figure, ax = new(wide, COLUMN)
