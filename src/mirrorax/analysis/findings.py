@@ -32,16 +32,20 @@ def headline(table: RobustnessTable) -> list[str]:
     """Return sentences on the most robust row of a table, at its first threshold."""
     best, *others = table.rows
     others = [row for row in others if row.landscape.axis == best.landscape.axis]
-    axis = best.landscape.axis
     threshold, share = table.thresholds[0], best.frequency[0].value
     over = ", ".join(table.environments)
+    if others and not best.comparable:
+        best = max(table.rows, key=lambda row: row.best)
+        return [
+            f"The {len(others) + 1} algorithms have no cell in common, so they are not ranked.",
+            f"The highest score is that of {best.label}. {_best_cell(best)}",
+        ]
     first = f"Most robust of {len(others) + 1} pairs: {best.label}." if others else best.label + "."
     cells = f"{round(share * best.cells)} of its {best.cells} cells"
     sentences = [
         f"{first} {cells} score at least {threshold:g} on average over {over} "
         f"(Rbst {_value(best.rbst[0])}).",
-        f"Its best cell is {axis} = {best.best_alpha:g}, lambda = {best.best_lam:g}, "
-        f"with a score of {best.best:.3f}; {_held_out(best)}.",
+        _best_cell(best),
     ]
     if others:
         sentences.append(_support(best, others))
@@ -54,17 +58,19 @@ def _value(estimate: Estimate) -> str:
     return f"{estimate.value:.3f}, {ends}"
 
 
-def _held_out(row: RobustnessRow) -> str:
+def _best_cell(row: RobustnessRow) -> str:
     score = row.tuning.fixed_held_out
-    if score is None:
-        return "with one seed there is no held-out score"
-    return f"held out, chosen and scored on different seeds, it is {score:.3f}"
+    fair = "with one seed there is no held-out score"
+    if score is not None:
+        fair = f"held out, chosen and scored on different seeds, it is {score:.3f}"
+    cell = f"{row.landscape.axis} = {row.best_alpha:g}, lambda = {row.best_lam:g}"
+    return f"Its best cell is {cell}, with a score of {row.best:.3f}; {fair}."
 
 
 def _support(best: RobustnessRow, others: Sequence[RobustnessRow]) -> str:
     """Say than which rows the data support that it is more robust."""
     if best.ranks[0] is None:
-        return f"Nothing can be said about ranks: {best.rbst[0].why or 'no common cells'}."
+        return "Nothing can be said about ranks: some rows have no interval."
     worse = [row for row in others if supported(difference(best.rbst[0], row.rbst[0]))]
     if not worse:
         return "The data do not support that it is more robust than any other pair."

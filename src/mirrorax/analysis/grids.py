@@ -19,7 +19,7 @@ def map_grid(given: Mask) -> tuple[Bool[np.ndarray, " alpha"], Bool[np.ndarray, 
     The emptiest row or column is dropped as long as it has less than half the cells, relative to
     its length, that the whole has. A grid with holes and a strip along each axis stay as they are.
     """
-    rows, columns = given.any(axis=1), given.any(axis=0)
+    rows, columns = np.asarray(given.any(axis=1)), np.asarray(given.any(axis=0))
     while rows.any():
         part = given[np.ix_(rows, columns)]
         by_row, by_column = part.mean(axis=1), part.mean(axis=0)

@@ -49,6 +49,7 @@ class RobustnessRow:
     frequency: tuple[Estimate, ...]
     rbst: tuple[Estimate, ...]
     ranks: tuple[tuple[int, int] | None, ...]  # the best and the worst possible, per threshold
+    comparable: bool  # whether the other rows of its axis count the same cells
     cells: int  # that count
     elsewhere: int  # with a score that do not count
     grid: int  # cells of the grid
@@ -217,6 +218,7 @@ def _row(
         frequency=frequency_band(runs, levels, cells=mask, statistic=statistic),
         rbst=robustness(runs, levels, cells=mask, statistic=statistic),
         ranks=(None,) * len(levels),
+        comparable=False,
         cells=int(mask.sum()),
         elsewhere=elsewhere,
         grid=int(grid.sum()),
@@ -237,7 +239,11 @@ def _ranked(rows: Sequence[RobustnessRow], levels: int) -> list[RobustnessRow]:
     rows = sorted(rows, key=lambda row: -row.rbst[0].value)
     by_level = [ranks([row.rbst[k] for row in rows]) for k in range(levels)]
     return [
-        replace(row, ranks=tuple(r and (int(r.low[i]), int(r.high[i])) for r in by_level))
+        replace(
+            row,
+            comparable=True,
+            ranks=tuple((int(r.low[i]), int(r.high[i])) if r else None for r in by_level),
+        )
         for i, row in enumerate(rows)
     ]
 

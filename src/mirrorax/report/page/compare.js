@@ -65,11 +65,12 @@ function verdict(found, state) {
 const LIMIT = 0.5;
 
 function compareSpecs(found, state) {
-  const spec = (algorithm, values, letter) => ({ algorithm, values, kind: "score", threshold: state.threshold, cell: cellSize(algorithm, 290), titled: true, title: `${letter}: ${algorithm.label}`, note: environmentLabel(state.environment) });
+  const look = (algorithm) => { const grid = gridValues(algorithm, state.environment); return { algorithm, grid, cell: cellSize(grid, mapRoom(290)), threshold: state.threshold, titled: true }; };
+  const spec = (algorithm, values, letter) => ({ ...look(algorithm), values, kind: "score", title: `${letter}: ${algorithm.label}`, note: environmentLabel(state.environment) });
   const out = [];
   if (found.viewA) out.push(spec(found.a, found.viewA.d, "First"));
   if (found.viewB) out.push(spec(found.b, found.viewB.d, "Second"));
-  if (!found.why) out.push({ algorithm: found.a, values: found.values, marks: found.marks, kind: "difference", limit: LIMIT, threshold: state.threshold, cell: cellSize(found.a, 290), titled: true, title: "First − second", note: "dots: supported cell by cell" });
+  if (!found.why) out.push({ ...look(found.a), values: found.values, marks: found.marks, kind: "difference", limit: LIMIT, title: "First − second", note: "dots: supported cell by cell" });
   return out;
 }
 
@@ -87,7 +88,7 @@ function showMatrix(rows) {
   const body = sorted.map((r, k) => element("tr", {}, element("th", { scope: "row", text: `${k + 1}  ${r.label}` }), ...sorted.map((c) => {
     if (c === r) return element("td", { text: "" });
     const gap = differenceOf(r.rbst, c.rbst);
-    if (gap.why) return element("td", { text: "?", title: gap.why });
+    if (gap.why || !r.comparable || r.a.axis !== c.a.axis) return element("td", { text: "?", title: gap.why || "not over the same cells" });
     const sign = !gap.supported ? "·" : (gap.low > 0 ? "▲" : "▼");
     return element("td", { text: sign, class: { "▲": "up", "▼": "down" }[sign] || "", title: `${r.label} − ${c.label}: [${number(gap.low, 4)}, ${number(gap.high, 4)}]` });
   })));
