@@ -131,7 +131,7 @@ def test_cells_off_the_grid_are_one_line_of_text(small):
     assert data.left_out == 1
     _, ax = new()
     draw_heat_map(data, ax)
-    assert ax.get_title().endswith("\n1 more cell off this grid")
+    assert ax.get_title().endswith("\n1 cell off this grid")
 
 
 def test_large_cells_hold_their_values():

@@ -19,6 +19,7 @@ from mirrorax.analysis.scores import Statistic, cell_scores
 from mirrorax.analysis.shares import reaches
 from mirrorax.errors import UserError
 from mirrorax.figures.style import COLOURS
+from mirrorax.formatting import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -153,7 +154,7 @@ def draw_heat_map(
         ax.set_xlabel(r"drift temperature $\lambda$")
         ax.set_ylabel(r"MDP temperature $\alpha$" if data.axis == "alpha" else "target weight $w$")
     ax.spines[:].set_visible(False)
-    more = f"{data.left_out} more cell{'s' * (data.left_out > 1)} off this grid"
+    more = f"{counted(data.left_out, 'cell')} off this grid"
     title = "\n".join(filter(None, [data.title, more if data.left_out else ""]))
     if title:
         ax.set_title(title)

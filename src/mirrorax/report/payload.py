@@ -95,7 +95,8 @@ def _grids(
         out[str(labels.index(environment.label))] = [rows, columns]
     if row is not None:
         part = row.landscape
-        grid = [np.isin(item.alphas, part.alphas), np.isin(item.lams, part.lams)]
+        rows, columns = map_grid((part.state != ABSENT).any(axis=-1).all(axis=-1))
+        grid = [np.isin(item.alphas, part.alphas[rows]), np.isin(item.lams, part.lams[columns])]
         out |= {str(labels.index(e.label)): grid for e in part.environments}
         out["shared"] = grid
     return {name: [np.flatnonzero(axis).tolist() for axis in grid] for name, grid in out.items()}

@@ -11,6 +11,8 @@ function shortNumber(v) {
   return String(Number(v.toPrecision(3)));
 }
 
+const signed = (v) => (v < 0 ? `−${shortNumber(-v)}` : shortNumber(v));
+
 // Every value of a small grid, else zero and the decades; none nearer than `room(text)` columns to the last.
 function tickList(values, room) {
   const out = [];

@@ -62,8 +62,7 @@ function frequencyFigure(curves, threshold, { room = 700, legend = false, title 
     width: legend ? right + 60 + 6.6 * Math.max(...curves.map((c) => c.label.length)) : right,
     height: Math.max(box.top + box.height + 44, legend ? 40 + curves.length * 16 : 0),
     draw(surface, colours) {
-      const step = niceStep(most, 5), ys = [];
-      for (let v = 0; v <= most * 1.04 + 1e-12; v += step) ys.push({ at: y(v), text: shortNumber(v) });
+      const ys = roundTicks(0, most * 1.04, 5).map((v) => ({ at: y(v), text: shortNumber(v) }));
       surface.text(box.left, 16, title, { size: 12.5, fill: colours.ink, weight: "600" });
       const levels = (box.width > 380 ? [0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1] : [0.4, 0.6, 0.8, 1]);
       axes(surface, colours, box, levels.map((t) => ({ at: x(t), text: String(t) })), ys, "performance level τ", "share of cells with d ≥ τ");
@@ -87,9 +86,16 @@ function frequencyFigure(curves, threshold, { room = 700, legend = false, title 
   };
 }
 
+// Round numbers from low to high, about `parts` of them.
+function roundTicks(low, high, parts) {
+  const step = niceStep(high - low || 1, parts), out = [];
+  for (let k = Math.ceil(low / step - 1e-9); k * step <= high + 1e-9; k += 1) out.push(Number((k * step).toPrecision(12)));
+  return out;
+}
+
 // rows: [{label, runs: [{score, seed, state}]}]
 function stripFigure(rows, threshold, room) {
-  const left = 130, width = Math.min(420, Math.max(150, room - 160));
+  const left = 14 + 7 * Math.max(...rows.map((r) => r.label.length)), width = Math.min(420, Math.max(120, room - left - 30));
   const scores = rows.flatMap((r) => r.runs.map((run) => run.score)).filter(Number.isFinite);
   const low = Math.min(0, ...scores), high = Math.max(1, ...scores);
   const x = (v) => left + ((v - low) / (high - low)) * width;
@@ -98,9 +104,9 @@ function stripFigure(rows, threshold, room) {
     height: 34 + rows.length * 26,
     draw(surface, colours) {
       const bottom = 6 + rows.length * 26;
-      for (const v of [0, 0.25, 0.5, 0.75, 1]) {
+      for (const v of roundTicks(low, high, 4)) {
         surface.line([[x(v), 4], [x(v), bottom]], colours.line, 0.6);
-        surface.text(x(v), bottom + 14, String(v), { size: 11, fill: colours.soft, anchor: "middle" });
+        surface.text(x(v), bottom + 14, signed(v), { size: 11, fill: colours.soft, anchor: "middle" });
       }
       surface.line([[x(threshold), 4], [x(threshold), bottom]], colours.ink, 1.2, "5 4");
       rows.forEach((row, k) => {
@@ -127,9 +133,8 @@ function curveFigure(groups, x, xLabel, room) {
     width: box.left + box.width + 24,
     height: 272 + 16 * groups.length,
     draw(surface, colours) {
-      const step = niceStep(x[x.length - 1] - x[0] || 1, 5), xs = [];
-      for (let v = Math.ceil(x[0] / step) * step; v <= x[x.length - 1]; v += step) xs.push({ at: px(v), text: shortNumber(v) });
-      axes(surface, colours, box, xs, [0, 0.25, 0.5, 0.75, 1].map((v) => ({ at: py(v), text: String(v) })), xLabel, "normalised return");
+      const xs = roundTicks(x[0], x[x.length - 1], 4).map((v) => ({ at: px(v), text: shortNumber(v) }));
+      axes(surface, colours, box, xs, roundTicks(low, high, 4).map((v) => ({ at: py(v), text: signed(v) })), xLabel, "normalised return");
       groups.forEach((g, k) => {
         const colour = colours.lines[k % 7];
         g.series.forEach((values) => {

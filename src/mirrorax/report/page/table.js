@@ -1,5 +1,6 @@
-// The robustness table: one row per algorithm, sortable, live with the threshold.
-const sorting = { key: "rbst", down: true };
+// The robustness table: one row per algorithm, sortable, live with the threshold. Rows that are not
+// over the same cells are in the order of their names.
+const sorting = { key: null, down: true };
 
 function bestCell(a, view, mask) {
   let best = -1;
@@ -56,7 +57,7 @@ function shownColumns() {
 }
 
 function sortRows(rows) {
-  const column = COLUMNS.find((c) => c.key === sorting.key), sign = sorting.down ? -1 : 1;
+  const column = COLUMNS.find((c) => c.key === (sorting.key ?? "rbst")), sign = sorting.down ? -1 : 1;
   const missing = (v) => (typeof v === "number" && !Number.isFinite(v)) || v === "";
   return [...rows].sort((p, q) => {
     const a = column.value(p), b = column.value(q);
@@ -80,6 +81,7 @@ function rowOf(row, columns, choose) {
 }
 
 function showTable(rows, state, choose) {
+  if (sorting.key === null && rows.length) Object.assign(sorting, rows.every((r) => r.comparable) ? { key: "rbst", down: true } : { key: "label", down: false });
   const table = $("table"), columns = shownColumns();
   const head = element("tr", {}, ...columns.map((c) => {
     const on = sorting.key === c.key;
