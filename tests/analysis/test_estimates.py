@@ -12,10 +12,10 @@ from mirrorax.analysis.comparison import (
     supported,
 )
 from mirrorax.analysis.estimates import Estimate, _bend, frequency_band, robustness
-from mirrorax.analysis.resampling import score_resamples
 from mirrorax.analysis.scores import cell_scores
 from mirrorax.analysis.shares import frequency, rbst
 from mirrorax.analysis.standard_errors import error_of_mean, exchange, grid_scores
+from mirrorax.paper.resampling import score_resamples
 
 LEVELS = (0.9, 0.95)
 #: Of 40 fair 95% intervals fewer hold the truth once in two thousand times.

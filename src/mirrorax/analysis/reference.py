@@ -93,12 +93,11 @@ class Reference(BaseModel):
     cells: Annotated[int, Field(ge=1)] | None = None
     settings: dict[str, Any] = {}
 
-    def values(
-        self, settings: Mapping[str, Any], environments: Sequence[str]
-    ) -> ReferenceValues | None:
-        """Return what it has for an algorithm on these environments, if anything."""
+    def values(self, algorithm: Any, environments: Sequence[str]) -> ReferenceValues | None:
+        """Return what it has for the settings of an algorithm on these environments, if any."""
         if self.environments is not None and set(environments) != set(self.environments):
             return None
+        settings = dict(algorithm)
         mine = {**_PLAIN, **settings}
         for row in self.rows:
             if all(mine.get(name) == value for name, value in row.algorithm.items()):

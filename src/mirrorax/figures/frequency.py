@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,10 +11,13 @@ from jaxtyping import Bool, Float
 
 from mirrorax.analysis.estimates import frequency_band
 from mirrorax.errors import UserError
-from mirrorax.figures.style import LINES, MANY
+from mirrorax.figures.style import COLUMN, LINES, MANY, PAGE, new
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from mirrorax.figures.gallery import Source
 
 _BANDS = 4  # curves up to which each has a band
 
@@ -75,3 +78,18 @@ def draw_frequency(curves: Sequence[FrequencyCurve], ax: Axes) -> Axes:
     note = "95% band of the first" if len(curves) > _BANDS else None
     ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), title=note, handlelength=2.4)
     return ax
+
+
+def pictures(source: Source) -> Iterator[tuple[str, Figure]]:
+    """Draw all algorithms, from a little below the best score and no higher than 0.8."""
+    rows = source.table.rows
+    best = max(row.best for row in rows)
+    start = float(np.clip(np.floor(10 * best - 2) / 10, 0.0, 0.8))
+    curves = []
+    for k, row in enumerate(rows):
+        short = row.reference.label if row.reference else ""
+        name = f"{short or k + 1}  {row.label}" if len(rows) > 1 else row.label
+        curves.append(frequency_curve(name, row.landscape.runs(), cells=row.mask, start=start))
+    figure, ax = new(PAGE, COLUMN * 0.9)
+    draw_frequency(curves, ax)
+    yield "frequency", figure

@@ -6,7 +6,7 @@ equal width, zero stands apart behind a gap, and the decades are labelled.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,12 +18,14 @@ from mirrorax.analysis.landscape import Landscape
 from mirrorax.analysis.scores import Statistic, cell_scores
 from mirrorax.analysis.shares import reaches
 from mirrorax.errors import UserError
-from mirrorax.figures.style import COLOURS
+from mirrorax.figures.style import COLOURS, COLUMN, PAGE, new
 from mirrorax.formatting import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from mirrorax.figures.gallery import Source
 
 GAP = 0.5  # between the column of zero and the others
 SMALL = 8  # values of a grid up to which each is labelled
@@ -275,3 +277,27 @@ def draw_panel(
     bar.set_label("normalised return")
     bar.outline.set_visible(False)
     return np.asarray(axes.ravel()[: len(maps)])
+
+
+def pictures(source: Source) -> Iterator[tuple[str, Figure]]:
+    """Draw each algorithm: a map of the mean, and a panel of its environments.
+
+    The averaged environments are on the table's grid, the others on what each has.
+    """
+    for k, row in enumerate(source.table.rows):
+        mean, whole = row.landscape, source.whole[row.label]
+        figure, ax = new(COLUMN)
+        draw_heat_map(heat_map(mean, whole=whole), ax)
+        yield f"landscape_{k + 1:02d}", figure
+        averaged = {e.label for e in mean.environments}
+        maps = [
+            heat_map(mean if e.label in averaged else whole, environment=e.label, whole=whole)
+            for e in whole.environments
+        ]
+        # Few panels need no whole page: a cell should not be three times as wide as it is high.
+        width = PAGE * min(1.0, 0.2 + 0.22 * len(maps))
+        figure, _ = new(width, PAGE * (0.05 + 0.28 * -(-len(maps) // 4)))
+        figure.clear()
+        draw_panel(maps, figure)
+        figure.suptitle(row.label)
+        yield f"environments_{k + 1:02d}", figure
