@@ -1,4 +1,4 @@
-"""A reference: values of Rbst from elsewhere, to stand beside one's own. Read from a TOML file.
+"""A reference: values of Rbst from elsewhere, to stand beside our own. Read from a TOML file.
 
     name = "2024"                        # the heading of its column
     thresholds = [0.9, 0.95]

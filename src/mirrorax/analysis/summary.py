@@ -122,7 +122,7 @@ def summarise(
         raise UserError(empty[0])
     alike = cells == "positive" and statistic == "mean" and evaluation == "stochastic"
     rows: list[RobustnessRow] = []
-    told = [*notes, *(f"left out: {line}" for line in empty)]
+    lines = [*notes, *(f"left out: {text}" for text in empty)]
     for axis in ("alpha", "w"):
         group = [(i, m) for i, m in zip(items, scored, strict=True) if i.axis == axis and m.any()]
         if not group:
@@ -147,12 +147,12 @@ def summarise(
             for item, mask, mine, given in zip(members, masks, own, started, strict=True)
         ]
         rows += _ranked(of_group, len(levels)) if comparable else of_group
-        told += _about_cells(of_group, comparable)
+        lines += _about_cells(of_group, comparable)
     if len({row.landscape.axis for row in rows}) > 1:
-        told.append("rows with a learned alpha have a grid of w: they are ranked among themselves")
-    told += _about_runs(rows, everything, names, diverged)
+        lines.append("rows with a learned alpha have a grid of w: they are ranked among themselves")
+    lines += _about_runs(rows, everything, names, diverged)
     if reference:
-        told += _about_reference(rows, reference.name)
+        lines += _about_reference(rows, reference.name)
     return RobustnessTable(
         rows=tuple(rows),
         thresholds=levels,
@@ -161,7 +161,7 @@ def summarise(
         statistic=statistic,
         evaluation=evaluation,
         diverged=diverged,
-        notes=tuple(told),
+        notes=tuple(lines),
         reference=reference.name if reference else "",
     )
 

@@ -23,7 +23,7 @@ from mirrorax.analysis.shares import reaches
 from mirrorax.errors import UserError, unknown
 
 Temperature = Literal["alpha", "lam"]
-#: As they are said in a sentence.
+#: Their names in a sentence.
 NAMES: dict[Temperature, str] = {"alpha": "alpha", "lam": "lambda"}
 
 #: When a task counts as solved.
@@ -114,11 +114,11 @@ def minimal_temperatures(
         # A value without any run is not part of this environment's grid.
         on_grid = given.any(axis=1)
         if on_grid.sum() < 2:
-            found = 0.0, False, (0.0, np.inf)
+            result = 0.0, False, (0.0, np.inf)
         else:
             means = np.where(given, part, 0.0).sum(axis=1)[on_grid] / given.sum(axis=1)[on_grid]
-            found = smallest(means, values[on_grid], threshold)
-        out.append(Minimal(environment.label, environment.return_max, *found))
+            result = smallest(means, values[on_grid], threshold)
+        out.append(Minimal(environment.label, environment.return_max, *result))
     return tuple(sorted(out, key=lambda item: item.max_return))
 
 

@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Iterable
 from typing import Any
 
-from mirrorax.analysis.landscape import Environment
 from mirrorax.runs.settings import OTHER_NUMBERS, RunValues, Settings
 
 _DEFAULTS: dict[str, Any] = {
@@ -28,11 +27,11 @@ def train_command(settings: Iterable[tuple[str, Any]]) -> str:
     return shlex.join(words)
 
 
-def environment_flags(environment: Environment) -> str:
+def environment_flags(name: str, reward_scale: float) -> str:
     """Return the flags that choose an environment."""
-    words = ["--env", environment.name]
-    if environment.reward_scale != 1:
-        words += ["--reward-scale", f"{environment.reward_scale!r}"]
+    words = ["--env", name]
+    if reward_scale != 1:
+        words += ["--reward-scale", f"{reward_scale!r}"]
     return shlex.join(words)
 
 

@@ -68,7 +68,7 @@ def payload(
         "environments": [
             {
                 "label": e.label,
-                "flags": environment_flags(e),
+                "flags": environment_flags(e.name, e.reward_scale),
                 "low": _plain(e.return_min),
                 "high": _plain(e.return_max),
                 "bounds": e.bounds_source,

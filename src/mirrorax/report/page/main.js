@@ -299,9 +299,9 @@ function render() {
   const mine = rows.find((r) => r.a.index === state.pair);
   $("live").textContent = mine ? `${mine.label}: freq ${number(mine.freq.value)} ${interval(mine.freq, 3)}, Rbst ${number(mine.rbst.value, 4)} ${interval(mine.rbst)} at threshold ${state.threshold.toFixed(2)}` : "The pair has no score on this environment.";
   $("robustness-note").textContent = `Scores: ${state.statistic === "mean" ? "mean" : "interquartile mean"} of normalised ${state.evaluation} returns, ${environmentLabel(state.environment)}. 95%: as many seeds: of what studies of these cells with as many seeds report on average. Infinitely many: of Rbst if every cell's mean were known, which is lower, as noise can only raise it; “≤ x”: no lower end shown, ${ENOUGH} seeds per cell or more may.`;
-  const found = compareOf(state);
-  $("verdict").textContent = verdict(found, state);
-  compareMaps = sync(compareMaps, compareSpecs(found, state), $("compare-maps"));
+  const comparison = compareOf(state);
+  $("verdict").textContent = verdict(comparison, state);
+  compareMaps = sync(compareMaps, compareSpecs(comparison, state), $("compare-maps"));
   if ($("matrix").open) showMatrix(rows);
   $("pair-label").hidden = state.layout !== "pair";
   keepAddress();

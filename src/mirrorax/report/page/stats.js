@@ -81,9 +81,9 @@ const fewest = (groups) => (groups.length ? Math.min(...groups.map((g) => g.leng
 function cellInterval(groups, statistic, known = true) {
   const lowest = groups.map((g) => Math.min(...g)), highest = groups.map((g) => Math.max(...g));
   const apart = Math.max(...highest.map((x, e) => x - lowest[e]));
-  const found = statistic === "mean" && apart > AGREE ? cellSpread(groups) : null;
-  if (!found) return null;
-  const score = cellScore(groups, statistic), half = student(found.df) * Math.sqrt(found.variance);
+  const spread = statistic === "mean" && apart > AGREE ? cellSpread(groups) : null;
+  if (!spread) return null;
+  const score = cellScore(groups, statistic), half = student(spread.df) * Math.sqrt(spread.variance);
   const least = known && Math.min(...lowest) >= 0 ? 0 : -Infinity, most = known && Math.max(...highest) <= 1 ? 1 : Infinity;
   return { low: Math.max(score - half, least), high: Math.min(score + half, most) };
 }
