@@ -27,9 +27,10 @@ import numpy as np
 
 from mirrorax.analysis import landscapes
 from mirrorax.tuning import evidence as evidences
+from mirrorax.tuning.cells import best_cells
 from mirrorax.tuning.evidence import Evidence, ScoreMap, gather, read_runs
 from mirrorax.tuning.journal import open_journal
-from mirrorax.tuning.search import Search, best_cells
+from mirrorax.tuning.search import Search
 from mirrorax.tuning.space import Axis, log_axis, plan_budget
 from mirrorax.tuning.suggestion import suggest
 
@@ -86,7 +87,7 @@ def needed(search: Search, axes: Sequence[Axis], lookup: Lookup, threshold: floa
         if seen["needed"] is None and seen["last"] >= threshold:
             seen["needed"] = found.spent
 
-    search._tell_people = after
+    search.on_batch = after
     search.run()
     return seen["needed"], seen["last"]
 
@@ -102,10 +103,8 @@ def suggested(known: Evidence, one: ScoreMap):
     rest = tuple(m for m in known.maps if m.family != one.family)
     if not any(m.pair == one.pair and m.reward_scale == 1 for m in rest):
         return None
-    factor = one.return_max if one.return_max > 0 else None
     found = suggest(
-        "an environment nobody has seen",
-        factor,
+        "an unknown environment",
         potential=one.potential,
         drift=one.drift,
         evidence=Evidence(rest, known.settings),
@@ -238,7 +237,7 @@ def trained(args) -> None:
                 sampler="random",
             )
             # Random search as it is usually done: every run to its end.
-            search._rungs = (trainer.updates,)
+            search.rungs = (trainer.updates,)
             other = search.run()
         row = {"search": "random", "seed": seed, "cell": other.best.cell, "mean": other.best.mean}
         print(json.dumps({**row, "spent": other.spent}), flush=True)
