@@ -113,7 +113,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
     parser.epilog = _EXAMPLES
     parser.add_argument(
-        "kind", choices=KINDS, metavar="KIND", help=f"what to list: {', '.join(KINDS)}"
+        "kind", choices=tuple(KINDS), metavar="KIND", help=f"what to list: {', '.join(KINDS)}"
     )
     flags.add_plugin(parser)
     flags.add_json(parser)

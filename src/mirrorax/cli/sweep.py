@@ -193,9 +193,9 @@ def run_study(study: Study, args: argparse.Namespace) -> int:
     from mirrorax.sweep.engine import Engine
 
     if args.engine == "ray" and args.chunk_timeout:
-        raise UserError("--chunk-timeout: only workers of this machine can be ended, not Ray's")
+        raise UserError("--chunk-timeout: a worker of this machine can be ended, not one of Ray's")
     if args.engine != "ray" and args.address != "auto":
-        raise UserError(f"--address: {args.address!r} needs --engine ray")
+        raise UserError(f"--address: {args.address!r} is for --engine ray")
     if args.engine == "ray":
         from mirrorax.sweep.engines import ray
 
