@@ -8,17 +8,12 @@ import subprocess
 
 import pytest
 
+from mirrorax import registry
 from mirrorax.cli import COMMANDS, main, parser_of
 from mirrorax.cli.listing import KINDS
 from mirrorax.envs import suite
 from mirrorax.regularizers.names import names
-from mirrorax.runs.settings import (
-    ALPHA_SCHEDULES,
-    LAM_SCHEDULES,
-    NETWORKS,
-    OPTIMIZERS,
-    PRESETS,
-)
+from mirrorax.runs.settings import ALPHA_SCHEDULES, LAM_SCHEDULES, PRESETS
 
 
 def listed(kind, capsys, *flags):
@@ -40,8 +35,8 @@ def test_nothing_is_missing_and_nothing_made_up(capsys):
     assert set(listed("potentials", capsys)) >= set(names("potential"))
     assert set(listed("drifts", capsys)) >= set(names("drift"))
     assert set(listed("schedules", capsys)) >= {*ALPHA_SCHEDULES, *LAM_SCHEDULES}
-    assert set(listed("networks", capsys)) >= set(NETWORKS)
-    assert set(listed("optimizers", capsys)) >= set(OPTIMIZERS)
+    assert set(listed("networks", capsys)) >= set(registry.built_in("network"))
+    assert set(listed("optimizers", capsys)) >= set(registry.built_in("optimizer"))
     assert set(listed("presets", capsys)) == set(PRESETS)
     assert "returns 0 to 500" in listed("environments", capsys)["CartPole"]
 
@@ -97,4 +92,4 @@ def test_every_flag_has_a_sentence():
     for name in COMMANDS:
         for action in actions(parser_of(name)):
             if not hasattr(action, "_name_parser_map"):
-                assert len((action.help or '').split()) > 1, (name, action.dest)
+                assert len((action.help or "").split()) > 1, (name, action.dest)

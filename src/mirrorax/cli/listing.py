@@ -52,10 +52,10 @@ Rows = list[tuple[str, str]]
 
 
 def _environments() -> Rows:
-    from mirrorax import plugins
+    from mirrorax import registry
     from mirrorax.envs import suite
 
-    own = plugins.names("environment")
+    own = registry.names("environment")
     sizes = {"Catch": "; Catch(ROWSxCOLUMNS)", "DeepSea": "; DeepSea(SIZE)"}
     rows: Rows = []
     for name in suite.names():
@@ -73,9 +73,9 @@ def _environments() -> Rows:
 
 def _own(kind: str, built_in: dict[str, str]) -> Callable[[], Rows]:
     def rows() -> Rows:
-        from mirrorax import plugins
+        from mirrorax import registry
 
-        own = [(name, "registered by a plugin") for name in plugins.names(kind)]  # type: ignore[arg-type]
+        own = [(name, "registered by a plugin") for name in registry.names(kind)]  # type: ignore[arg-type]
         return [*built_in.items(), *own]
 
     return rows
