@@ -22,6 +22,7 @@ from harness import long_form
 from mirrorax.errors import UserError
 from mirrorax.mdpo import checkpoint
 from mirrorax.mdpo.session import Session
+from mirrorax.runs.chunk import make_chunk
 from mirrorax.runs import ids, schema
 from mirrorax.runs.identity import run_id
 from mirrorax.runs.settings import Settings
@@ -134,7 +135,7 @@ def saved(tmp_path_factory):
     )
     path = tmp_path_factory.mktemp("saved") / "state.npz"
     keys = np.array([[1, 2], [3, 4]], np.uint32)
-    Session(settings, keys, {"alpha": [0.1, 0.2], "lam": [1.0, 1.0]}, lanes=2).save(path)
+    Session(make_chunk(settings, {"alpha": [0.1, 0.2], "lam": [1.0, 1.0]}, 2, keys)).save(path)
     return checkpoint.load(path)
 
 

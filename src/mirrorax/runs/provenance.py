@@ -60,6 +60,17 @@ def collect(*, hosted: bool = False, **fields: Any) -> dict[str, Any]:
 
 
 @cache
+def versions() -> dict[str, str | None]:
+    """Return the versions of what computes."""
+    return {
+        "mirrorax_version": __version__,
+        "jax_version": _version("jax"),
+        "gymnax_version": _version("gymnax"),
+        "numpy_version": _version("numpy"),
+    }
+
+
+@cache
 def here() -> dict[str, Any]:
     """Return what is the same for everything that this process computes."""
     # An installed package inside another repository is not at that repository's commit.
@@ -67,12 +78,9 @@ def here() -> dict[str, Any]:
     ours = top is not None and (Path(top) / "src" / "mirrorax").is_dir()
     status = _git("status", "--porcelain", "--untracked-files=no") if ours else None
     return {
-        "mirrorax_version": __version__,
+        **versions(),
         "commit": _git("rev-parse", "HEAD") if ours else None,
         "dirty": None if status is None else bool(status),
-        "jax_version": _version("jax"),
-        "gymnax_version": _version("gymnax"),
-        "numpy_version": _version("numpy"),
         "host": host_hash(),
     }
 
