@@ -80,6 +80,26 @@ class Results:
             f"{len(self.origins):,} chunks)"
         )
 
+    @property
+    def num_rows(self) -> int:
+        """How many runs there are, as of a table."""
+        return len(self.rows)
+
+    @cached_property
+    def _makers(self) -> dict[str, Any]:
+        from mirrorax.runs import flat
+
+        return flat.makers(self)
+
+    @property
+    def column_names(self) -> list[str]:
+        """The columns of `table("all")`."""
+        return list(self._makers)
+
+    def __getitem__(self, name: str) -> pa.ChunkedArray:
+        """Return one column of `table("all")`."""
+        return pa.table({name: self._makers[name]()})[name]
+
     def take(self, which: Int[np.ndarray, " some"]) -> Results:
         """Return some of the runs, in the order given."""
         return replace(
@@ -223,6 +243,11 @@ class Results:
         from mirrorax.runs import flat
 
         return flat.curves(self)
+
+
+def as_results(runs: Results | pa.Table) -> Results:
+    """Return results as they are; a flat table is read."""
+    return runs if isinstance(runs, Results) else Results.from_table(runs)
 
 
 def empty() -> Results:
