@@ -18,12 +18,13 @@ import pyarrow.parquet as pq
 import pytest
 from fuzz import NASTY_TEXTS, Trap, amount, check_clean, check_refused, commanded
 from harness import long_form
+from mirrorax.sweep.task import Result
 
 from mirrorax.errors import UserError
 from mirrorax.mdpo import checkpoint
 from mirrorax.mdpo.session import Session
-from mirrorax.runs.chunk import make_chunk
 from mirrorax.runs import ids, schema
+from mirrorax.runs.chunk import make_chunk
 from mirrorax.runs.identity import run_id
 from mirrorax.runs.settings import Settings
 from mirrorax.spec.expand import expand
@@ -32,7 +33,6 @@ from mirrorax.store import files, load, names, shards
 from mirrorax.store.exporting import export
 from mirrorax.store.store import Store
 from mirrorax.sweep import rows
-from mirrorax.sweep.task import Result
 
 EACH = amount(50, 6)
 STUDY = 'pairs = [["entropy", "kl"]]\nalpha = [0.01, 0.1]\nlam = [1.0, 2.0]\nseeds = 2\n'

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from fuzz import NASTY_TEXTS, amount, check_clean, commanded
+from mirrorax.sweep.task import Result
 
 from mirrorax.errors import UserError
 from mirrorax.runs import ids
@@ -16,7 +17,6 @@ from mirrorax.store import copies, files, load, names, shards
 from mirrorax.store.errors import DamagedShardWarning
 from mirrorax.store.store import Store
 from mirrorax.sweep import rows
-from mirrorax.sweep.task import Result
 
 STUDY = parse(
     'environments = ["Catch"]\npairs = [["entropy", "kl"]]\n'

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import standin
+from mirrorax.sweep.wire import Decoder, encode
 
 from mirrorax.spec.study import parse
 from mirrorax.store.reading import load, load_curves
@@ -16,7 +17,6 @@ from mirrorax.sweep.driver import sweep
 from mirrorax.sweep.engine import RETRIES, EngineError
 from mirrorax.sweep.engines.inline import InlineEngine
 from mirrorax.sweep.engines.local import LocalEngine
-from mirrorax.sweep.wire import Decoder, encode
 
 HERE = Path(standin.__file__).parent
 

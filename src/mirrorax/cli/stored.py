@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 from mirrorax.errors import plain
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from mirrorax.runs.results import Results
 
 
@@ -44,16 +42,3 @@ def read_runs(place: str) -> Results:
             return read_results(place)
         except StoreError as error:
             raise UserError(f"store: {error}") from error
-
-
-def read_curves(directory: str) -> pa.Table | None:
-    """Return the learning curves of a store, or nothing where no study asked for them."""
-    from mirrorax.errors import UserError
-    from mirrorax.store import load_curves
-    from mirrorax.store.errors import StoreError
-
-    with damage_named():
-        try:
-            return load_curves(directory)
-        except (UserError, StoreError):
-            return None

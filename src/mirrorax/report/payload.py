@@ -45,6 +45,7 @@ def payload(
     """Return everything the page shows."""
     results = as_results(runs)
     items = landscapes(results)
+    curves = results.curves() if curves is None else curves
     known = {e.label: e for item in items for e in item.environments}
     environments = sorted(known.values(), key=lambda e: e.order)
     labels = [e.label for e in environments]

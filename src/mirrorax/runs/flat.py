@@ -19,7 +19,7 @@ from jaxtyping import Int
 from mirrorax._version import ALGORITHM_VERSION
 from mirrorax.errors import UserError, shown
 from mirrorax.runs import identity, ids, provenance, scoring
-from mirrorax.runs.chunk import CURVE, read_values
+from mirrorax.runs.chunk import CURVE
 from mirrorax.runs.parquet import Damaged
 from mirrorax.runs.results import ROWS, Configuration, Origin, Results, read_origin
 from mirrorax.runs.settings import LATER, TRACED, RunValues, Settings, stored_settings
@@ -180,7 +180,9 @@ def read(table: pa.Table) -> Results:
     setting, or their default. Runs without an id get one.
     """
     if missing := [name for name in REQUIRED if name not in table.column_names]:
-        raise UserError(f"table: it has no column {', '.join(missing)}")
+        raise UserError(
+            f"table: it has no column {', '.join(missing)} (mirrorax.store.read_results has all)"
+        )
     named = [name for name in (*SETTINGS.names, VERSION) if name in table.column_names]
     configuration, first = _groups(table, named, np.zeros(len(table), np.int64))
     known = [_read_configuration(table.select(named).slice(k, 1).to_pylist()[0]) for k in first]
@@ -193,7 +195,10 @@ def read(table: pa.Table) -> Results:
     results = Results(
         tuple(known), tuple(origins), rows, configuration.astype(np.int32), origin.astype(np.int32)
     )
-    return results if "run_id" in table.column_names else _with_ids(results)
+    if "run_id" in table.column_names:
+        return results
+    made = ids.to_arrow(results.computed_ids())
+    return replace(results, rows=rows.set_column(0, "run_id", made))
 
 
 def _read_configuration(fields: dict[str, Any]) -> Configuration:
@@ -309,10 +314,3 @@ def _groups(
             key = np.unique(key * count + numbers, return_inverse=True)[1]
     _, first, group = np.unique(key, return_index=True, return_inverse=True)
     return group, first
-
-
-def _with_ids(results: Results) -> Results:
-    plain = [c.settings.model_dump() for c in results.configurations]
-    made = identity.run_ids(plain, results.configuration, read_values(results.rows))
-    rows = results.rows.set_column(0, "run_id", ids.to_arrow(made))
-    return replace(results, rows=rows)

@@ -182,7 +182,7 @@ def gather(table: Results | pa.Table) -> Evidence:
         raise UserError(
             "results: every run has rescaled rewards; some with reward_scale 1 are needed"
         )
-    settings = dict(usual)
+    settings = {n: list(v) if isinstance(v, tuple) else v for n, v in usual}
     laws = [law for item in chosen if _rest(item) == usual for law in _law(item)]
     return Evidence(tuple(maps), settings, tuple(laws))
 
