@@ -212,7 +212,7 @@ class Results:
         known = np.flatnonzero(np.isfinite(seconds))
         order = known[np.argsort(self.configuration[known], kind="stable")]
         which, starts = np.unique(self.configuration[order], return_index=True)
-        parts = np.split(seconds[order], starts[1:])
+        parts = np.split(seconds[order], starts)[1:]
         return {
             self.configurations[k]: (float(np.median(part)), len(part))
             for k, part in zip(which, parts, strict=True)
