@@ -9,7 +9,7 @@ import math
 import os
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mirrorax.errors import UserError
 
@@ -52,16 +52,17 @@ def program_sizes(program: Program) -> Sizes:
     settings, env = program.settings, program.env
     row = replay.width(env) * np.dtype(env.memory_dtype).itemsize
     values = jax.tree.map(lambda x: x[0], make_values({}, 1))
-    actor, critic = (
-        jax.ShapeDtypeStruct((network.num_parameters,), np.float32)
-        for network in (program.actor, program.critic)
-    )
-    critics = jax.ShapeDtypeStruct((program.num_critics, *critic.shape), np.float32)
+
+    def floats(*shape: int) -> Any:
+        return jax.ShapeDtypeStruct(shape, np.float32)  # type: ignore[no-untyped-call]
+
+    actor = floats(program.actor.num_parameters)
+    critics = floats(program.num_critics, program.critic.num_parameters)
     learner = jax.eval_shape(partial(init_learner, program), actor, critics, values)
 
     def cost(batch: int, name: str) -> int:
-        x = jax.ShapeDtypeStruct((env.observation_size, batch), np.float32)
-        return int(jax.jit(program.actor).lower(actor, x).cost_analysis()[name])
+        lowered = jax.jit(program.actor).lower(actor, floats(env.observation_size, batch))
+        return int((lowered.cost_analysis() or {}).get(name, 0))
 
     parts = (
         settings.replay_slots * settings.num_envs * row,

@@ -18,10 +18,10 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from mirrorax.errors import UserError
-from mirrorax.runs import provenance
+from mirrorax.runs import parquet, provenance
 from mirrorax.runs.chunk import Outcome
 from mirrorax.runs.parquet import Damaged
-from mirrorax.sweep.execute import read_outcome
+from mirrorax.runs.results import Results, from_outcome
 from mirrorax.sweep.measure import known_sizes
 from mirrorax.sweep.plan import Queue, QueuedChunk
 
@@ -33,12 +33,17 @@ class EngineError(Exception):
     """The engine cannot work at all; the text says why."""
 
 
+class NoResult(Exception):
+    """What a worker sent is not the outcome of its chunk."""
+
+
 @dataclass(frozen=True, eq=False)
 class FinishedChunk:
-    """A chunk that has ended, with the bytes of its outcome."""
+    """A chunk that has ended, with its outcome."""
 
     queued: QueuedChunk
-    data: bytes
+    data: bytes  # those of the outcome
+    results: Results  # the same, read
 
 
 @dataclass(frozen=True)
@@ -90,20 +95,22 @@ class Engine(ABC):
         """End every worker and wait until they are gone."""
 
 
+def accept(queued: QueuedChunk, data: bytes) -> FinishedChunk:
+    """Return a chunk with the outcome that came back; raise `NoResult` if it is not one of it."""
+    try:
+        results = from_outcome(parquet.decode(data))
+        if (results.ids != queued.chunk.ids).any():
+            raise Damaged("it is not of the runs of its chunk")
+    except (Damaged, UserError, ValueError, KeyError) as error:
+        raise NoResult(f"not a result: {error}") from None
+    return FinishedChunk(queued, data, results)
+
+
 def give_up(queued: QueuedChunk, reason: str, attempts: int = 1) -> FinishedChunk:
     """Return a chunk that has no result, with the reason."""
     text = f"given up after {attempts} attempts: {reason}"
     origin = provenance.collect(lanes=queued.chunk.lanes)
-    return FinishedChunk(queued, Outcome.failed(queued.chunk, text, origin).to_bytes())
-
-
-def problem_of(queued: QueuedChunk, data: bytes) -> str | None:
-    """Return why some bytes are not the outcome of a chunk, or None if they are."""
-    try:
-        read_outcome(data, queued.chunk)
-    except (Damaged, UserError) as error:
-        return f"not a result: {error}"
-    return None
+    return accept(queued, Outcome.failed(queued.chunk, text, origin).to_bytes())
 
 
 def out_of_memory(queued: QueuedChunk, workers: int, text: str) -> str:

@@ -7,10 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from mirrorax import plugins
-from mirrorax.runs import ids, parquet
 from mirrorax.runs.chunk import Chunk, Outcome
-from mirrorax.runs.parquet import Damaged
-from mirrorax.runs.results import Results, from_outcome
 
 #: The function that trains, as "module:attribute". Only workers import it.
 CHUNK_FUNCTION = "mirrorax.mdpo.session:train_chunk"
@@ -65,15 +62,3 @@ def run_chunk(
         if any(word in str(error) for word in _MEMORY_WORDS):
             raise OutOfMemory(str(error)) from error
         raise
-
-
-def read_outcome(data: bytes, chunk: Chunk) -> Results:
-    """Read an outcome; raise `Damaged` or `UserError` if it is not one of this chunk."""
-    results = from_outcome(parquet.decode(data))
-    try:
-        same = (ids.from_arrow(results.rows["run_id"]) == chunk.ids).all()
-    except (KeyError, ValueError):
-        same = False
-    if not same:
-        raise Damaged("it is not of the runs of its chunk")
-    return results

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from mirrorax.errors import UserError
 from mirrorax.mdpo import memory
-from mirrorax.runs import ids, provenance
+from mirrorax.runs import ids, provenance, results
 from mirrorax.runs.chunk import Chunk
 from mirrorax.runs.results import Results
 from mirrorax.runs.settings import Settings
@@ -114,6 +114,11 @@ class Plan:
             return None
         return max(known, key=lambda pair: pair[1].lane_bytes)
 
+    def worker_bytes(self) -> int | None:
+        """Return the memory that a worker needs; None if a size is not known yet."""
+        largest = self.largest()
+        return None if largest is None else largest[1].worker_bytes(self.lanes)
+
     def chunk(self, planned: PlannedChunk) -> Chunk:
         """Return the runs of a planned chunk as what a trainer is given."""
         runs = self.runs.select(planned.positions)
@@ -148,11 +153,13 @@ class Plan:
         )
 
 
-def known(root: Path, without: Collection[str] = ()) -> Results:
-    """Read what planning needs to know of a store.
+def known(root: Path | None, without: Collection[str] = ()) -> Results:
+    """Read what planning needs to know of a store; no runs if there is none.
 
     `without` names shards that do not count, even where a consolidated copy has their rows.
     """
+    if root is None:
+        return results.empty()
     reader = Reader(root, ["wall_seconds"], without)
     reader.refresh()
     return reader.results()
@@ -187,28 +194,28 @@ def lanes_for(runs: Runs, root: Path | None, asked: int | None, *, gpu: bool = F
 
 def make(
     runs: Runs,
-    results: Results,
+    stored: Results,
     *,
     lanes: int,
     retry_failed: bool = False,
     measured: dict[Settings, float] | None = None,
 ) -> Plan:
     """Compare a study's runs with what a store knows (`known`) and cut the rest into chunks."""
-    wanted, present = ids.to_arrow(runs.ids), results.rows["run_id"]
-    done = _among(wanted, present.filter(pa.array(results.done)))
-    failed = _among(wanted, present.filter(pa.array(~results.done))) & ~done
+    wanted, present = ids.to_arrow(runs.ids), stored.rows["run_id"]
+    done = _among(wanted, present.filter(pa.array(stored.done)))
+    failed = _among(wanted, present.filter(pa.array(~stored.done))) & ~done
     todo = ~done if retry_failed else ~done & ~failed
-    rates = cost.observed(results)
+    rates = cost.observed(stored)
     if measured:
         rates = replace(rates, source="what was measured just now", measured=measured)
-    seen = {name: results.provenance(name) for name in provenance.DIFFERING}
+    seen = {name: stored.provenance(name) for name in provenance.DIFFERING}
     return Plan(
         runs=runs,
         lanes=lanes,
         done=done,
         failed=failed,
         todo=todo,
-        beyond=len(results) - int(done.sum()) - int(failed.sum()),
+        beyond=len(stored) - int(done.sum()) - int(failed.sum()),
         chunks=list(_chunks(runs, np.flatnonzero(todo), lanes, rates)),
         rates=rates,
         mixed={name: [*map(str, values)] for name, values in seen.items() if len(values) > 1},

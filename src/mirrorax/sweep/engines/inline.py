@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mirrorax import plugins
-from mirrorax.sweep.engine import Activity, Engine, FinishedChunk, give_up
+from mirrorax.sweep.engine import Activity, Engine, FinishedChunk, accept, give_up
 from mirrorax.sweep.execute import ChunkFunction, run_chunk
 from mirrorax.sweep.plan import Queue
 
@@ -34,9 +34,9 @@ class InlineEngine(Engine):
         self._configuration = queued.configuration
         try:
             data = run_chunk(self._function, queued.chunk.to_bytes(), plugins.loaded())
+            return [accept(queued, data)]
         except Exception as error:
             return [give_up(queued, f"{type(error).__name__}: {error}")]
-        return [FinishedChunk(queued, data)]
 
     def cancel(self) -> None:
         """Start nothing more."""

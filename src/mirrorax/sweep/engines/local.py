@@ -28,10 +28,11 @@ from mirrorax.sweep.engine import (
     Engine,
     EngineError,
     FinishedChunk,
+    NoResult,
+    accept,
     fitting,
     give_up,
     out_of_memory,
-    problem_of,
 )
 from mirrorax.sweep.execute import CHUNK_FUNCTION
 from mirrorax.sweep.plan import Queue, QueuedChunk
@@ -222,8 +223,10 @@ class LocalEngine(Engine):
         if message["kind"] == "stopped":
             return []
         if message["kind"] == "outcome":
-            problem = problem_of(queued, payload)
-            return self._again(queued, problem) if problem else [FinishedChunk(queued, payload)]
+            try:
+                return [accept(queued, payload)]
+            except NoResult as error:
+                return self._again(queued, str(error))
         if message["memory"]:
             return [give_up(queued, out_of_memory(queued, self.workers, message["text"]))]
         return self._again(queued, f"{message['text']}\n{worker.log_tail()}".strip())

@@ -23,9 +23,10 @@ from mirrorax.sweep.engine import (
     Engine,
     EngineError,
     FinishedChunk,
+    NoResult,
+    accept,
     give_up,
     out_of_memory,
-    problem_of,
 )
 from mirrorax.sweep.execute import CHUNK_FUNCTION, OutOfMemory
 from mirrorax.sweep.plan import Queue, QueuedChunk
@@ -143,7 +144,7 @@ class RayEngine(Engine):
     def _ended(self, reference: Any) -> FinishedChunk:
         queued, _ = self._under_way.pop(reference)
         try:
-            data = self._ray.get(reference)
+            return accept(queued, self._ray.get(reference))
         except self._ray.exceptions.RayTaskError as error:
             cause = error.cause
             if isinstance(cause, OutOfMemory):
@@ -151,8 +152,8 @@ class RayEngine(Engine):
             return give_up(queued, f"{type(cause).__name__}: {cause}\n{str(error)[-3000:]}")
         except self._ray.exceptions.RayError as error:
             return give_up(queued, f"{type(error).__name__}: {error}"[:3000], RETRIES + 1)
-        problem = problem_of(queued, data)
-        return give_up(queued, problem) if problem else FinishedChunk(queued, data)
+        except NoResult as error:
+            return give_up(queued, str(error))
 
     def cancel(self) -> None:
         """Submit nothing more and drop what is under way: a task cannot be asked to pause."""
