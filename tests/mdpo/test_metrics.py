@@ -11,8 +11,8 @@ from mirrorax.mdpo import replay, train
 from mirrorax.mdpo.program import make_program, make_values
 from mirrorax.mdpo.schedules import Clock
 from mirrorax.mdpo.session import Session
-from mirrorax.runs.chunk import make_chunk
 from mirrorax.mdpo.update import update
+from mirrorax.runs.chunk import make_chunk
 from mirrorax.runs.settings import ALPHA_SCHEDULES, LAM_SCHEDULES
 
 ALPHA, LAM, GAMMA, SCALE = 0.3, 0.7, 0.9, 2.0

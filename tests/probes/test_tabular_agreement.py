@@ -8,8 +8,8 @@ import pytest
 
 from mirrorax import tabular
 from mirrorax.mdpo.session import Session
-from mirrorax.runs.chunk import make_chunk
 from mirrorax.regularizers import potential
+from mirrorax.runs.chunk import make_chunk
 from mirrorax.runs.settings import make_settings
 
 GAMMA = 0.9

@@ -165,8 +165,8 @@ def _not_played(name: str) -> str:
 def machine() -> tuple[list[Finding], dict[str, Any]]:
     """Look at cores and memory."""
     try:
-        from mirrorax.runs.settings import make_settings
         from mirrorax.mdpo.memory import available_bytes
+        from mirrorax.runs.settings import make_settings
         from mirrorax.sweep.measure import ask_sizes, known_sizes
         from mirrorax.sweep.processes import cores
     except ImportError as error:

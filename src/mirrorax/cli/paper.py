@@ -171,7 +171,7 @@ def _report(args: argparse.Namespace) -> int:
         raise UserError(f"seed: {args.seed} is negative; a whole number from 0 is needed")
     if not Path(args.store).exists():
         raise UserError(f"store: {args.store} does not exist")
-    table = read_runs(args.store, exports=True)
+    table = read_runs(args.store)
     reading = readings.reading(args.reading or readings.FIRST)
     claims, drawn, foreign = write(table, args.out, np.random.default_rng(args.seed), reading)
     for claim in claims:

@@ -80,6 +80,26 @@ class Results:
             f"{len(self.origins):,} chunks)"
         )
 
+    @property
+    def num_rows(self) -> int:
+        """How many runs there are, as of a table."""
+        return len(self.rows)
+
+    @cached_property
+    def _makers(self) -> dict[str, Any]:
+        from mirrorax.runs import flat
+
+        return flat.makers(self)
+
+    @property
+    def column_names(self) -> list[str]:
+        """The columns of `table("all")`."""
+        return list(self._makers)
+
+    def __getitem__(self, name: str) -> pa.ChunkedArray:
+        """Return one column of `table("all")`."""
+        return pa.table({name: self._makers[name]()})[name]
+
     def take(self, which: Int[np.ndarray, " some"]) -> Results:
         """Return some of the runs, in the order given."""
         return replace(
@@ -167,18 +187,21 @@ class Results:
             origin=number[self.origin],
         )
 
-    def wrong_ids(self) -> Int[np.ndarray, " some"]:
-        """Return the rows whose id is not the hash of their settings and values."""
+    def computed_ids(self) -> np.ndarray:
+        """Return the ids as the hashes of settings and values."""
         plain = [c.settings.model_dump() for c in self.configurations]
         values = read_values(self.rows)
-        wrong = np.zeros(len(self), bool)
+        computed = np.zeros(len(self), f"S{ids.WIDTH}")
         versions = self.of_configurations([c.algorithm_version for c in self.configurations], int)
         for version in np.unique(versions).tolist():
             mine = np.flatnonzero(versions == version)
             part = {name: column[mine] for name, column in values.items()}
-            expected = identity.run_ids(plain, self.configuration[mine], part, version)
-            wrong[mine] = expected != self.ids[mine]
-        return np.flatnonzero(wrong)
+            computed[mine] = identity.run_ids(plain, self.configuration[mine], part, version)
+        return computed
+
+    def wrong_ids(self) -> Int[np.ndarray, " some"]:
+        """Return the rows whose id is not the hash of their settings and values."""
+        return np.flatnonzero(self.computed_ids() != self.ids)
 
     def median_seconds(self) -> dict[Configuration, tuple[float, int]]:
         """Return of each configuration the median time of a finished run, and how many there are.
@@ -223,6 +246,11 @@ class Results:
         from mirrorax.runs import flat
 
         return flat.curves(self)
+
+
+def as_results(runs: Results | pa.Table) -> Results:
+    """Return results as they are; a flat table is read."""
+    return runs if isinstance(runs, Results) else Results.from_table(runs)
 
 
 def empty() -> Results:

@@ -16,19 +16,18 @@ the keys, this module reads them, `expand` makes runs of them.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mirrorax import plugins
-from mirrorax.errors import UserError, nearest
+from mirrorax.errors import UserError
 from mirrorax.runs import float32
 from mirrorax.runs.settings import LEARNED, PRESETS, STATIC, Settings
 from mirrorax.runs.settings import preset as preset_fields_of
 from mirrorax.spec import toml
-from mirrorax.spec.form import AXES, FIXED, Mistake, Part, mistakes, values_of
+from mirrorax.spec.form import FIXED, TOP, Mistake, Part, mistakes
 
 #: More runs than this are a slip of the pen: the paper's whole study is half a million.
 MOST_RUNS = 20_000_000
@@ -108,15 +107,13 @@ def _report(where: str, found: list[Mistake]) -> UserError:
 
 def _blocks(document: Mapping[str, Any], found: list[Mistake]) -> list[Block]:
     """Validate the file's top level and each block, then what the two make together."""
-    other = ("name", "plugins", "blocks")
-    top = {key: value for key, value in document.items() if key not in other}
-    preset = top.pop("preset", "default")
+    top = {key: value for key, value in document.items() if key not in TOP}
+    preset = document.get("preset", "default")
     preset_fields: dict[str, Any] = {}
     if isinstance(preset, str) and preset in PRESETS:
         preset_fields = preset_fields_of(preset)
     else:
         found.append(Mistake("preset", preset, f"allowed: {', '.join(PRESETS)}"))
-    _refuse_unknown(top, "", found)
     top_part = _part(top, "", found)
 
     tables = document.get("blocks", [])
@@ -128,7 +125,6 @@ def _blocks(document: Mapping[str, Any], found: list[Mistake]) -> list[Block]:
     named: list[tuple[str, dict[str, Any]]] = []
     for index, table in enumerate(tables):
         prefix = f"blocks[{index}]."
-        _refuse_unknown(table, prefix, found)
         named.append((prefix, _part(table, prefix, found)))
     if found:  # what the parts make together is only worth checking once each is sound
         return []
@@ -141,28 +137,11 @@ def _blocks(document: Mapping[str, Any], found: list[Mistake]) -> list[Block]:
     return [block for block in blocks if block is not None]
 
 
-def _refuse_unknown(table: Mapping[str, Any], prefix: str, found: list[Mistake]) -> None:
-    known = (*AXES, *FIXED, *(() if prefix else ("name", "preset", "plugins", "blocks")))
-    for key in table:
-        if key in known:
-            continue
-        singular = {"environment": "environments", "potential": "pairs", "drift": "pairs"}
-        if key in singular or key == "reward_scale":
-            right = singular.get(key, "environments = [{ name = ..., reward_scale = ... }]")
-            found.append(Mistake(prefix + key, table[key], f"write it in {right}"))
-            continue
-        guess = nearest(key, known)
-        hint = f"did you mean {guess!r}?" if guess else f"allowed: {', '.join(known)}"
-        found.append(Mistake(prefix + key, table[key], f"no such key; {hint}"))
-
-
 def _part(table: Mapping[str, Any], prefix: str, found: list[Mistake]) -> dict[str, Any]:
-    known = {key: value for key, value in table.items() if key in (*AXES, *FIXED)}
-    part, wrong = mistakes(Part, known, prefix)
+    """Validate the keys of one table; return those that it has."""
+    part, wrong = mistakes(Part, table, prefix)
     found.extend(wrong)
-    if part is None:
-        return {}
-    return {key: getattr(part, key) for key in known}
+    return {} if part is None else {key: getattr(part, key) for key in table}
 
 
 def _block(
@@ -189,26 +168,22 @@ def _block(
     if learned and "w" not in part:
         found.append(Mistake(prefix + "w", None, f"required by alpha_schedule = {learned[0]!r}"))
     if not given and "alpha" in own:
-        found.append(
-            Mistake(prefix + "alpha", values_of(own["alpha"]), "all schedules learn it; give w")
-        )
+        found.append(Mistake(prefix + "alpha", own["alpha"], "all schedules learn it; give w"))
     if not learned and "w" in own:
         wanted = " or ".join(LEARNED)
-        found.append(
-            Mistake(prefix + "w", values_of(own["w"]), f"used by alpha_schedule = {wanted} only")
-        )
+        found.append(Mistake(prefix + "w", own["w"], f"used by alpha_schedule = {wanted} only"))
     if len(found) > before:
         return None
     fixed = {**preset, **{key: part[key] for key in FIXED if key in part}}
     for key in ("alpha_schedule", "lam_schedule"):
         fixed.pop(key, None)
     block = Block(
-        environments=tuple(entry.canonical() for entry in part["environments"]),
+        environments=tuple((entry.name, entry.reward_scale) for entry in part["environments"]),
         pairs=part["pairs"],
         schedules=schedules,
-        alpha=values_of(part["alpha"]) if given else (),
-        lam=values_of(part["lam"]),
-        w=values_of(part["w"]) if learned else (),
+        alpha=part["alpha"] if given else (),
+        lam=part["lam"],
+        w=part["w"] if learned else (),
         seeds=part["seeds"],
         fixed=tuple(sorted(fixed.items())),
     )
@@ -265,12 +240,4 @@ def _refuse_unused(
     """A key above the blocks that every block replaces says nothing: most likely a slip."""
     for key in top:
         if all(key in own for _, _, own in merged):
-            found.append(Mistake(key, values_of(top[key]), "every block replaces it; remove it"))
-
-
-def as_json(study: Study) -> str:
-    """Write the study's validated content as JSON, for a person or a program to look at."""
-    blocks = [
-        {**block.__dict__, "fixed": dict(block.fixed), "runs": block.size} for block in study.blocks
-    ]
-    return json.dumps({"name": study.name, "id": study.id, "blocks": blocks}, indent=2)
+            found.append(Mistake(key, top[key], "every block replaces it; remove it"))

@@ -87,7 +87,7 @@ def read_export(path: Path, field: str = "store") -> Results:
     try:
         table = parquet.decode(path.read_bytes())
         checks.check_columns(table)
-        if HEAD not in (table.schema.metadata or {}) and "status" in table.column_names:
+        if HEAD not in (table.schema.metadata or {}) and "return_min" in table.column_names:
             raise UserError(f"{field}: {path}: {_LEGACY.format(path)}")
         runs = results.from_arrow(table)
         plain = [name for name in table.column_names if name not in _stored(table)]
