@@ -16,7 +16,7 @@ import standin
 from mirrorax.cli import main
 from mirrorax.store import names, read_results
 from mirrorax.store.store import Store
-from mirrorax.sweep import execute
+from mirrorax.sweep import execute, measure
 
 STUDY = """
 environments = ["CartPole", "Catch"]
@@ -47,14 +47,16 @@ def call(capsys, *words):
     return code, out, err
 
 
-def test_plan_run_status_verify_export(study, tmp_path, capsys):
+def test_plan_run_status_verify_export(study, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("MIRRORAX_COMPILE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(measure, "_known", {})  # no sizes are known yet
     store = tmp_path / "store"
     code, out, _ = call(capsys, "plan", study, "--store", store, "--workers", 3)
     assert code == 0
     assert re.search(r"runs in all +32\n", out)
     assert re.search(r"to do +32\n", out)
     assert re.search(r"chunks +4 of up to 8 lanes, 4 configurations\n", out)
-    assert re.search(r"memory +about \d+\.\d GiB in each worker\n", out)
+    assert re.search(r"memory +checked when the sweep starts\n", out)
     assert re.search(r"time left +about .* on 3 workers \(from the shipped table\)\n", out)
     assert "guess" not in out
     assert not store.exists(), "plan writes nothing"
@@ -72,6 +74,7 @@ def test_plan_run_status_verify_export(study, tmp_path, capsys):
     study.write_text(STUDY.replace("seeds = 2", "seeds = 3"))
     code, out, _ = call(capsys, "plan", study, "--store", store)
     assert re.search(r"to do +16\n", out)
+    assert re.search(r"memory +about \d+\.\d GiB in each worker\n", out)
     assert "finished runs in the store" in out
     study.write_text(STUDY)
 
