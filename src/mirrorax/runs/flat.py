@@ -165,9 +165,9 @@ def curves(results: Results) -> pa.Table | None:
     names = [name for name in results.rows.column_names if name.startswith(CURVE)]
     if not names:
         return None
-    found = results.rows.select(["run_id", *names])
-    found = found.filter(pc.is_valid(found[names[0]]))
-    return found.rename_columns(["run_id", *(name.removeprefix(CURVE) for name in names)])
+    rows = results.rows.select(["run_id", *names])
+    rows = rows.filter(pc.is_valid(rows[names[0]]))
+    return rows.rename_columns(["run_id", *(name.removeprefix(CURVE) for name in names)])
 
 
 # --- back -----------------------------------------------------------------------------------------
@@ -203,10 +203,10 @@ def read(table: pa.Table) -> Results:
 
 def _read_configuration(fields: dict[str, Any]) -> Configuration:
     version = fields.pop(VERSION, None)
-    given = {name: value for name, value in fields.items() if value is not None}
+    known = {name: value for name, value in fields.items() if value is not None}
     defaults = {n: i.default for n, i in Settings.model_fields.items() if not i.is_required()}
     return Configuration(
-        stored_settings({**defaults, **LATER, **given}),
+        stored_settings({**defaults, **LATER, **known}),
         ALGORITHM_VERSION if version is None else int(version),
     )
 
