@@ -92,7 +92,7 @@ def entries(root: Path, kind: str) -> list[tuple[str, str | None]]:
                 elif not entry.is_file(follow_symlinks=False):
                     problem = "is not a file"
                 listing.append((entry.name, problem))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
     return sorted(listing)
 
