@@ -10,13 +10,11 @@ import sys
 import time
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 import standin
 
 from mirrorax.cli import main
-from mirrorax.store import names
-from mirrorax.store.reading import load
+from mirrorax.store import names, read_results
 from mirrorax.store.store import Store
 from mirrorax.sweep import execute
 
@@ -29,9 +27,14 @@ seeds = 2
 """
 
 
+def load(store):
+    return read_results(store).table("all")
+
+
 @pytest.fixture
 def study(tmp_path, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(Path(standin.__file__).parent))
+    path = [str(Path(standin.__file__).parent), os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path))
     monkeypatch.setattr(execute, "CHUNK_FUNCTION", "standin:train_chunk")
     path = tmp_path / "study.toml"
     path.write_text(STUDY)
@@ -84,7 +87,7 @@ def test_plan_run_status_verify_export(study, tmp_path, capsys):
     for name in ("runs.csv", "runs.parquet"):
         code, out, _ = call(capsys, "export", "--store", store, "--to", tmp_path / name)
         assert (code, out) == (0, f"32 runs written to {tmp_path / name}\n")
-    assert pq.read_table(tmp_path / "runs.parquet").equals(load(store))
+    assert load(tmp_path / "runs.parquet").equals(load(store))
 
     code, out, _ = call(capsys, "run", study, "--store", store, "--quiet")
     assert (code, out) == (0, "32 of 32 runs done, 0 failed\n")
@@ -97,7 +100,7 @@ def test_status_needs_only_the_store_and_counts_failures(study, tmp_path, capsys
     code, out, err = call(capsys, "run", study, "--store", store, "--lanes", 1)
     assert code == 1
     assert out == "16 of 32 runs done, 16 failed\n"
-    assert "failed: CartPole entropy kl, 1 run: ArithmeticError" in err
+    assert "failed: CartPole entropy kl, 1 run: given up after 4 attempts: ArithmeticError" in err
     code, out, _ = call(capsys, "plan", study, "--store", store)
     assert out.endswith("nothing is left to do; --retry-failed runs the failed runs again\n")
     code, out, _ = call(capsys, "plan", study, "--store", store, "--retry-failed")
