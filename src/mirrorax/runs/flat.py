@@ -20,8 +20,9 @@ from mirrorax._version import ALGORITHM_VERSION
 from mirrorax.errors import UserError, shown
 from mirrorax.runs import identity, ids, provenance, scoring
 from mirrorax.runs.chunk import CURVE
+from mirrorax.runs.heads import Configuration, Origin, read_origin
 from mirrorax.runs.parquet import Damaged
-from mirrorax.runs.results import ROWS, Configuration, Origin, Results, read_origin
+from mirrorax.runs.results import ROWS, Results
 from mirrorax.runs.settings import LATER, TRACED, RunValues, Settings, stored_settings
 
 VERSION = identity.VERSION_FIELD
