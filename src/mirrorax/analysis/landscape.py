@@ -19,7 +19,8 @@ import pyarrow as pa
 from jaxtyping import Bool, Float, Int
 
 from mirrorax.errors import UserError, unknown
-from mirrorax.runs.results import Configuration, Results, as_results
+from mirrorax.runs.heads import Configuration
+from mirrorax.runs.results import Results, as_results
 from mirrorax.runs.scoring import (
     ABSENT,
     DIVERGED,
@@ -53,7 +54,7 @@ Cells = Literal["positive", "all"]
 
 #: Values of a run that are part of its algorithm.
 _VALUES = tuple(name for name in TRACED if name not in (*TEMPERATURES, "seed", "reward_scale"))
-#: What is said of an algorithm first.
+#: The settings of an algorithm that stand first.
 _FIRST = ("potential", "drift", "alpha_schedule", "lam_schedule", "actor_q")
 
 
@@ -192,8 +193,8 @@ def _algorithms(results: Results) -> tuple[Int[np.ndarray, " runs"], list[dict[s
     plugins = _telling_plugins(results.configurations)
     shared: dict[Any, int] = {}
     number = []
-    for (settings, version), told in zip(results.configurations, plugins, strict=True):
-        same = settings.model_copy(update={"environment": "", "plugins": told})
+    for (settings, version), telling in zip(results.configurations, plugins, strict=True):
+        same = settings.model_copy(update={"environment": "", "plugins": telling})
         number.append(shared.setdefault((same, version), len(shared)))
     key = np.array(number, np.int64)[results.configuration]
     for name in _VALUES:
@@ -254,7 +255,7 @@ def _temperatures(results: Results) -> Float[np.ndarray, " runs"]:
 def landscapes(runs: Results | pa.Table) -> tuple[Landscape, ...]:
     """Sort runs into one landscape per algorithm, constant temperatures first.
 
-    A table of one's own is read by `Results.from_table`.
+    A flat table is read by `Results.from_table`.
     """
     results = as_results(runs)
     if len(results) == 0:

@@ -20,8 +20,9 @@ from mirrorax._version import ALGORITHM_VERSION
 from mirrorax.errors import UserError, shown
 from mirrorax.runs import identity, ids, provenance, scoring
 from mirrorax.runs.chunk import CURVE
+from mirrorax.runs.heads import Configuration, Origin, read_origin
 from mirrorax.runs.parquet import Damaged
-from mirrorax.runs.results import ROWS, Configuration, Origin, Results, read_origin
+from mirrorax.runs.results import ROWS, Results
 from mirrorax.runs.settings import LATER, TRACED, RunValues, Settings, stored_settings
 
 VERSION = identity.VERSION_FIELD
@@ -165,9 +166,9 @@ def curves(results: Results) -> pa.Table | None:
     names = [name for name in results.rows.column_names if name.startswith(CURVE)]
     if not names:
         return None
-    found = results.rows.select(["run_id", *names])
-    found = found.filter(pc.is_valid(found[names[0]]))
-    return found.rename_columns(["run_id", *(name.removeprefix(CURVE) for name in names)])
+    rows = results.rows.select(["run_id", *names])
+    rows = rows.filter(pc.is_valid(rows[names[0]]))
+    return rows.rename_columns(["run_id", *(name.removeprefix(CURVE) for name in names)])
 
 
 # --- back -----------------------------------------------------------------------------------------
@@ -203,10 +204,10 @@ def read(table: pa.Table) -> Results:
 
 def _read_configuration(fields: dict[str, Any]) -> Configuration:
     version = fields.pop(VERSION, None)
-    given = {name: value for name, value in fields.items() if value is not None}
+    known = {name: value for name, value in fields.items() if value is not None}
     defaults = {n: i.default for n, i in Settings.model_fields.items() if not i.is_required()}
     return Configuration(
-        stored_settings({**defaults, **LATER, **given}),
+        stored_settings({**defaults, **LATER, **known}),
         ALGORITHM_VERSION if version is None else int(version),
     )
 

@@ -54,6 +54,14 @@ class Mistake:
         return f"{self.path}: {shown(self.value)}: {self.allowed}"
 
 
+class Problems(list[Mistake]):
+    """The mistakes of a file."""
+
+    def add(self, path: str, value: Any, allowed: str) -> None:
+        """Add one."""
+        self.append(Mistake(path, value, allowed))
+
+
 def _whole(value: Any) -> Any:
     """Take 1e6 for the whole number it is."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
@@ -226,16 +234,16 @@ def _two(value: Any) -> Any:
 
 
 def _pair(names: tuple[str, str]) -> tuple[str, str]:
-    wrong: list[str] = []
-    found: list[str] = []
+    problems: list[str] = []
+    parsed: list[str] = []
     for parse, name in ((parse_potential, names[0]), (parse_drift, names[1])):
         try:
-            found.append(str(parse(name)))
+            parsed.append(str(parse(name)))
         except UserError as error:
-            wrong.append(str(error))
-    if wrong:
-        raise ValueError("; ".join(wrong))
-    return found[0], found[1]
+            problems.append(str(error))
+    if problems:
+        raise ValueError("; ".join(problems))
+    return parsed[0], parsed[1]
 
 
 def _alpha_schedule(name: str) -> str:
@@ -269,7 +277,7 @@ FIXED = tuple(
     for name in FIELDS
     if name
     not in ("environment", "potential", "drift", "alpha", "lam", "w", "seed", "reward_scale")
-    and name != "plugins"  # found, from the modules that the study declares
+    and name != "plugins"  # they follow from the names
 )
 
 
@@ -301,6 +309,11 @@ _axis_fields: dict[str, Any] = {
     "seeds": _listed(_seed, BeforeValidator(_seeds), AfterValidator(_once)),
 }
 
+_fields: dict[str, Any] = {
+    **{name: (kind, None) for name, kind in _axis_fields.items()},
+    **{name: (_fixed_field(name), None) for name in FIXED},
+}
+
 #: Where keys of a run stand in a study.
 _ELSEWHERE = {
     "environment": "environments",
@@ -315,15 +328,14 @@ TOP = ("name", "preset", "plugins", "blocks")
 Part: type[BaseModel] = create_model(
     "Part",
     __config__=ConfigDict(frozen=True, extra="forbid", strict=True),
-    **{name: (kind, None) for name, kind in _axis_fields.items()},
-    **{name: (_fixed_field(name), None) for name in FIXED},
+    **_fields,
 )
 
 
 def mistakes(
     model: type[BaseModel], table: Mapping[str, Any], prefix: str
 ) -> tuple[BaseModel | None, list[Mistake]]:
-    """Validate a table; return the object or None, and every mistake found in it."""
+    """Validate a table; return the object or None, and every mistake in it."""
     try:
         return model.model_validate(dict(table)), []
     except ValidationError as error:
