@@ -17,7 +17,8 @@ examples:
   mirrorax paper run --scale demo --store demo/store
   mirrorax paper run baseline pairs --scale reduced --grid 8 --seeds 2 --store runs
   mirrorax paper run --scale full --store runs --engine ray        all 504,600 runs
-  mirrorax paper report --store runs --out paper                   whatever the store holds
+  mirrorax paper run fingerprint --reading each64_all --store runs  which reading fits
+  mirrorax paper report results/paper --out paper                  all readings found, side by side
 """
 
 
@@ -46,15 +47,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     run.add_argument(
         "--scale",
         choices=("demo", "reduced", "full"),
-        required=True,
-        help="demo: minutes; reduced: fewer cells and seeds; full: as the paper",
+        help="demo: minutes; reduced: fewer cells and seeds; full: as the paper; not needed for "
+        "'fingerprint' and 'zero'",
     )
     run.add_argument(
         "--grid",
         type=int,
-        choices=(8, 15, 29),
+        choices=(6, 8, 15, 29),
         metavar="N",
-        help="values of each temperature when reduced: 8 (default), 15 or 29",
+        help="values of each temperature when reduced: 6 (positive ones), 8 (default), 15 or 29",
     )
     run.add_argument("--seeds", type=int, metavar="N", help="seeds (reduced: 2, full: 5)")
     run.add_argument("--reading", metavar="NAME", help=_READING)
@@ -62,13 +63,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_engine(run)
 
     report = command("report", "Draw every figure and table the runs are there for; compare.")
+    report.add_argument("path", metavar="PATH", nargs="?", help="the same as --store")
     report.add_argument(
         "--store",
         metavar="DIR",
-        required=True,
-        help="a store, or a folder of exported Parquet files",
+        help="a store, a folder of exported Parquet files, or a folder of either for each reading",
     )
-    report.add_argument("--reading", metavar="NAME", help=_READING)
+    report.add_argument(
+        "--reading", metavar="NAME", help="this reading only (default: all, side by side)"
+    )
     report.add_argument("--out", metavar="DIR", required=True, help="the folder to write to")
     report.add_argument("--seed", type=int, default=0, help="seed of the resampling (default: 0)")
 
@@ -105,16 +108,18 @@ def _list(args: argparse.Namespace) -> int:
         print(f"{row['name']:<11} {row['runs']:>8,}  {row['title']}")
         print(f"{'':<21} {_short(row['figures'])}")
     print(f"{'total':<11} {total:>8,}")
+    for name, title in catalogue.EXTRAS.items():
+        print(f"{name:<11} {'':>8}  {title}")
     return 0
 
 
 def _list_readings(args: argparse.Namespace) -> int:
     from mirrorax.envs.suite import SUITE
-    from mirrorax.paper.readings import readings
+    from mirrorax.paper.readings import readings, samples
     from mirrorax.sweep.rates import modelled_seconds
 
     rows = []
-    for reading in readings().values():
+    for reading in (*readings().values(), *samples().values()):
         settings = [reading.settings(name) for name in SUITE]
         rows.append(
             {
@@ -147,11 +152,14 @@ def _short(figures: list[str]) -> str:
 
 def _run(args: argparse.Namespace) -> int:
     from mirrorax.cli.sweep import reported, run_study
+    from mirrorax.errors import UserError
     from mirrorax.paper import catalogue, readings
 
+    if args.scale is None and not set(args.names) & set(catalogue.EXTRAS):
+        raise UserError(f"--scale: one of {', '.join(catalogue.SCALES)} is needed")
     reading = args.reading or readings.FIRST
     study = catalogue.make(
-        args.names, args.scale, grid=args.grid, seeds=args.seeds, reading=reading
+        args.names, args.scale or "reduced", grid=args.grid, seeds=args.seeds, reading=reading
     )
     return reported(lambda: run_study(study, args))
 
@@ -159,27 +167,39 @@ def _run(args: argparse.Namespace) -> int:
 def _report(args: argparse.Namespace) -> int:
     from pathlib import Path
 
-    import numpy as np
-
-    from mirrorax.cli.stored import read_runs
+    from mirrorax.cli.stored import damage_named
     from mirrorax.errors import UserError
     from mirrorax.formatting import counted
-    from mirrorax.paper import readings
+    from mirrorax.paper.collection import collect
+    from mirrorax.paper.matrix import holds
     from mirrorax.paper.report import write
+    from mirrorax.store.errors import StoreError
 
     if args.seed < 0:
         raise UserError(f"seed: {args.seed} is negative; a whole number from 0 is needed")
-    if not Path(args.store).exists():
-        raise UserError(f"store: {args.store} does not exist")
-    table = read_runs(args.store, exports=True)
-    reading = readings.reading(args.reading or readings.FIRST)
-    claims, drawn, foreign = write(table, args.out, np.random.default_rng(args.seed), reading)
-    for claim in claims:
-        print(f"({claim.number}) {claim.text}: {claim.verdict}")
+    if (args.path is None) == (args.store is None):
+        raise UserError("store: one place is needed, as PATH or --store")
+    with damage_named():
+        try:
+            collection = collect(args.path or args.store)
+        except StoreError as error:
+            raise UserError(f"store: {error}") from error
+    report = write(collection, args.out, args.seed, args.reading)
+    if len(report.matrix.claims) > 1:
+        for row in report.matrix.rows:
+            claim = next(iter(row.values()))
+            print(f"({claim.number}) {claim.text}: {holds(row)}")
+    else:
+        for claim in report.claims:
+            print(f"({claim.number}) {claim.text}: {claim.verdict}")
+    drawn = report.drawn
     absent = [each.figure.name for each in drawn if not each.files]
-    print(f"{Path(args.out) / 'index.html'}: {len(drawn) - len(absent)} of {len(drawn)} figures")
+    print(
+        f"{Path(args.out) / 'index.html'}: {len(drawn) - len(absent)} of {len(drawn)} figures, "
+        f"reading {report.reading}"
+    )
     if absent:
         print(f"not enough runs for {', '.join(absent)}")
-    for why, count in foreign.items():
-        print(f"{counted(count, 'run')} with {why}: not the paper's settings, in no figure")
+    for why, count in collection.foreign.items():
+        print(f"{counted(count, 'run')} with {why}: of no reading, in no figure")
     return 0
