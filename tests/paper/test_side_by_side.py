@@ -14,6 +14,7 @@ from mirrorax.paper import agreement, catalogue, fingerprint, matrix
 from mirrorax.paper.axes import ALPHAS, LAMS, PAIRS, SUITE
 from mirrorax.paper.claim import Claim
 from mirrorax.paper.collection import collect
+from mirrorax.paper.further_seeds import best_cells
 from mirrorax.paper.implications import Implication, implications
 from mirrorax.paper.readings import reading, readings, samples
 from mirrorax.paper.readings_report import write_readings
@@ -227,6 +228,16 @@ def test_the_cell_without_regularisation_has_a_study():
     assert len(runs) == 4 * 5
     assert not runs.values["alpha"].any()
     assert not runs.values["lam"].any()
+
+
+def test_the_best_cells_get_all_seeds():
+    world = table_1(list(PAIRS))
+    study = best_cells(world, EACH64)
+    assert len(expand(study)) == 11 * 4 * 5
+    assert [block.pairs for block in study.blocks] == [(pair,) for pair in PAIRS.values()]
+    assert all(block.alpha == (0.004,) for block in study.blocks[-2:])  # few cells are good
+    with pytest.raises(UserError, match="best"):
+        best_cells(points(as_table_1_implies), EACH64)
 
 
 def test_extra_studies_stand_alone():

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mirrorax.paper.collection import Collection
+    from mirrorax.spec.study import Study
 
 _READING = (
     "how the paper is read: a name of `paper list --readings` (default: the one of the first "
@@ -48,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--scale",
         choices=("demo", "reduced", "full"),
         help="demo: minutes; reduced: fewer cells and seeds; full: as the paper; not needed for "
-        "'fingerprint' and 'zero'",
+        "'fingerprint', 'zero' and 'best'",
     )
     run.add_argument(
         "--grid",
@@ -155,35 +159,56 @@ def _run(args: argparse.Namespace) -> int:
     from mirrorax.errors import UserError
     from mirrorax.paper import catalogue, readings
 
-    if args.scale is None and not set(args.names) & set(catalogue.EXTRAS):
-        raise UserError(f"--scale: one of {', '.join(catalogue.SCALES)} is needed")
     reading = args.reading or readings.FIRST
-    study = catalogue.make(
-        args.names, args.scale or "reduced", grid=args.grid, seeds=args.seeds, reading=reading
-    )
+    if args.names == ["best"]:
+        study = _best(args.store, reading)
+    elif args.scale is None and not set(args.names) & set(catalogue.EXTRAS):
+        raise UserError(f"--scale: one of {', '.join(catalogue.SCALES)} is needed")
+    else:
+        study = catalogue.make(
+            args.names, args.scale or "reduced", grid=args.grid, seeds=args.seeds, reading=reading
+        )
     return reported(lambda: run_study(study, args))
+
+
+def _best(store: str, name: str) -> Study:
+    from mirrorax.errors import UserError
+    from mirrorax.paper.further_seeds import best_cells
+    from mirrorax.paper.readings import reading
+
+    chosen = reading(name)
+    runs = _collect(store).runs
+    if name not in runs:
+        raise UserError(f"store: no runs of the reading {name}")
+    return best_cells(runs[name], chosen)
+
+
+def _collect(path: str) -> Collection:
+    from mirrorax.cli.stored import damage_named
+    from mirrorax.errors import UserError
+    from mirrorax.paper.collection import collect
+    from mirrorax.store.errors import StoreError
+
+    with damage_named():
+        try:
+            return collect(path)
+        except StoreError as error:
+            raise UserError(f"store: {error}") from error
 
 
 def _report(args: argparse.Namespace) -> int:
     from pathlib import Path
 
-    from mirrorax.cli.stored import damage_named
     from mirrorax.errors import UserError
     from mirrorax.formatting import counted
-    from mirrorax.paper.collection import collect
     from mirrorax.paper.matrix import holds
     from mirrorax.paper.report import write
-    from mirrorax.store.errors import StoreError
 
     if args.seed < 0:
         raise UserError(f"seed: {args.seed} is negative; a whole number from 0 is needed")
     if (args.path is None) == (args.store is None):
         raise UserError("store: one place is needed, as PATH or --store")
-    with damage_named():
-        try:
-            collection = collect(args.path or args.store)
-        except StoreError as error:
-            raise UserError(f"store: {error}") from error
+    collection = _collect(args.path or args.store)
     report = write(collection, args.out, args.seed, args.reading)
     if len(report.matrix.claims) > 1:
         for row in report.matrix.rows:
