@@ -63,7 +63,7 @@ def main() -> None:
             lanes=32,
         )
         wall = time.perf_counter() - start
-        compute = sum(load(store)["wall_seconds"].to_pylist())
+        compute = sum(load(store, ["wall_seconds"])["wall_seconds"].to_pylist())
     ideal = compute / WORKERS
     print(
         f"{chunks} chunks of {seconds:g} s on {WORKERS} workers: {wall:.2f} s for {ideal:.2f} s "

@@ -43,7 +43,7 @@ from mirrorax.paper.readings_report import agreements, fingerprints
 from mirrorax.paper.report import markdown, progress
 from mirrorax.paper.runs import Runs
 from mirrorax.paper.table_1 import printed_rbst
-from mirrorax.store.importing import read_exports
+from mirrorax.store import read_results
 from mirrorax.tuning.evidence import gather
 from mirrorax.tuning.validation import Validation, validate
 
@@ -91,7 +91,7 @@ def reading_rows() -> list[dict]:
         path = RESULTS / "readings" / f"{name}.parquet"
         if not path.exists():
             continue
-        table = read_exports(path)
+        table = read_results(path)
         (item,) = landscapes(table)
         item = item.select(SUITE)
         scores = cell_scores(item.runs())
@@ -156,7 +156,7 @@ def reading_table(rows: list[dict]) -> str:
 
 def changed_settings() -> dict[str, Landscape]:
     """Return the runs with one setting changed, by what was changed."""
-    found = landscapes(read_exports(RESULTS / "readings" / "settings.parquet"))
+    found = landscapes(read_results(RESULTS / "readings" / "settings.parquet"))
     by_change = {item.label.partition("[")[2].rstrip("]"): item.select(SUITE) for item in found}
     if unnamed := by_change.keys() - CHANGES.keys():
         raise ValueError(f"no words for {sorted(unnamed)}")
@@ -209,7 +209,7 @@ def draw_settings(items: dict[str, Landscape], path: Path) -> None:
 
 def plain_table(runs: Runs) -> str:
     """The pair K with its potential written in two ways, at the cells that both have."""
-    (plain,) = landscapes(read_exports(RESULTS / "readings" / "plain_tsallis.parquet"))
+    (plain,) = landscapes(read_results(RESULTS / "readings" / "plain_tsallis.parquet"))
     ours = runs.find(Panel("K", PAIRS["K"])).landscape
     rows = np.searchsorted(ours.alphas, plain.alphas)
     columns = np.searchsorted(ours.lams, plain.lams)

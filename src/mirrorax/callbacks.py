@@ -18,7 +18,7 @@ from mirrorax.errors import UserError
 from mirrorax.runs.settings import OTHER_NUMBERS, TEMPERATURES
 
 if TYPE_CHECKING:
-    from mirrorax.mdpo.session import Progress
+    from mirrorax.mdpo.session import SegmentProgress
     from mirrorax.runs.settings import RunValues, Settings
     from mirrorax.training import TrainResult
 
@@ -35,7 +35,7 @@ class Callback(Protocol):
     def on_start(self, settings: Settings, runs: Sequence[RunValues]) -> None:
         """Hear what will be trained, once, before the first update."""
 
-    def on_segment(self, progress: Progress) -> None:
+    def on_segment(self, progress: SegmentProgress) -> None:
         """Hear how far things are: after every segment, about once a second.
 
         `progress.metrics` holds the latest point of the learning curves, one number per run of the
@@ -84,7 +84,7 @@ class Callbacks:
             with _naming(callback, "on_start"):
                 callback.on_start(settings, runs)
 
-    def on_segment(self, progress: Progress) -> None:
+    def on_segment(self, progress: SegmentProgress) -> None:
         """Tell each of them how far things are."""
         for callback in self._callbacks:
             with _naming(callback, "on_segment"):
@@ -138,7 +138,7 @@ class TensorBoard:
         self._settings, self._names = settings, run_names(runs)
         self._group, self._seen = -1, -1.0
 
-    def on_segment(self, progress: Progress) -> None:
+    def on_segment(self, progress: SegmentProgress) -> None:
         """Write the latest evaluation, if there is a new one."""
         if progress.first_run != self._group:
             # At most one group's files are open: a grid may have more runs than there are handles.

@@ -116,7 +116,7 @@ def test_ray_and_local_agree_to_the_last_bit(study, uninterrupted, tmp_path):
     done = subprocess.run(
         [
             *(sys.executable, str(HERE / "ray_cluster.py"), str(study), str(store)),
-            *("mirrorax.mdpo.chunk:run_chunk", "4"),
+            *("mirrorax.mdpo.session:train_chunk", "4"),
         ],
         env={**os.environ, "PYTHONPATH": path},
         capture_output=True,

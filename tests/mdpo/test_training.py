@@ -21,8 +21,7 @@ from mirrorax.envs.adapter import Environment, Step
 from mirrorax.errors import UserError
 from mirrorax.mdpo.session import Session
 from mirrorax.runs.settings import FIELDS, PRESETS, make_settings
-from mirrorax.training import LAYOUTS, expand_seeds, plan_runs, train
-from mirrorax.training.result import interval_of
+from mirrorax.training import LAYOUTS, expand_seeds, interval_of, plan_runs, train
 
 TINY = {
     "num_envs": 4,

@@ -12,7 +12,7 @@ from mirrorax.paper.axes import ALPHAS, LAMS, SEEDS
 from mirrorax.paper.claims_on_pairs import table_1
 from mirrorax.paper.readings import FIRST, reading
 from mirrorax.paper.runs import Runs
-from mirrorax.store.importing import read_exports
+from mirrorax.store import read_results
 
 ROOT = Path(__file__).parent.parent.parent
 RESULTS = ROOT / "results"
@@ -26,7 +26,7 @@ def tables():
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 def test_every_published_run_is_one_of_the_papers_and_finished(folder):
-    table = read_exports(folder)  # checks every page, and each id against its settings
+    table = read_results(folder)  # checks every page, and each id against its settings
     assert set(table["status"].to_pylist()) == {"done"}
     runs = Runs(table, reading(folder.name))
     assert runs.count == len(table)
@@ -48,7 +48,7 @@ def test_the_pages_say_what_the_results_say(tables):
 
 
 def test_a_pairs_interval_is_the_same_whatever_else_was_run():
-    table = read_exports(RESULTS / "paper" / FIRST)
+    table = read_results(RESULTS / "paper" / FIRST).table("all")
     alone = table.filter(pc.equal(table["potential"], "max"))
 
     def interval(part):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from mirrorax.analysis.landscape import ABSENT, DONE, Environment, Landscape
+from mirrorax.analysis.landscape import ABSENT, DONE, Landscape, ScoredEnvironment
 from mirrorax.errors import UserError
 from mirrorax.paper import agreement, catalogue, fingerprint, matrix
 from mirrorax.paper.axes import ALPHAS, LAMS, PAIRS, SUITE
@@ -52,7 +52,7 @@ def landscape(pair, cells, score, rng, *, seeds=2, noise=0.01, of=EACH64):
         "alpha",
         alphas,
         lams,
-        tuple(Environment(name, 1.0, 0.0, 1.0) for name in SUITE),
+        tuple(ScoredEnvironment(name, 1.0, 0.0, 1.0) for name in SUITE),
         np.where(held, np.arange(seeds), -1),
         np.where(held, DONE, ABSENT),
         scores,
@@ -258,7 +258,7 @@ def test_sampled_readings_are_balanced_distinct_and_fixed():
 
 
 def test_a_folder_without_runs_is_one_line(tmp_path):
-    with pytest.raises(UserError, match="neither a Parquet file nor a folder"):
+    with pytest.raises(UserError, match="is not a store"):
         collect(tmp_path)
     with pytest.raises(UserError, match="does not exist"):
         collect(tmp_path / "absent")

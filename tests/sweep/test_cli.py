@@ -18,7 +18,7 @@ from mirrorax.cli import main
 from mirrorax.store import names
 from mirrorax.store.reading import load
 from mirrorax.store.store import Store
-from mirrorax.sweep import task
+from mirrorax.sweep import execute
 
 STUDY = """
 environments = ["CartPole", "Catch"]
@@ -32,7 +32,7 @@ seeds = 2
 @pytest.fixture
 def study(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(Path(standin.__file__).parent))
-    monkeypatch.setattr(task, "CHUNK_FUNCTION", "standin:run_chunk")
+    monkeypatch.setattr(execute, "CHUNK_FUNCTION", "standin:train_chunk")
     path = tmp_path / "study.toml"
     path.write_text(STUDY)
     return path
@@ -365,8 +365,8 @@ def test_status_shows_a_running_sweep_and_watch_ends_with_ctrl_c(study, tmp_path
 
 def test_on_a_terminal_there_is_a_bar_per_worker_and_the_terminal_is_given_back(study, tmp_path):
     code = (
-        "import sys\nfrom mirrorax.sweep import task\n"
-        "task.CHUNK_FUNCTION = 'standin:run_chunk'\n"
+        "import sys\nfrom mirrorax.sweep import execute\n"
+        "execute.CHUNK_FUNCTION = 'standin:train_chunk'\n"
         "from mirrorax.cli import main\nsys.exit(main(sys.argv[1:]))\n"
     )
     terminal, theirs = pty.openpty()

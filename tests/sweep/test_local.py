@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import standin
+from mirrorax.sweep.wire import Decoder, encode
 
 from mirrorax.spec.study import parse
 from mirrorax.store.reading import load, load_curves
@@ -16,7 +17,6 @@ from mirrorax.sweep.driver import sweep
 from mirrorax.sweep.engine import RETRIES, EngineError
 from mirrorax.sweep.engines.inline import InlineEngine
 from mirrorax.sweep.engines.local import LocalEngine
-from mirrorax.sweep.wire import Decoder, encode
 
 HERE = Path(standin.__file__).parent
 
@@ -50,7 +50,7 @@ class Notes:
         self.left = progress.seconds_left()
 
 
-def run(store, declared, function="standin:run_chunk", lanes=1, **options):
+def run(store, declared, function="standin:train_chunk", lanes=1, **options):
     notes = Notes()
     summary = sweep(
         declared,
@@ -74,7 +74,7 @@ def test_results_are_those_of_the_inline_engine(tmp_path):
     declared = study(lam=(0.1, 1.0, 10.0), extra="eval_every = 100\n")
     summary, notes = run(tmp_path / "local", declared, lanes=4)
     assert (summary.done, summary.failed, summary.exit_code) == (12, 0, 0)
-    sweep(declared, tmp_path / "inline", lambda logs: InlineEngine(standin.run_chunk), lanes=4)
+    sweep(declared, tmp_path / "inline", lambda logs: InlineEngine(standin.train_chunk), lanes=4)
     for read in (load, load_curves):
         one, two = (read(tmp_path / name) for name in ("local", "inline"))
         columns = [c for c in one.column_names if c in ("run_id", "returns", "return", "diverged")]
@@ -133,7 +133,7 @@ def retried(store, declared, **more):
     """Run what failed again, in this process."""
 
     def engine(logs):
-        return InlineEngine(standin.run_chunk)
+        return InlineEngine(standin.train_chunk)
 
     return sweep(declared, store, engine, lanes=1, retry_failed=True, **more)
 
@@ -176,7 +176,7 @@ def test_a_result_of_the_wrong_shape_is_no_result(tmp_path, monkeypatch):
     (tmp_path / "wrong.py").write_text(
         "import standin\n"
         "def run_chunk(settings, columns, keys, **options):\n"
-        "    found = standin.run_chunk(settings, columns, keys, **options)\n"
+        "    found = standin.train_chunk(settings, columns, keys, **options)\n"
         "    found.returns = found.returns[:-1]\n"
         "    return found\n"
     )
@@ -196,7 +196,7 @@ def test_a_chunk_that_hangs_is_ended_by_the_timeout(tmp_path, monkeypatch):
         ),
         tmp_path / "store",
         lambda logs: LocalEngine(
-            logs=logs, workers=1, function="standin:run_chunk", chunk_timeout=0.5
+            logs=logs, workers=1, function="standin:train_chunk", chunk_timeout=0.5
         ),
     )
     assert summary.failed == 1
@@ -210,7 +210,7 @@ def test_workers_are_pinned_single_threaded_and_on_the_cpu(tmp_path, monkeypatch
     (tmp_path / "spy.py").write_text(
         "import os, standin\n"
         "def run_chunk(settings, columns, keys, **options):\n"
-        "    found = standin.run_chunk(settings, columns, keys, **options)\n"
+        "    found = standin.train_chunk(settings, columns, keys, **options)\n"
         "    found.device = ' '.join([str(len(os.sched_getaffinity(0))),\n"
         "        os.environ['JAX_PLATFORMS'], os.environ['XLA_FLAGS']])\n"
         "    return found\n"
@@ -229,7 +229,7 @@ def test_workers_are_as_nice_as_the_sweep(tmp_path):
     (tmp_path / "spy.py").write_text(
         "import standin\n"
         "def run_chunk(settings, columns, keys, **options):\n"
-        "    found = standin.run_chunk(settings, columns, keys, **options)\n"
+        "    found = standin.train_chunk(settings, columns, keys, **options)\n"
         "    found.device = open('/proc/self/autogroup').read().split()[-1]\n"
         "    return found\n"
     )
@@ -246,7 +246,7 @@ def test_workers_are_as_nice_as_the_sweep(tmp_path):
 
 def test_signal_handlers_are_given_back(tmp_path):
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
-    sweep(study(), tmp_path / "store", lambda logs: InlineEngine(standin.run_chunk))
+    sweep(study(), tmp_path / "store", lambda logs: InlineEngine(standin.train_chunk))
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
 
 

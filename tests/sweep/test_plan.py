@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mirrorax.sweep.task import Result
 
 import mirrorax
 from mirrorax.cli import main
@@ -19,7 +20,6 @@ from mirrorax.sweep import plan as planning
 from mirrorax.sweep import rates, rows
 from mirrorax.sweep.engine import Activity
 from mirrorax.sweep.progress import Progress
-from mirrorax.sweep.task import Result
 
 
 def study(environments='["CartPole", "Acrobot"]', seeds=5, extra=""):

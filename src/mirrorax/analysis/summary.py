@@ -28,6 +28,7 @@ from mirrorax.analysis.shares import check_threshold
 from mirrorax.analysis.tuned import Tuning, tuned_against_fixed
 from mirrorax.envs import suite
 from mirrorax.errors import UserError, unknown
+from mirrorax.runs.results import Results
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +77,7 @@ class Summary:
 
 
 def summarise(
-    table: pa.Table | Sequence[Landscape],
+    table: Results | pa.Table | Sequence[Landscape],
     *,
     thresholds: Sequence[float] = (0.9, 0.95),
     cells: Cells = "positive",
@@ -97,7 +98,7 @@ def summarise(
     levels = tuple(dict.fromkeys(check_threshold(t) for t in thresholds))
     if not levels:
         raise UserError("thresholds: at least one is needed")
-    items = landscapes(table) if isinstance(table, pa.Table) else tuple(table)
+    items = landscapes(table) if isinstance(table, Results | pa.Table) else tuple(table)
     names = tuple(dict.fromkeys(environments)) if environments else shared_environments(items)
     everywhere = items
     items = tuple(i for i in items if set(names) <= {e.label for e in i.environments})

@@ -35,8 +35,6 @@ TIMEOUT = 300.0
 #: Extras that only people who change mirrorax need.
 _FOR_DEVELOPERS = ("dev", "docs")
 
-#: As in the workers of a sweep, which the shipped table speaks of.
-_ONE_THREAD = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 
 Status = Literal["ok", "remark", "wrong"]
 
@@ -167,14 +165,17 @@ def _not_played(name: str) -> str:
 def machine() -> tuple[list[Finding], dict[str, Any]]:
     """Look at cores and memory."""
     try:
+        from mirrorax.mdpo.memory import available_bytes
         from mirrorax.runs.settings import make_settings
-        from mirrorax.sweep import rates
-        from mirrorax.sweep.engines.local import cores
+        from mirrorax.sweep.measure import ask_sizes, known_sizes
+        from mirrorax.sweep.processes import cores
     except ImportError as error:
         return [Finding("machine", "wrong", f"cannot look: {error}")], {}
-    usable, free = len(cores()), rates.available_bytes()
+    usable, free = len(cores()), available_bytes()
     settings = make_settings(environment="CartPole")
-    lanes = rates.lanes_that_fit(settings, usable)
+    ask_sizes([settings])
+    sizes = known_sizes(settings)
+    lanes = 0 if sizes is None else sizes.lanes_that_fit(usable)
     wide = f"{counted(usable, 'worker')} with up to {min(lanes, 4096):,} lanes of CartPole fit"
     enough = lanes >= 8
     facts = {"cores": usable, "free_bytes": free, "lanes_that_fit": lanes}
@@ -187,14 +188,14 @@ def machine() -> tuple[list[Finding], dict[str, Any]]:
 
 def self_test(timeout: float = TIMEOUT) -> dict[str, dict[str, Any]]:
     """Run `mirrorax.selftest` in a process of its own; return what each check found."""
-    flags = f"{os.environ.get('XLA_FLAGS', '')} {_ONE_THREAD}".strip()
-    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    from mirrorax.sweep import processes
+
     try:
         done = subprocess.run(
             [sys.executable, "-P", "-m", "mirrorax.selftest"],
             capture_output=True,
             text=True,
-            env={**os.environ, **threads, "XLA_FLAGS": flags},
+            env=processes.environment(processes.ONE_THREAD),
             timeout=timeout,
             check=False,
         )

@@ -101,7 +101,7 @@ def _run(args: argparse.Namespace, stop: Stop) -> int:
     from mirrorax.mdpo.evaluate import evaluate, evaluation_keys
     from mirrorax.mdpo.program import as_keys, make_program
     from mirrorax.runs.settings import check_values
-    from mirrorax.training.result import interval_of, mean_of_cells
+    from mirrorax.training import interval_of, mean_of_cells
 
     plugin.load(args)
     settings = settings_in(meta, f"folder: {args.folder!r}")

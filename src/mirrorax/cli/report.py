@@ -93,7 +93,7 @@ def _make(args: argparse.Namespace, beside: Reference | None) -> Path | None:
     import time
     from pathlib import Path
 
-    from mirrorax.cli.stored import read_curves, read_runs
+    from mirrorax.cli.stored import read_runs
     from mirrorax.errors import UserError
     from mirrorax.report import build, facts, write
     from mirrorax.store import studies
@@ -115,7 +115,7 @@ def _make(args: argparse.Namespace, beside: Reference | None) -> Path | None:
         from mirrorax.figures.gallery import prepare
 
         prepare(args.figures)  # before anything is written
-    path = write(build(table, about, read_curves(args.store), beside), args.out)
+    path = write(build(table, about, reference=beside), args.out)
     megabytes = path.stat().st_size / 1e6
     print(f"{path}: {counted(about.done, 'run')}, {megabytes:.1f} MB")
     if args.figures:

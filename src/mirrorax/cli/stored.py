@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from mirrorax.errors import plain
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from mirrorax.runs.results import Results
 
 
 @contextlib.contextmanager
@@ -28,34 +28,17 @@ def damage_named() -> Iterator[list[str]]:
         print(f"mirrorax: note: {plain(text)}", file=sys.stderr)
 
 
-def read_runs(directory: str, *, exports: bool = False) -> pa.Table:
-    """Return the runs of a store; damaged shards are named on standard error and left out.
+def read_runs(place: str) -> Results:
+    """Return the runs of a store, of an exported file, or of a folder of exported files.
 
-    With `exports` it may be an exported file, or a folder of some, as well.
+    Damaged shards are left out and named on standard error.
     """
     from mirrorax.errors import UserError
-    from mirrorax.store import load
+    from mirrorax.store import read_results
     from mirrorax.store.errors import StoreError
 
     with damage_named():
         try:
-            if exports:
-                from mirrorax.store.importing import read_results
-
-                return read_results(directory, "store")
-            return load(directory)
+            return read_results(place)
         except StoreError as error:
             raise UserError(f"store: {error}") from error
-
-
-def read_curves(directory: str) -> pa.Table | None:
-    """Return the learning curves of a store, or nothing where no study asked for them."""
-    from mirrorax.errors import UserError
-    from mirrorax.store import load_curves
-    from mirrorax.store.errors import StoreError
-
-    with damage_named():
-        try:
-            return load_curves(directory)
-        except (UserError, StoreError):
-            return None

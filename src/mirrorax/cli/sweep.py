@@ -162,14 +162,14 @@ def _plan(args: argparse.Namespace) -> int:
     from mirrorax.spec.study import read
     from mirrorax.store import names, shards, studies
     from mirrorax.sweep import plan as planning
-    from mirrorax.sweep.engines.local import cores
+    from mirrorax.sweep.processes import cores
 
     plugin.load(args)
     study = read(args.study)
     root = names.existing(args.store) if Path(args.store).exists() else None
     runs = studies.runs_of(study, root)
     lanes = planning.lanes_for(runs, root, args.lanes, gpu=bool(args.gpus))
-    damaged = shards.damaged(root, "shards") if root is not None else {}
+    damaged = shards.damaged(root) if root is not None else {}
     table = planning.known(root, without=damaged)
     plan = planning.make(runs, table, lanes=lanes, retry_failed=args.retry_failed)
     if args.measure and plan.chunks:
@@ -194,13 +194,16 @@ def _plan(args: argparse.Namespace) -> int:
         ("to do", f"{int(plan.todo.sum()):,}"),
     ]
     if chunks:
-        memory = plan.worker_bytes() / 2**30
+        need = plan.worker_bytes()
+        memory = "checked when the sweep starts"
+        if need is not None:
+            memory = f"about {need / 2**30:.1f} GiB in each worker"
         rows += [
             (
                 "chunks",
                 f"{chunks:,} of up to {counted(lanes, 'lane')}, {counted(used, 'configuration')}",
             ),
-            ("memory", f"about {memory:.1f} GiB in each worker"),
+            ("memory", memory),
             (
                 "time left",
                 f"about {duration(left)} on {counted(workers, 'worker')} (from {source})",
@@ -254,12 +257,12 @@ def _elsewhere(plan: Plan, workers: int, args: argparse.Namespace) -> list[tuple
 
 
 def _measured(plan: Any) -> dict[Any, float]:
-    from mirrorax.sweep import task
+    from mirrorax.sweep import execute
     from mirrorax.sweep.engine import EngineError
-    from mirrorax.sweep.measure import measure
+    from mirrorax.sweep.measure import measure_seconds
 
     try:
-        return measure(plan, task.CHUNK_FUNCTION)
+        return measure_seconds(plan, execute.CHUNK_FUNCTION)
     except RuntimeError as error:
         raise EngineError(str(error)) from None
 
@@ -273,7 +276,7 @@ def _run(args: argparse.Namespace) -> int:
 
 def run_study(study: Study, args: argparse.Namespace) -> int:
     """Run what a study has left to do, with the flags of `add_engine`."""
-    from mirrorax.sweep import display, task
+    from mirrorax.sweep import display, execute
     from mirrorax.sweep.driver import sweep
     from mirrorax.sweep.engine import Engine
 
@@ -292,7 +295,7 @@ def run_study(study: Study, args: argparse.Namespace) -> int:
                 address=args.address,
                 workers=args.workers or args.gpus,
                 gpus=1.0 if args.gpus else 0.0,
-                function=task.CHUNK_FUNCTION,
+                function=execute.CHUNK_FUNCTION,
             )
         from mirrorax.sweep.engines.local import LocalEngine
 
@@ -300,7 +303,7 @@ def run_study(study: Study, args: argparse.Namespace) -> int:
             logs=logs,
             workers=args.workers,
             gpus=args.gpus or 0,
-            function=task.CHUNK_FUNCTION,
+            function=execute.CHUNK_FUNCTION,
             chunk_timeout=args.chunk_timeout,
         )
 

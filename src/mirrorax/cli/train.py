@@ -187,14 +187,12 @@ def _train(
         callbacks.append(TensorBoard(args.tensorboard))
 
     from mirrorax.mdpo.compilation import enable_cache
-    from mirrorax.mdpo.program import default_lanes, make_program
-    from mirrorax.sweep.rates import check_memory
+    from mirrorax.mdpo.program import make_program
     from mirrorax.training import train
 
     enable_cache()
     # A mistake in something of the user's own is found before there is a progress bar.
     make_program(settings)
-    check_memory(settings, request.get("lanes") or default_lanes())
     stop.check()
     bar = Bar(request["env"], hidden=args.json or args.quiet)
 

@@ -25,12 +25,13 @@ from mirrorax.figures.robustness_table import render
 from mirrorax.figures.save import FORMATS, save
 from mirrorax.figures.scaling import Scaling, draw_scaling
 from mirrorax.figures.style import COLUMN, PAGE, new, style
+from mirrorax.runs.results import Results
 
 _TABLES = {"text": "txt", "markdown": "md", "latex": "tex", "csv": "csv", "json": "json"}
 
 
 def gallery(
-    table: pa.Table,
+    table: Results | pa.Table,
     folder: str | os.PathLike[str],
     *,
     formats: Sequence[str] = FORMATS,
@@ -65,7 +66,7 @@ def prepare(folder: str | os.PathLike[str]) -> Path:
 
 
 def _write(
-    table: pa.Table,
+    table: Results | pa.Table,
     home: Path,
     formats: Sequence[str],
     planned: pa.ChunkedArray | None,

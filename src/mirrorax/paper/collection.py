@@ -11,7 +11,7 @@ from mirrorax.analysis.landscape import ABSENT, Landscape, landscapes
 from mirrorax.errors import UserError
 from mirrorax.paper.readings import readings, samples
 from mirrorax.paper.runs import Runs
-from mirrorax.store.importing import exports, read_results
+from mirrorax.store.exporting import exports, read_results
 from mirrorax.store.names import check_mark
 
 

@@ -28,6 +28,7 @@ from mirrorax.paper.readings import Reading
 from mirrorax.paper.readings_report import write_readings
 from mirrorax.paper.runs import Runs
 from mirrorax.paper.verdicts import judge
+from mirrorax.runs.results import Results
 from mirrorax.spec.expand import expand
 
 _HEAD = ("claim", "paper", "ours", "95% interval", "runs", "verdict")
@@ -95,7 +96,7 @@ class _Head:
     foreign: Mapping[str, int]
 
 
-def progress(table: pa.Table, reading: Reading) -> list[tuple[str, int, int]]:
+def progress(table: Results | pa.Table, reading: Reading) -> list[tuple[str, int, int]]:
     """Count the runs of each study that are done in a reading, of those of the paper."""
     done = {
         name
@@ -231,7 +232,7 @@ def _table_2(runs: Runs) -> str:
     )
 
 
-def _where(table: pa.Table) -> str:
+def _where(table: Results | pa.Table) -> str:
     """Say on what and at which version the runs were made."""
     parts = []
     for name, word in (

@@ -18,6 +18,7 @@ from mirrorax.analysis.temperature import Temperature
 from mirrorax.paper import catalogue, readings
 from mirrorax.paper.panels import Panel
 from mirrorax.paper.readings import Reading
+from mirrorax.runs.results import Results
 
 #: Cells with positive temperatures that make a grid; the fingerprint has up to 12 of a pair.
 FEWEST = 20
@@ -85,7 +86,7 @@ class Runs:
 
     def __init__(
         self,
-        table: pa.Table,
+        table: Results | pa.Table,
         reading: Reading | None = None,
         items: Sequence[Landscape] | None = None,  # those of the table, if they are known
     ) -> None:

@@ -12,11 +12,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from jaxtyping import Float
 
-from mirrorax.analysis import columns
-from mirrorax.analysis.landscape import DONE, Landscape, landscapes, order, shared_environments
+from mirrorax.analysis.landscape import (
+    DONE,
+    Landscape,
+    landscapes,
+    setting_text,
+    shared_environments,
+)
 from mirrorax.analysis.reference import Reference
 from mirrorax.errors import UserError
 from mirrorax.report.facts import Facts
+from mirrorax.runs.results import Results, as_results
+from mirrorax.runs.scoring import matrix, normalised
 
 #: Numbers of learning curves that a page may hold: 2 MB of text.
 CURVES = 400_000
@@ -30,21 +37,23 @@ def pack(values: np.ndarray, kind: str) -> str:
 
 
 def payload(
-    table: pa.Table,
+    runs: Results | pa.Table,
     about: Facts,
     curves: pa.Table | None = None,
     reference: Reference | None = None,
 ) -> dict[str, Any]:
     """Return everything the page shows."""
-    items = landscapes(table)
+    results = as_results(runs)
+    items = landscapes(results)
+    curves = results.curves() if curves is None else curves
     known = {e.label: e for item in items for e in item.environments}
-    environments = sorted(known.values(), key=order)
+    environments = sorted(known.values(), key=lambda e: e.order)
     labels = [e.label for e in environments]
     try:
         shared = list(shared_environments(items))
     except UserError:
         shared = []  # nothing to average over: the page shows each environment on its own
-    drawn = _curves(table, items, curves)
+    drawn = _curves(results, items, curves)
     return {
         "facts": about.plain(),
         "environments": [
@@ -89,7 +98,7 @@ def _algorithm(
         "seeds": item.expected,
         "stochastic": pack(item.runs("stochastic"), "<f4"),
         "greedy": pack(item.runs("greedy"), "<f4"),
-        "settings": [[name, _text(value)] for name, value in item.settings.items()],
+        "settings": [[name, setting_text(value)] for name, value in item.settings.items()],
         "reference": None,
         "state": None,
         "seed_names": None,
@@ -115,23 +124,19 @@ def _algorithm(
     return out
 
 
-def _text(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
 def _curves(
-    table: pa.Table, items: Sequence[Landscape], curves: pa.Table | None
+    results: Results, items: Sequence[Landscape], curves: pa.Table | None
 ) -> list[dict[str, Any] | None] | None:
     """Return each algorithm's learning curves, or nothing where there are none or too many."""
     if curves is None or "return" not in curves.column_names:
         return None
-    values, lengths = columns.matrix(curves, "return")
+    values, lengths = matrix(curves["return"])
     if values.size > CURVES or lengths.max(initial=0) < 2:
         return None
     # The row of the curves for each row of the runs; -1 where a run has none.
-    found = pc.index_in(table["run_id"], value_set=curves["run_id"].combine_chunks())
+    found = pc.index_in(results.rows["run_id"], value_set=curves["run_id"].combine_chunks())
     at = pc.fill_null(found, -1).to_numpy().astype(np.int64)
-    updates = columns.matrix(curves, "update")[0] if "update" in curves.column_names else None
+    updates = matrix(curves["update"])[0] if "update" in curves.column_names else None
     out: list[dict[str, Any] | None] = []
     for item in items:
         rows = item.rows
@@ -150,7 +155,7 @@ def _curves(
         if updates is not None:
             x = updates[index[index >= 0][0], :points]
         out.append(
-            {"x": x.tolist(), "points": points, "y": pack((part - floor) / (top - floor), "<f4")}
+            {"x": x.tolist(), "points": points, "y": pack(normalised(part, floor, top), "<f4")}
         )
     return out
 

@@ -24,7 +24,7 @@ from jaxtyping import Float
 
 from mirrorax.errors import UserError
 from mirrorax.formatting import counted
-from mirrorax.training.result import finite
+from mirrorax.training import finite
 from mirrorax.tuning.journal import (
     check_batch,
     check_scores,

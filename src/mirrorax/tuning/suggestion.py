@@ -386,8 +386,7 @@ def flags(evidence: Evidence) -> str:
 
     def same(name: str, value: Any) -> bool:
         default = Settings.model_fields[name].default
-        shown = " x ".join(map(str, default)) if isinstance(default, tuple) else default
-        return value is None or value == shown
+        return value is None or (tuple(value) if isinstance(value, list) else value) == default
 
     for preset, sets in sorted(PRESETS.items(), key=lambda item: -len(item[1])):
         if sets and all(fields.get(name) == value for name, value in sets.items()):
@@ -397,10 +396,9 @@ def flags(evidence: Evidence) -> str:
 
 
 def as_flags(fields: Mapping[str, Any]) -> list[str]:
-    """Return fields as the command line takes them; widths as settings or tables have them."""
+    """Return fields as the command line takes them."""
     out = []
     for name, value in fields.items():
-        text = ",".join(map(str, value)) if isinstance(value, tuple) else f"{value}"
-        text = text.replace(" x ", ",") if name == "hidden" else text
+        text = ",".join(map(str, value)) if isinstance(value, tuple | list) else f"{value}"
         out.append(f"--{name.replace('_', '-')} {text.lower() if value in (True, False) else text}")
     return out
