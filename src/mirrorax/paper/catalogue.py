@@ -76,7 +76,7 @@ class Entry:
     title: str
     block: Block
 
-    @cache  # noqa: B019 - there are as many as ENTRIES, for ever
+    @cache  # noqa: B019 - the entries are never freed
     def study(self) -> Study:
         """Return the study, validated."""
         text = to_toml(f"paper: {self.title}", [self.block])
