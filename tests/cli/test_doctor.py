@@ -113,7 +113,7 @@ def test_slowness_is_a_remark_and_the_cache_says_where_it_is(tmp_path, monkeypat
     assert doctor._speed({**speed, "ratio": 1.1}).status == "ok"
     assert doctor._speed({**speed, "ratio": None}).status == "ok"
     monkeypatch.setenv("MIRRORAX_COMPILE_CACHE", "off")
-    assert doctor._cache(selftest.cache()).text == "off: every start compiles anew"
+    assert doctor._cache(selftest.cache()).text == "off: every start compiles again"
     (tmp_path / "file").touch()
     monkeypatch.setenv("MIRRORAX_COMPILE_CACHE", str(tmp_path / "file" / "below"))
     assert doctor._cache(selftest.cache()).status == "remark"

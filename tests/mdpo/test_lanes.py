@@ -42,7 +42,7 @@ def test_a_chunk_has_one_row_for_each_run_and_none_for_padding(whole, small):
     assert whole.returns.shape == whole.greedy_returns.shape == (6, 4)
     assert whole.diverged_at.tolist() == [-1] * 6
     assert whole.provenance["lanes"] == LANES
-    assert whole.device.startswith("cpu")
+    assert whole.provenance["device"].startswith("cpu")
     assert whole.curves["update"].tolist() == [[15, 30]] * 6
     assert set(update.METRICS) < set(whole.curves)
     for name, curve in whole.curves.items():

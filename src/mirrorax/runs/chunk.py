@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Float, Int, UInt32
 
+from mirrorax import plugins
 from mirrorax._version import ALGORITHM_VERSION
 from mirrorax.errors import UserError
 from mirrorax.runs import identity, ids, parquet
@@ -69,6 +70,7 @@ class Chunk:
     def from_arrow(cls, table: pa.Table) -> Chunk:
         """Read a chunk back. Its names mean what they mean in this process."""
         head = read_head(table)
+        plugins.expect(head["settings"].get("plugins", []), "chunk")
         keys = np.stack([table[f"key_{i}"].to_numpy() for i in (0, 1)], axis=1)
         settings = Settings(**head["settings"])
         return cls(settings, read_values(table), keys.astype(np.uint32), head["lanes"])

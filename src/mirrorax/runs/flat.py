@@ -19,9 +19,10 @@ from jaxtyping import Int
 from mirrorax._version import ALGORITHM_VERSION
 from mirrorax.errors import UserError, shown
 from mirrorax.runs import identity, ids, provenance, scoring
-from mirrorax.runs.chunk import CURVE, read_values
+from mirrorax.runs.chunk import CURVE
+from mirrorax.runs.heads import Configuration, Origin, read_origin
 from mirrorax.runs.parquet import Damaged
-from mirrorax.runs.results import ROWS, Configuration, Origin, Results, read_origin
+from mirrorax.runs.results import ROWS, Results
 from mirrorax.runs.settings import LATER, TRACED, RunValues, Settings, stored_settings
 
 VERSION = identity.VERSION_FIELD
@@ -60,17 +61,17 @@ REQUIRED = (
 
 def table(results: Results, columns: Literal["tidy", "all"] | Sequence[str] = "tidy") -> pa.Table:
     """Return a flat table with one row per run; see `Results.table`."""
-    makers = _makers(results)
+    known = results.column_names
     if columns == "all":
-        names = list(makers)
+        names = known
     elif columns == "tidy":
         names = _tidy(results)
-    elif isinstance(columns, str) or not set(columns) <= set(makers):
-        wrong = columns if isinstance(columns, str) else min(set(columns) - set(makers))
-        raise UserError(f"columns: {wrong!r}; expected tidy, all or some of {', '.join(makers)}")
+    elif isinstance(columns, str) or not set(columns) <= set(known):
+        wrong = columns if isinstance(columns, str) else min(set(columns) - set(known))
+        raise UserError(f"columns: {wrong!r}; expected tidy, all or some of {', '.join(known)}")
     else:
         names = list(columns)
-    return pa.table({name: makers[name]() for name in names})
+    return pa.table({name: results[name] for name in names})
 
 
 def _tidy(results: Results) -> list[str]:
@@ -98,7 +99,7 @@ def _varies(results: Results, name: str) -> bool:
     return not np.array_equal(values, np.full(len(values), usual), equal_nan=True)
 
 
-def _makers(results: Results) -> dict[str, Any]:
+def makers(results: Results) -> dict[str, Any]:
     """Return how each column of the full table is made, in their order."""
     configurations, origins = results.configurations, results.origins
     scores: list[scoring.Scored] = []
@@ -165,9 +166,9 @@ def curves(results: Results) -> pa.Table | None:
     names = [name for name in results.rows.column_names if name.startswith(CURVE)]
     if not names:
         return None
-    found = results.rows.select(["run_id", *names])
-    found = found.filter(pc.is_valid(found[names[0]]))
-    return found.rename_columns(["run_id", *(name.removeprefix(CURVE) for name in names)])
+    rows = results.rows.select(["run_id", *names])
+    rows = rows.filter(pc.is_valid(rows[names[0]]))
+    return rows.rename_columns(["run_id", *(name.removeprefix(CURVE) for name in names)])
 
 
 # --- back -----------------------------------------------------------------------------------------
@@ -180,7 +181,9 @@ def read(table: pa.Table) -> Results:
     setting, or their default. Runs without an id get one.
     """
     if missing := [name for name in REQUIRED if name not in table.column_names]:
-        raise UserError(f"table: it has no column {', '.join(missing)}")
+        raise UserError(
+            f"table: it has no column {', '.join(missing)} (mirrorax.store.read_results has all)"
+        )
     named = [name for name in (*SETTINGS.names, VERSION) if name in table.column_names]
     configuration, first = _groups(table, named, np.zeros(len(table), np.int64))
     known = [_read_configuration(table.select(named).slice(k, 1).to_pylist()[0]) for k in first]
@@ -193,15 +196,18 @@ def read(table: pa.Table) -> Results:
     results = Results(
         tuple(known), tuple(origins), rows, configuration.astype(np.int32), origin.astype(np.int32)
     )
-    return results if "run_id" in table.column_names else _with_ids(results)
+    if "run_id" in table.column_names:
+        return results
+    made = ids.to_arrow(results.computed_ids())
+    return replace(results, rows=rows.set_column(0, "run_id", made))
 
 
 def _read_configuration(fields: dict[str, Any]) -> Configuration:
     version = fields.pop(VERSION, None)
-    given = {name: value for name, value in fields.items() if value is not None}
+    known = {name: value for name, value in fields.items() if value is not None}
     defaults = {n: i.default for n, i in Settings.model_fields.items() if not i.is_required()}
     return Configuration(
-        stored_settings({**defaults, **LATER, **given}),
+        stored_settings({**defaults, **LATER, **known}),
         ALGORITHM_VERSION if version is None else int(version),
     )
 
@@ -301,18 +307,11 @@ def _groups(
         column = table[name]
         if pa.types.is_list(column.type):  # Arrow has no dictionaries of lists
             column = pc.binary_join(pc.cast(column, pa.list_(pa.string())), "\0")
-        encoded = pc.dictionary_encode(column, null_encoding="encode").unify_dictionaries()
-        numbers = [chunk.indices.to_numpy(zero_copy_only=False) for chunk in encoded.chunks]
-        count = max((len(chunk.dictionary) for chunk in encoded.chunks), default=0)
+        array = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+        encoded = pc.dictionary_encode(array, null_encoding="encode")
+        count = len(encoded.dictionary)
         if count > 1:
-            both = key * count + np.concatenate(numbers)
-            key = np.unique(both, return_inverse=True)[1]
+            numbers = encoded.indices.to_numpy(zero_copy_only=False)
+            key = np.unique(key * count + numbers, return_inverse=True)[1]
     _, first, group = np.unique(key, return_index=True, return_inverse=True)
     return group, first
-
-
-def _with_ids(results: Results) -> Results:
-    plain = [c.settings.model_dump() for c in results.configurations]
-    made = identity.run_ids(plain, results.configuration, read_values(results.rows))
-    rows = results.rows.set_column(0, "run_id", ids.to_arrow(made))
-    return replace(results, rows=rows)

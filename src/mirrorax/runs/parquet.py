@@ -20,15 +20,18 @@ class Damaged(Exception):
 def encode(table: pa.Table, *, compact: bool = False) -> bytes:
     """Write a table as Parquet with page checksums. `compact` is for large tables."""
     sink = pa.BufferOutputStream()
-    pq.write_table(
-        table,
+    metadata = table.schema.metadata or {}
+    table = table.replace_schema_metadata(None)
+    with pq.ParquetWriter(
         sink,
+        table.schema,
         write_page_checksum=True,
         write_statistics=False,
         use_dictionary=compact,
         compression="zstd" if compact else "snappy",
-        row_group_size=1 << 20,
-    )
+    ) as writer:
+        writer.write_table(table, row_group_size=1 << 20)
+        writer.add_key_value_metadata(metadata)  # once: in the schema it would be written twice
     return sink.getvalue().to_pybytes()
 
 

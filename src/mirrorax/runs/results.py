@@ -8,21 +8,20 @@ head with all settings and chunks in the table's metadata.
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
-from typing import Any, Literal, NamedTuple
+from functools import cached_property
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 from jaxtyping import Bool, Float, Int
 
-from mirrorax.errors import UserError, shown
 from mirrorax.runs import identity, ids
 from mirrorax.runs.chunk import FORMAT, HEAD, read_head, read_values
+from mirrorax.runs.heads import Configuration, Origin, read_configuration, read_origin
 from mirrorax.runs.parquet import Damaged
-from mirrorax.runs.settings import TRACED, Settings, stored_settings
+from mirrorax.runs.settings import TRACED
 
 _LIST = pa.list_(pa.float64())
 #: The columns of the rows, without those of learning curves.
@@ -38,25 +37,6 @@ ROWS = pa.schema(
 )
 #: The column of `to_arrow` with the chunk of each row.
 ORIGIN = "origin"
-
-_LONGEST_TEXT = 2_000
-_LONGEST_FAILURE = 100_000
-_MOST_ENTRIES = 100  # of a chunk's provenance
-
-
-class Configuration(NamedTuple):
-    """What all runs of a chunk share: the settings, and the version of the algorithm."""
-
-    settings: Settings
-    algorithm_version: int
-
-
-class Origin(NamedTuple):
-    """Where a chunk's results come from, and what its returns count as."""
-
-    provenance: Mapping[str, Any]
-    bounds: tuple[float, float | None] | None
-    failure: str | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +59,26 @@ class Results:
             f"Results({len(self):,} runs, {len(self.configurations):,} configurations, "
             f"{len(self.origins):,} chunks)"
         )
+
+    @property
+    def num_rows(self) -> int:
+        """How many runs there are, as of a table."""
+        return len(self.rows)
+
+    @cached_property
+    def _makers(self) -> dict[str, Any]:
+        from mirrorax.runs import flat
+
+        return flat.makers(self)
+
+    @property
+    def column_names(self) -> list[str]:
+        """The columns of `table("all")`."""
+        return list(self._makers)
+
+    def __getitem__(self, name: str) -> pa.ChunkedArray:
+        """Return one column of `table("all")`."""
+        return pa.table({name: self._makers[name]()})[name]
 
     def take(self, which: Int[np.ndarray, " some"]) -> Results:
         """Return some of the runs, in the order given."""
@@ -167,18 +167,21 @@ class Results:
             origin=number[self.origin],
         )
 
-    def wrong_ids(self) -> Int[np.ndarray, " some"]:
-        """Return the rows whose id is not the hash of their settings and values."""
+    def computed_ids(self) -> np.ndarray:
+        """Return the ids as the hashes of settings and values."""
         plain = [c.settings.model_dump() for c in self.configurations]
         values = read_values(self.rows)
-        wrong = np.zeros(len(self), bool)
+        computed = np.zeros(len(self), f"S{ids.WIDTH}")
         versions = self.of_configurations([c.algorithm_version for c in self.configurations], int)
         for version in np.unique(versions).tolist():
             mine = np.flatnonzero(versions == version)
             part = {name: column[mine] for name, column in values.items()}
-            expected = identity.run_ids(plain, self.configuration[mine], part, version)
-            wrong[mine] = expected != self.ids[mine]
-        return np.flatnonzero(wrong)
+            computed[mine] = identity.run_ids(plain, self.configuration[mine], part, version)
+        return computed
+
+    def wrong_ids(self) -> Int[np.ndarray, " some"]:
+        """Return the rows whose id is not the hash of their settings and values."""
+        return np.flatnonzero(self.computed_ids() != self.ids)
 
     def median_seconds(self) -> dict[Configuration, tuple[float, int]]:
         """Return of each configuration the median time of a finished run, and how many there are.
@@ -225,6 +228,11 @@ class Results:
         return flat.curves(self)
 
 
+def as_results(runs: Results | pa.Table) -> Results:
+    """Return results as they are; a flat table is read."""
+    return runs if isinstance(runs, Results) else Results.from_table(runs)
+
+
 def empty() -> Results:
     """Return the results of no runs."""
     none = np.zeros(0, np.int32)
@@ -258,7 +266,7 @@ def from_outcome(table: pa.Table) -> Results:
     head = read_head(table)
     zeros = np.zeros(len(table), np.int32)
     rows = table.replace_schema_metadata(None)
-    return Results((_configuration(head),), (read_origin(head),), rows, zeros, zeros)
+    return Results((read_configuration(head),), (read_origin(head),), rows, zeros, zeros)
 
 
 def to_outcome(results: Results, which: Int[np.ndarray, " some"]) -> pa.Table:
@@ -301,7 +309,7 @@ def from_arrow(table: pa.Table) -> Results:
     listed: list[Any] = [head.get(name) for name in ("configurations", "origins")]
     if not all(isinstance(e, list) and all(isinstance(x, dict) for x in e) for e in listed):
         raise Damaged("its head does not list configurations and chunks")
-    configurations = [_configuration(entry) for entry in listed[0]]
+    configurations = [read_configuration(entry) for entry in listed[0]]
     shared = [entry.get("configuration") for entry in listed[1]]
     if not all(type(k) is int and 0 <= k < len(configurations) for k in shared):
         raise Damaged("its head names a configuration that is not there")
@@ -319,59 +327,3 @@ def from_arrow(table: pa.Table) -> Results:
         np.array(shared, np.int32)[origin] if len(origin) else np.zeros(0, np.int32),
         origin,
     )
-
-
-def _configuration(head: Mapping[str, Any]) -> Configuration:
-    version = head.get("algorithm_version")
-    if type(version) is not int or not 0 < version < 1_000_000:
-        raise Damaged("its head has no version of the algorithm")
-    try:
-        text = json.dumps(head.get("settings"), sort_keys=True)
-    except RecursionError:
-        raise Damaged("its settings are nested too deeply") from None
-    return Configuration(_settings(text), version)
-
-
-@lru_cache(maxsize=4096)
-def _settings(text: str) -> Settings:
-    """Return settings from their JSON text: each text is checked once."""
-    try:
-        return stored_settings(json.loads(text))
-    except UserError as error:
-        raise Damaged(f"its settings: {error}") from None
-
-
-def read_origin(head: Mapping[str, Any]) -> Origin:
-    """Return where results come from, checked; raise `Damaged` if it is ill-formed."""
-    failure, provenance = head.get("failure"), head.get("provenance")
-    if failure is not None and not (isinstance(failure, str) and len(failure) < _LONGEST_FAILURE):
-        raise Damaged("failure: expected a text")
-    if not isinstance(provenance, dict) or len(provenance) > _MOST_ENTRIES:
-        raise Damaged("provenance: expected a table")
-    for name, value in provenance.items():
-        if not (_is_line(name) and (value is None or _is_number(value) or _is_line(value))):
-            raise Damaged(f"{name}: expected a number or a line of text")
-    bounds = _bounds(head.get("bounds"))
-    if bounds is None and failure is None:
-        raise Damaged("bounds: a finished run has some")
-    return Origin(provenance, bounds, failure)
-
-
-def _bounds(value: Any) -> tuple[float, float | None] | None:
-    if value is None:
-        return None
-    if isinstance(value, list) and len(value) == 2 and _is_number(value[0]):
-        low, high = value
-        if high is None:
-            return float(low), None
-        if _is_number(high) and low < high:
-            return float(low), float(high)
-    raise Damaged(f"bounds: {shown(value)}: expected two finite numbers in ascending order")
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and abs(value) < 1e308 and math.isfinite(value)
-
-
-def _is_line(value: Any) -> bool:
-    return isinstance(value, str) and value.isprintable() and len(value) <= _LONGEST_TEXT

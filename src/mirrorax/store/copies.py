@@ -65,7 +65,7 @@ def read(root: Path, name: str, columns: Sequence[str] | None = None) -> Results
         checks.check_columns(table)
         runs = results.from_arrow(table)
         checks.check_rows(runs, whole=columns is None)
-        if len(_listed(shards.notes(table.schema), name)) != len(runs.origins):
+        if len(_listed(shards.notes(table.schema.metadata), name)) != len(runs.origins):
             raise Damaged("it does not list one shard for each chunk")
     except Damaged as error:
         raise Damaged(f"{name}: {error}") from None

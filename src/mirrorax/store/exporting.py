@@ -54,7 +54,7 @@ def load_curves(place: str | os.PathLike[str]) -> pa.Table:
 def read_results(place: str | os.PathLike[str], field: str = "store") -> Results:
     """Return the runs of a store, of an exported file, or of a folder of exported files.
 
-    `field` is what a mistake is said to be in. There is one row per run, sorted by `run_id`.
+    Errors name `field`. There is one row per run, sorted by `run_id`.
     """
     if not isinstance(text := os.fspath(place), str) or "\0" in text or not text:
         raise UserError(f"{field}: {text!r} is no path")
@@ -87,7 +87,7 @@ def read_export(path: Path, field: str = "store") -> Results:
     try:
         table = parquet.decode(path.read_bytes())
         checks.check_columns(table)
-        if HEAD not in (table.schema.metadata or {}) and "status" in table.column_names:
+        if HEAD not in (table.schema.metadata or {}) and "return_min" in table.column_names:
             raise UserError(f"{field}: {path}: {_LEGACY.format(path)}")
         runs = results.from_arrow(table)
         plain = [name for name in table.column_names if name not in _stored(table)]

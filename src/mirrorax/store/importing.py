@@ -26,12 +26,18 @@ def import_runs(
         reader.refresh()
         stored = reader.results()
         new = runs.done & ~np.isin(runs.ids, stored.ids[stored.done])
-        for k in np.unique(runs.origin[new]):
-            which = np.flatnonzero(new & (runs.origin == k))
-            store.commit(parquet.encode(results.to_outcome(runs, which)))
+        add(store, runs.take(np.flatnonzero(new)))
         if new.any():
             store.consolidate(everything=True)
     return int(new.sum()), len(runs)
+
+
+def add(store: Store, runs: Results) -> None:
+    """Commit runs to a store, one shard per chunk."""
+    order = np.argsort(runs.origin, kind="stable")
+    starts = np.unique(runs.origin[order], return_index=True)[1]
+    for which in np.split(order, starts[1:]) if len(order) else ():
+        store.commit(parquet.encode(results.to_outcome(runs, which)))
 
 
 def read_any(place: str | os.PathLike[str], field: str = "from") -> Results:

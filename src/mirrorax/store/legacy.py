@@ -32,10 +32,11 @@ def is_store(path: Path) -> bool:
 def is_export(path: Path) -> bool:
     """Whether a file is an export of format 1: flat, without a head."""
     try:
-        schema = pq.read_schema(path)
+        metadata = pq.read_metadata(path)
     except (OSError, pa.ArrowException):
         return False
-    return HEAD not in (schema.metadata or {}) and set(_NEEDED) <= set(schema.names)
+    names_of = metadata.schema.to_arrow_schema().names
+    return HEAD not in (metadata.metadata or {}) and set(_NEEDED) <= set(names_of)
 
 
 def read_store(root: Path) -> Results:

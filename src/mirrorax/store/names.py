@@ -80,7 +80,7 @@ def listed(root: Path, kind: str) -> list[str]:
 def entries(root: Path, kind: str) -> list[tuple[str, str | None]]:
     """Return every entry of a folder with what is wrong with it (or None), sorted by name."""
     place = folder(root, kind)
-    found: list[tuple[str, str | None]] = []
+    listing: list[tuple[str, str | None]] = []
     try:
         with os.scandir(place) as scan:
             for entry in scan:
@@ -91,10 +91,10 @@ def entries(root: Path, kind: str) -> list[tuple[str, str | None]]:
                     problem = "has no name of a file of this store"
                 elif not entry.is_file(follow_symlinks=False):
                     problem = "is not a file"
-                found.append((entry.name, problem))
-    except FileNotFoundError:
+                listing.append((entry.name, problem))
+    except (FileNotFoundError, NotADirectoryError):
         return []
-    return sorted(found)
+    return sorted(listing)
 
 
 def strange(root: Path, kind: str) -> dict[str, str]:
@@ -152,9 +152,11 @@ def mark(data: Mapping[str, Any]) -> bytes:
 
     Marks of older stores have no digest.
     """
-    said = {key: value for key, value in data.items() if key != "digest"}
-    text = json.dumps(said, sort_keys=True)
-    return json.dumps({**said, "digest": hashlib.sha256(text.encode()).hexdigest()[:32]}).encode()
+    content = {key: value for key, value in data.items() if key != "digest"}
+    text = json.dumps(content, sort_keys=True)
+    return json.dumps(
+        {**content, "digest": hashlib.sha256(text.encode()).hexdigest()[:32]}
+    ).encode()
 
 
 def existing(directory: str | os.PathLike[str]) -> Path:

@@ -6,7 +6,7 @@ checksums do not cover the footer).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
@@ -82,13 +82,13 @@ def metadata(root: Path, kind: str, name: str) -> dict[str, str]:
     """Read only a file's own notes (not verified by the digest: for choosing what to read)."""
     path = names.inside(root, kind, name)
     try:
-        return notes(pq.read_schema(path))
+        return notes(pq.read_metadata(path).metadata)
     except (pa.ArrowException, OSError, ValueError) as error:
         if isinstance(error, FileNotFoundError):
             raise
         raise Damaged(f"{name}: {error}") from None
 
 
-def notes(schema: pa.Schema) -> dict[str, str]:
-    """Return the notes in a file's schema as text."""
-    return {key.decode(): value.decode() for key, value in (schema.metadata or {}).items()}
+def notes(metadata: Mapping[bytes, bytes] | None) -> dict[str, str]:
+    """Return the notes in a file's metadata as text."""
+    return {key.decode(): value.decode() for key, value in (metadata or {}).items()}

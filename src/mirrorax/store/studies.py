@@ -107,7 +107,7 @@ def read(root: Path, name: str) -> Recorded:
     if table["configuration"].type != pa.int32() or table["configuration"].null_count:
         raise Damaged(f"{name}: column 'configuration' does not hold numbers")
     try:
-        notes = _notes(shards.notes(table.schema), name)
+        notes = _notes(shards.notes(table.schema.metadata), name)
         settings = json.loads(notes["mirrorax.settings"])
     except (ValueError, RecursionError) as error:
         raise Damaged(f"{name}: its notes are not readable: {type(error).__name__}") from None

@@ -2,7 +2,7 @@
 
     make_request(...) --> Request --train_request--> TrainResult
 
-`make_request` checks everything without jax. `train_request` is `train_chunk` in this process.
+`make_request` needs no jax. `train_request` is `train_chunk` in this process.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from jaxtyping import Bool, Float, Int
 from mirrorax.envs import suite
 from mirrorax.errors import UserError
 from mirrorax.runs.chunk import Outcome
+from mirrorax.runs.scoring import normalised
 from mirrorax.runs.settings import RunValues, Settings
 from mirrorax.training.request import (
     GRID,
@@ -97,8 +98,7 @@ def train(
     `curve_points=n` evaluates about n times along the way (`curves["return"]`) and changes nothing;
     `eval_every=k` is a setting, and also records losses, h, D, temperatures and gradient norms.
     `layout` says how updates go over lanes, "map" or "vmap"; unless given, what suits the device.
-    `on_segment` is called with the progress and may raise to stop; `callbacks` are objects that are
-    called with it, see `mirrorax.callbacks`.
+    `on_segment` is called with the progress and may raise to stop; see also `mirrorax.callbacks`.
 
     A run depends on its own specification alone: it is the same in any grid, and in a sweep.
     """
@@ -133,7 +133,7 @@ def train_request(
         raise UserError(f"curve_points: {curve_points!r}: expected a whole number, 0 or more")
     settings, runs = request.settings, request.runs
     listeners = None
-    if not isinstance(callbacks, tuple) or callbacks:
+    if callbacks != ():
         from mirrorax.callbacks import Callbacks
 
         listeners = Callbacks(callbacks)
@@ -264,8 +264,7 @@ class TrainResult:
         return self.outcome.chunk.columns["reward_scale"]
 
     def _normalize(self, returns: Float[np.ndarray, "runs episodes"]) -> Any:
-        low, high = self.return_bounds
-        return (returns.mean(1) / self._scale - low) / (high - low)
+        return normalised(returns.mean(1) / self._scale, *self.return_bounds)
 
     @property
     def run_return_bounds(self) -> Float[np.ndarray, "runs 2"]:
@@ -316,9 +315,8 @@ class TrainResult:
 
         least = self.settings.steps_per_update
         if isinstance(steps, bool) or not isinstance(steps, int | np.integer) or steps < least:
-            raise UserError(
-                f"steps: {steps!r} is not allowed: at least one update of {least} steps"
-            )
+            allowed = f"at least one update of {least} steps"
+            raise UserError(f"steps: {steps!r} is not allowed: {allowed}")
         if not self.sessions:
             raise UserError(f"steps: the states of {len(self.runs)} runs were not kept")
         longer = {**self.settings.model_dump(), "steps": self.settings.steps + int(steps)}
@@ -369,7 +367,7 @@ def interval_of(
     normalized: Float[np.ndarray, " runs"], bounds_source: str = "known"
 ) -> tuple[float, float] | None:
     """Return the 95% interval of a mean over runs, cut at 0 and 1 where the bounds are known."""
-    from mirrorax.analysis.few_seeds import UNIT, mean_interval  # needs pyarrow
+    from mirrorax.analysis.few_seeds import UNIT, mean_interval
 
     return mean_interval(normalized, UNIT if bounds_source == "known" else None)
 
