@@ -88,7 +88,7 @@ def _studies() -> Rows:
 
 
 def _presets() -> Rows:
-    from mirrorax.runs.settings import PRESETS
+    from mirrorax.runs.presets import PRESETS
 
     rows = []
     for name, fields in PRESETS.items():

@@ -1,8 +1,9 @@
 """Transitions: as rows of a few bytes, which are kept, and as a `Batch`, which an update reads.
 
 A row holds what cannot be derived: the memories of the two states, the reward, and one number for
-the action, whether the episode ended and whether the value of the next state counts. Rows are float32 or bytes, as the
-environment's memories are. One row is one place in memory, so a sampled transition costs one miss.
+the action, whether the episode ended and whether the value of the next state counts. Rows are
+float32 or bytes, as the environment's memories are. One row is one place in memory, so a sampled
+transition costs one miss.
 """
 
 from __future__ import annotations

@@ -12,8 +12,6 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import (
-    AfterValidator,
-    BaseModel,
     ConfigDict,
     Field,
     ValidationError,
@@ -25,8 +23,21 @@ from pydantic import (
 
 from mirrorax import registry
 from mirrorax.envs import suite
-from mirrorax.errors import UserError, shown, unknown
-from mirrorax.runs import float32
+from mirrorax.errors import UserError, shown
+from mirrorax.runs.model import (
+    LARGEST,
+    Count,
+    Discount,
+    Model,
+    NonNegative,
+    Positive,
+    Steps,
+    Unit,
+    Weight,
+    Width,
+    one_line,
+)
+from mirrorax.runs.presets import with_preset
 
 _schedules = registry.built_in("schedule").items()
 #: Schedules under which alpha is learned during training, from the weight `w` of a target.
@@ -34,55 +45,8 @@ LEARNED = tuple(name for name, schedule in _schedules if schedule.learned)
 ALPHA_SCHEDULES = tuple(name for name, _ in _schedules)
 LAM_SCHEDULES = tuple(name for name in ALPHA_SCHEDULES if name not in LEARNED)
 
-_LARGEST = 2**31 - 1  # sizes and numbers of updates are int32 in the compiled program
-Count = Annotated[int, Field(ge=1, le=_LARGEST)]
-Steps = Annotated[int, Field(ge=1, le=2**53)]
-Width = Annotated[int, Field(ge=1, le=65_536)]
-# Training computes in float32.
-NonNegative = Annotated[
-    float,
-    Field(ge=0, allow_inf_nan=False),
-    AfterValidator(float32.finite),
-    AfterValidator(float32.zero_or_positive),
-]
-Positive = Annotated[
-    float,
-    Field(gt=0, allow_inf_nan=False),
-    AfterValidator(float32.finite),
-    AfterValidator(float32.positive),
-]
-Unit = Annotated[float, Field(ge=0, le=1)]
-Weight = Annotated[float, Field(ge=0, le=1), AfterValidator(float32.zero_or_positive)]
-Discount = Annotated[
-    float,
-    Field(ge=0, lt=1),
-    AfterValidator(float32.zero_or_positive),
-    AfterValidator(float32.below_one),
-]
 
-
-def _one_line(error: ValidationError) -> UserError:
-    first = error.errors(include_url=False)[0]
-    where = ".".join(map(str, first["loc"]))
-    if first["type"] == "extra_forbidden":
-        return UserError(f"{where}: no such field")
-    reason = first["msg"].removeprefix("Value error, ")
-    if first["type"] == "value_error" and reason.startswith(where):
-        return UserError(reason)
-    return UserError(f"{where}: {reason} (got {shown(first['input'])})")
-
-
-class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    def __init__(self, **values: Any) -> None:
-        try:
-            super().__init__(**values)
-        except ValidationError as error:
-            raise _one_line(error) from None
-
-
-class Settings(_Model):
+class Settings(Model):
     """Everything static about a run of MDPO(h, D). The defaults are the preset `default`."""
 
     environment: str
@@ -124,7 +88,7 @@ class Settings(_Model):
     lam_schedule: str = "constant"
     target_reference: Literal["range", "bound"] = "range"
     eval_episodes: Count = 10
-    eval_every: Annotated[int, Field(ge=0, le=_LARGEST)] = 0
+    eval_every: Annotated[int, Field(ge=0, le=LARGEST)] = 0
     #: `module==version` of the plugins that the names above come from; derived, not chosen
     plugins: Annotated[tuple[str, ...], Field(validate_default=True)] = ()
 
@@ -202,18 +166,18 @@ class Settings(_Model):
                 f"buffer_size: {self.buffer_size} holds less than the {self.steps_per_update} "
                 "transitions of one update"
             )
-        if held > _LARGEST:
+        if held > LARGEST:
             raise ValueError(
-                f"buffer_size: {self.buffer_size} is {held} transitions; at most {_LARGEST}"
+                f"buffer_size: {self.buffer_size} is {held} transitions; at most {LARGEST}"
             )
         if self.updates < 1:
             raise ValueError(
                 f"steps: {self.steps} is less than one update of {self.steps_per_update} steps"
             )
         each = self.updates * self.rollout_length
-        if each > _LARGEST:
+        if each > LARGEST:
             raise ValueError(
-                f"steps: {self.steps} is {each} in each environment; at most {_LARGEST} can be done"
+                f"steps: {self.steps} is {each} in each environment; at most {LARGEST} can be done"
             )
         return self
 
@@ -318,7 +282,7 @@ TEMPERATURES = ("alpha", "lam", "w")
 OTHER_NUMBERS = ("gamma", "reward_scale", "actor_lr", "critic_lr")
 
 
-class RunValues(_Model):
+class RunValues(Model):
     """The traced values of one run: data, not program."""
 
     alpha: NonNegative | None = 0.01
@@ -367,41 +331,6 @@ _OFF_POLICY = (
     "tau",
 )
 _ON_POLICY = ("gae_lambda", "normalize_advantages")
-
-#: What each preset changes. `default` is what a practitioner wants; `paper` counts the paper's
-#: steps in each of the 16 environments: 256 between two updates, 10^6 in all, so 3,906 updates.
-#: `on_policy` is the on-policy algorithm, with the usual settings of PPO.
-PRESETS: dict[str, dict[str, Any]] = {
-    "default": {},
-    "paper": {"steps": 16_000_000, "steps_counted": "per_env"},
-    "on_policy": {
-        "algorithm": "on_policy",
-        "env_steps_per_update": 2048,
-        "batch_size": 256,
-        "actor_epochs": 4,
-        "critic_epochs": 4,
-        "critic_gain": 1.0,
-        "anneal_learning_rate": True,
-        "max_grad_norm": 0.5,
-        "actor_q": "unregularized",
-        "normalize_advantages": True,
-    },
-}
-
-
-def preset(name: str) -> dict[str, Any]:
-    """Return the fields a preset sets, as a new dictionary."""
-    if not isinstance(name, str) or name not in PRESETS:
-        raise unknown("preset", name, PRESETS)
-    return dict(PRESETS[name])
-
-
-def with_preset(name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return fields over those of a preset; the on-policy algorithm brings its own preset along."""
-    chosen = {**preset(name), **fields}
-    if chosen.get("algorithm") == "on_policy":
-        chosen = {**PRESETS["on_policy"], **chosen}
-    return chosen
 
 
 def make_settings(preset_name: str = "default", **fields: Any) -> Settings:
@@ -458,7 +387,7 @@ def stored_settings(fields: Any) -> Settings:
     try:
         checked = _Stored(**{**LATER, **fields})
     except ValidationError as error:
-        raise _one_line(error) from None
+        raise one_line(error) from None
     values = {name: getattr(checked, name) for name in Settings.model_fields}
     for name, value in values.items():
         texts = value if isinstance(value, tuple) else (value,)

@@ -28,12 +28,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float64
 
-from mirrorax.convex import SMALLEST, minimize_on_simplex
 from mirrorax.errors import UserError
 from mirrorax.regularizers.drifts import (
     KL,
@@ -54,6 +51,7 @@ from mirrorax.regularizers.potentials import potential as as_potential
 from mirrorax.regularizers.reference import To
 from mirrorax.simplex import largest, project, softmax, water_level
 from mirrorax.tabular import roots
+from mirrorax.tabular.unstructured import solve_convex
 
 Rows = Float64[np.ndarray, "rows actions"]
 Weights = Float64[np.ndarray, "rows"]
@@ -178,7 +176,7 @@ def _solve(linear: Rows, old: Rows, mu: Rows, h: Potential, d: Drift, alpha: Any
         pulls.append((h.drift, mu, alpha))
     own = Zero() if isinstance(h, To) else h
     if not (_structured(own) and all(_is_structured_drift(d) for d, _, _ in pulls)):
-        return _solve_convex(linear, old, mu, h, d, alpha, lam)
+        return solve_convex(linear, old, mu, h, d, alpha, lam)
     problem = Problem(linear.copy(), np.zeros(len(linear)), {})
     problem.add_potential(own, alpha)
     kinked = [pull for pull in pulls if isinstance(pull[0], SquaredTV)]
@@ -189,8 +187,8 @@ def _solve(linear: Rows, old: Rows, mu: Rows, h: Potential, d: Drift, alpha: Any
         raise UserError(f"drift: 'squared_tv' has no exact mirror step with the potential '{h}'")
     if problem.uneven and problem.peak.any() and (kinked or list(problem.powers) != [-1.0]):
         raise UserError(
-            f"potential, drift: '{h}' with '{d}' has no exact mirror step: max needs a partner that "
-            "treats all actions alike"
+            f"potential, drift: '{h}' with '{d}' has no exact mirror step: max needs a partner "
+            "that treats all actions alike"
         )
     if kinked:
         return _solve_squared_tv(problem, *kinked[0][1:])
@@ -346,56 +344,6 @@ def _move_mass(linear: Rows, old: Rows, lam: Weights) -> Rows:
     kept = np.take_along_axis(p, best, axis=-1)
     np.put_along_axis(p, best, kept + moved.sum(-1, keepdims=True), axis=-1)
     return p
-
-
-@dataclass(frozen=True)
-class _Objective:
-    """The objective as one jax function; hashable, so that it is compiled once for a pair."""
-
-    potential: Potential | None
-    #: the drift of a potential that is the distance from a reference
-    distance: Drift | None
-    drift: Drift
-
-    def __call__(
-        self,
-        p: jax.Array,
-        c: jax.Array,
-        q: jax.Array,
-        mu: jax.Array,
-        alpha: jax.Array,
-        lam: jax.Array,
-    ) -> jax.Array:
-        h = self.potential.value(p) if self.potential else self.distance.value(p, mu)  # type: ignore[union-attr]
-        return -jnp.dot(c, p) + alpha * h + lam * self.drift.value(p, q)
-
-
-def _solve_convex(
-    linear: Rows, old: Rows, mu: Rows, h: Potential, d: Drift, alpha: Weights, lam: Weights
-) -> Rows:
-    distance = h.drift if isinstance(h, To) else None
-    for drift, anchor, field in ((d, old, "policy"), (distance, mu, "reference")):
-        steep = isinstance(drift, ChiSquare) or getattr(
-            getattr(drift, "potential", None), "steep", False
-        )
-        if steep and not (anchor > 0).all():
-            raise UserError(
-                f"{field}: has zero entries, which '{drift}' can never raise; with a user's own "
-                "function give one that takes every action"
-            )
-    parts = [getattr(part, "potential", part) for part in (distance or h, d)]
-    kinked = [str(part) for part in parts if isinstance(part, Max | SquaredTV)]
-    if kinked:
-        raise UserError(
-            f"potential, drift: '{h}' with '{d}' has no exact mirror step: a user's own function "
-            f"needs a smooth partner, and {kinked[0]!r} has kinks"
-        )
-    called = f"potential, drift: '{h}' with '{d}'"
-    lifted = [np.maximum(x, SMALLEST) for x in (old, mu)]  # derivatives overflow at 1e-300
-    goal = _Objective(None if distance else h, distance, d)
-    starts = [old, mu] if distance else [old]
-    p = minimize_on_simplex(goal, (linear, *lifted, alpha, lam), linear.shape, called, starts)
-    return np.where((old == 0) & (p <= 1e3 * SMALLEST), 0, p)
 
 
 def objective(

@@ -16,7 +16,8 @@ from mirrorax.envs import suite
 from mirrorax.errors import UserError, nearest
 from mirrorax.formatting import counted
 from mirrorax.regularizers.names import parse_drift, parse_potential
-from mirrorax.runs.settings import OTHER_NUMBERS, PRESETS, RunValues, Settings
+from mirrorax.runs.presets import PRESETS
+from mirrorax.runs.settings import OTHER_NUMBERS, RunValues, Settings
 from mirrorax.tuning.evidence import Evidence, ScoreMap, family, of_results
 from mirrorax.tuning.prediction import Prediction, combine, good, grid_of, resample
 from mirrorax.tuning.validation import THRESHOLD, Validation, validate
