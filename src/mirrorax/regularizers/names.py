@@ -42,11 +42,10 @@ class Spelling:
 
     @property
     def form(self) -> str:
-        """The spelling with its parameter, as shown in messages."""
-        if not self.parameter:
+        """The spelling with its parameters, as one word; without them where it needs none."""
+        if self.parameter is None or self.optional:
             return self.name
-        full = f"{self.name}({self.parameter})"
-        return f"{self.name}, {full}" if self.optional else full
+        return f"{self.name}({self.parameter.replace(' ', '')})"
 
     @property
     def defaults(self) -> tuple[float, ...] | None:
@@ -56,7 +55,8 @@ class Spelling:
     @property
     def help(self) -> str:
         """The form with the range of its parameter."""
-        return f"{self.form} with {self.allowed}" if self.allowed else self.form
+        full = f"{self.form} or {self.name}({self.parameter})" if self.optional else self.form
+        return f"{full} with {self.allowed}" if self.allowed else full
 
 
 _POTENTIALS = "mirrorax.regularizers.potentials"
