@@ -87,7 +87,7 @@ def _from_file(path: str) -> dict[str, Any]:
 
 def gather(args: argparse.Namespace, from_file: dict[str, Any]) -> dict[str, Any]:
     """Join file and flags into the arguments of a request."""
-    from mirrorax.runs.presets import preset
+    from mirrorax.runs.settings import preset
 
     flags.load_plugins(args)
     if args.config is not None:

@@ -31,7 +31,6 @@ from mirrorax.mdpo.transitions import unpack
 from mirrorax.mdpo.update import METRICS, Learner, Metrics, where
 from mirrorax.regularizers import Drift, Potential
 from mirrorax.regularizers.functionals import DriftFunctional, drift_of_samples, log_ratio
-from mirrorax.regularizers.reference import at_observations
 from mirrorax.runs.settings import Settings
 
 
@@ -97,7 +96,7 @@ def estimate(
     batch = unpack(program.env, flat)
     x = batch.observation
     logits = program.actor(learner.actor, x).T
-    h = jnp.asarray(at_observations(program.potential, x).value_from_logits(logits))
+    h = jnp.asarray(program.potential_at(x).value_from_logits(logits))
     reward = values.reward_scale * batch.reward
     if settings.actor_q == "regularized":
         reward = regularized_reward(reward, h, alpha)
@@ -154,7 +153,7 @@ def update(
             advantage,
             alpha,
             lam,
-            at_observations(program.potential, batch.observation),
+            program.potential_at(batch.observation),
             program.drift,
         )
 

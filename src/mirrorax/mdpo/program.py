@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Float, UInt32
+from jaxtyping import Array, Float, UInt32
 
 from mirrorax.envs import adapter
 from mirrorax.errors import UserError
@@ -35,6 +35,7 @@ from mirrorax.regularizers import (
     potential,
 )
 from mirrorax.regularizers.names import parse_potential
+from mirrorax.regularizers.reference import at_observations
 from mirrorax.runs.chunk import complete_columns
 from mirrorax.runs.settings import Settings
 
@@ -94,6 +95,10 @@ class Program:
         """Two, or one."""
         return 2 if self.settings.twin_critics and not self.settings.on_policy else 1
 
+    def potential_at(self, x: Float[Array, "obs batch"]) -> Potential:
+        """Return h in the states of a batch; only one with a saved policy differs among states."""
+        return at_observations(self.potential, x) if self.settings.reference else self.potential
+
     @property
     def first_policy(self) -> Float[np.ndarray, " p"] | None:
         """The parameters that a run starts from: a saved reference's, if its network is the same.
@@ -150,7 +155,8 @@ def make_program(
     contract.check_environment(env)
     if h is None:
         h = _to_saved_policy(settings, env) if settings.reference else potential(settings.potential)
-    d = any_drift(settings.drift) if d is None else d
+    if d is None:
+        d = any_drift(settings.drift) if settings.on_policy else drift(settings.drift)
     actions = env.num_actions
     # The length of a run, how often and how long it is evaluated are no part of the program.
     fixed = {"steps": settings.steps_per_update, "eval_every": min(settings.eval_every, 1)}

@@ -16,7 +16,6 @@ from mirrorax.mdpo.program import Program
 from mirrorax.mdpo.schedules import Clock, Values
 from mirrorax.mdpo.transitions import unpack
 from mirrorax.regularizers import Drift
-from mirrorax.regularizers.reference import at_observations
 
 Metrics = dict[str, Float[Array, "*lanes"]]
 
@@ -89,7 +88,7 @@ def update(
     pi, critic = program.actor, jax.vmap(program.critic, in_axes=(0, None))
     batch = unpack(program.env, rows)
     x, x_next = batch.observation, batch.next_observation
-    h, h_next = (at_observations(program.potential, seen) for seen in (x, x_next))
+    h, h_next = program.potential_at(x), program.potential_at(x_next)
     alpha = program.alpha_schedule.temperature(learner.alpha, values, clock)
     lam = program.lam_schedule.temperature(learner.lam, values, clock)
     left = 1 - clock.progress if settings.anneal_learning_rate else 1.0

@@ -30,7 +30,7 @@ from mirrorax.paper.axes import (
 )
 from mirrorax.paper.implications import implications
 from mirrorax.paper.readings import FIRST
-from mirrorax.runs.presets import preset
+from mirrorax.runs.settings import preset
 from mirrorax.spec.study import Block, Study, parse
 from mirrorax.spec.writing import to_toml
 

@@ -23,7 +23,8 @@ from mirrorax._version import ALGORITHM_VERSION
 from mirrorax.errors import UserError
 from mirrorax.runs import identity, ids, parquet
 from mirrorax.runs.parquet import Damaged
-from mirrorax.runs.settings import TRACED, RunValues, Settings, stored_settings
+from mirrorax.runs.settings import TRACED, RunValues, Settings
+from mirrorax.runs.stored import stored_settings
 
 #: The key of the head in a table's metadata.
 HEAD = b"mirrorax"

@@ -23,7 +23,8 @@ from mirrorax.runs.chunk import CURVE
 from mirrorax.runs.heads import Configuration, Origin, read_origin
 from mirrorax.runs.parquet import Damaged
 from mirrorax.runs.results import ROWS, Results
-from mirrorax.runs.settings import LATER, TRACED, RunValues, Settings, stored_settings
+from mirrorax.runs.settings import LATER, TRACED, RunValues, Settings
+from mirrorax.runs.stored import stored_settings
 
 VERSION = identity.VERSION_FIELD
 

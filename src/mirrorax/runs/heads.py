@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 from mirrorax.errors import UserError, shown
 from mirrorax.runs.parquet import Damaged
-from mirrorax.runs.settings import Settings, stored_settings
+from mirrorax.runs.settings import Settings
+from mirrorax.runs.stored import stored_settings
 
 _LONGEST_TEXT = 2_000
 _LONGEST_FAILURE = 100_000

@@ -1,11 +1,8 @@
-"""Presets: named sets of settings. Imports no jax."""
+"""Data about settings: presets, and which settings an algorithm has no use for."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
-
-from mirrorax.errors import unknown
 
 #: What each preset changes. `default` is what a practitioner wants; `paper` counts the paper's
 #: steps in each of the 16 environments: 256 between two updates, 10^6 in all, so 3,906 updates.
@@ -27,17 +24,17 @@ PRESETS: dict[str, dict[str, Any]] = {
     },
 }
 
-
-def preset(name: str) -> dict[str, Any]:
-    """Return the fields a preset sets, as a new dictionary."""
-    if not isinstance(name, str) or name not in PRESETS:
-        raise unknown("preset", name, PRESETS)
-    return dict(PRESETS[name])
-
-
-def with_preset(name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return fields over those of a preset; the on-policy algorithm brings its own preset along."""
-    chosen = {**preset(name), **fields}
-    if chosen.get("algorithm") == "on_policy":
-        chosen = {**PRESETS["on_policy"], **chosen}
-    return chosen
+#: algorithm -> the settings that mean nothing to it
+MEANINGLESS: dict[str, tuple[str, ...]] = {
+    "off_policy": ("gae_lambda", "normalize_advantages"),
+    "on_policy": (
+        "batches_per_update",
+        "drift_from",
+        "buffer_size",
+        "buffer_counted",
+        "twin_critics",
+        "critic_target",
+        "clipping",
+        "tau",
+    ),
+}

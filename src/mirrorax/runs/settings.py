@@ -12,38 +12,60 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import (
+    BaseModel,
     ConfigDict,
     Field,
     ValidationError,
     ValidationInfo,
-    create_model,
     field_validator,
     model_validator,
 )
 
 from mirrorax import registry
 from mirrorax.envs import suite
-from mirrorax.errors import UserError, shown
-from mirrorax.runs.model import (
+from mirrorax.errors import UserError, shown, unknown
+from mirrorax.runs.numbers import (
     LARGEST,
     Count,
     Discount,
-    Model,
     NonNegative,
     Positive,
     Steps,
     Unit,
     Weight,
     Width,
-    one_line,
 )
-from mirrorax.runs.presets import with_preset
+from mirrorax.runs.presets import MEANINGLESS, PRESETS
 
 _schedules = registry.built_in("schedule").items()
 #: Schedules under which alpha is learned during training, from the weight `w` of a target.
 LEARNED = tuple(name for name, schedule in _schedules if schedule.learned)
 ALPHA_SCHEDULES = tuple(name for name, _ in _schedules)
 LAM_SCHEDULES = tuple(name for name in ALPHA_SCHEDULES if name not in LEARNED)
+
+
+def one_line(error: ValidationError) -> UserError:
+    """Return the first mistake: the field, what is wrong and the value."""
+    first = error.errors(include_url=False)[0]
+    where = ".".join(map(str, first["loc"]))
+    if first["type"] == "extra_forbidden":
+        return UserError(f"{where}: no such field")
+    reason = first["msg"].removeprefix("Value error, ")
+    if first["type"] == "value_error" and reason.startswith(where):
+        return UserError(reason)
+    return UserError(f"{where}: {reason} (got {shown(first['input'])})")
+
+
+class Model(BaseModel):
+    """A frozen model whose mistakes are one line of a `UserError`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise one_line(error) from None
 
 
 class Settings(Model):
@@ -183,7 +205,7 @@ class Settings(Model):
 
     def _check_algorithm(self) -> None:
         """Refuse what the algorithm has no use for, and minibatches that are not all alike."""
-        for name in _OFF_POLICY if self.on_policy else _ON_POLICY:
+        for name in MEANINGLESS[self.algorithm]:
             default = Settings.model_fields[name].default
             if getattr(self, name) != default:
                 raise ValueError(
@@ -208,7 +230,7 @@ class Settings(Model):
 
     @property
     def drift_sees_advantages(self) -> bool:
-        """Whether the drift is a functional of advantages; its temperature is then 1 by default."""
+        """Whether the drift is a functional of advantages; its lambda is then 1 by default."""
         from mirrorax.regularizers.names import parse_drift, sees_advantages
 
         return sees_advantages(parse_drift(self.drift))
@@ -319,18 +341,20 @@ LATER: dict[str, Any] = {
     "reference": "",
 }
 
-#: Settings that have a meaning in one of the algorithms only.
-_OFF_POLICY = (
-    "batches_per_update",
-    "drift_from",
-    "buffer_size",
-    "buffer_counted",
-    "twin_critics",
-    "critic_target",
-    "clipping",
-    "tau",
-)
-_ON_POLICY = ("gae_lambda", "normalize_advantages")
+
+def preset(name: str) -> dict[str, Any]:
+    """Return the fields a preset sets, as a new dictionary."""
+    if not isinstance(name, str) or name not in PRESETS:
+        raise unknown("preset", name, PRESETS)
+    return dict(PRESETS[name])
+
+
+def with_preset(name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return fields over those of a preset; the on-policy algorithm brings its own preset along."""
+    chosen = {**preset(name), **fields}
+    if chosen.get("algorithm") == "on_policy":
+        chosen = {**PRESETS["on_policy"], **chosen}
+    return chosen
 
 
 def make_settings(preset_name: str = "default", **fields: Any) -> Settings:
@@ -364,34 +388,3 @@ def check_values(settings: Settings, values: Mapping[str, Any]) -> RunValues:
     if "alpha" in fields and fields["alpha"] is None:
         raise UserError(f"alpha: required by alpha_schedule = {settings.alpha_schedule!r}")
     return RunValues(**fields)
-
-
-#: the fields of `Settings` with their types and limits, without the checks of their names
-_stored_fields: dict[str, Any] = {
-    name: (Annotated[info.annotation, *info.metadata] if info.metadata else info.annotation, ...)
-    for name, info in Settings.model_fields.items()
-}
-_Stored: Any = create_model(
-    "StoredSettings", __config__=ConfigDict(extra="forbid"), **_stored_fields
-)
-
-
-def stored_settings(fields: Any) -> Settings:
-    """Return settings that were written with results; raise `UserError` if they are ill-formed.
-
-    A name need not be known here: results of a plugin can be read without the plugin. Fields that
-    are younger than the results get the value that means what was done before.
-    """
-    if not isinstance(fields, Mapping):
-        raise UserError(f"settings: {shown(fields)}: expected a table")
-    try:
-        checked = _Stored(**{**LATER, **fields})
-    except ValidationError as error:
-        raise one_line(error) from None
-    values = {name: getattr(checked, name) for name in Settings.model_fields}
-    for name, value in values.items():
-        texts = value if isinstance(value, tuple) else (value,)
-        for text in texts:
-            if isinstance(text, str) and not (text.isprintable() and len(text) <= 2000):
-                raise UserError(f"{name}: {shown(text)}: expected a line of text")
-    return Settings.model_construct(**values)

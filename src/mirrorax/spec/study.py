@@ -24,8 +24,8 @@ from typing import Any
 from mirrorax import plugins
 from mirrorax.errors import UserError
 from mirrorax.runs import float32
-from mirrorax.runs.presets import PRESETS, with_preset
-from mirrorax.runs.settings import LEARNED, STATIC, Settings
+from mirrorax.runs.presets import PRESETS
+from mirrorax.runs.settings import LEARNED, STATIC, Settings, with_preset
 from mirrorax.spec import toml
 from mirrorax.spec.form import FIXED, TOP, Part, Problems, mistakes
 
