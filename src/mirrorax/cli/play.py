@@ -127,8 +127,8 @@ def _evaluate(
 
     from mirrorax.envs.host import Gymnasium
     from mirrorax.mdpo import host
-    from mirrorax.mdpo.evaluate import evaluate, evaluation_keys
     from mirrorax.mdpo.program import as_keys
+    from mirrorax.mdpo.rollout import evaluate, evaluation_keys
     from mirrorax.training import interval_of, mean_of_cells
 
     scale = np.array([values.reward_scale for values in runs])

@@ -158,7 +158,7 @@ def _train(args: argparse.Namespace, request: Request, stop: Stop) -> TrainResul
 
         callbacks.append(TensorBoard(args.tensorboard))
 
-    from mirrorax.mdpo.compilation import enable_cache
+    from mirrorax.mdpo.machine import enable_cache
     from mirrorax.training import train_request
 
     enable_cache()

@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 from mirrorax._version import ALGORITHM_VERSION, __version__
-from mirrorax.runs import ids, parquet
-from mirrorax.runs.parquet import Damaged
+from mirrorax.runs import arrow
+from mirrorax.runs.arrow import Damaged
 from mirrorax.spec.expand import Runs, expand
 from mirrorax.spec.study import Study
-from mirrorax.store import checks, files, names, shards
+from mirrorax.store import files, shards
 
 _COUNT = re.compile(r"[1-9][0-9]{0,8}")
 
@@ -52,7 +52,7 @@ def record(root: Path, study: Study, runs: Runs, lanes: int, fault: files.Fault)
         return False
     table = pa.table(
         {
-            "run_id": ids.to_arrow(runs.ids),
+            "run_id": arrow.id_column(runs.ids),
             "configuration": pa.array(runs.configuration, pa.int32()),
         }
     )
@@ -64,16 +64,16 @@ def record(root: Path, study: Study, runs: Runs, lanes: int, fault: files.Fault)
         "mirrorax.recorded_at": time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()),
         "mirrorax.settings": json.dumps([s.model_dump() for s in runs.configurations]),
     }
-    data = parquet.encode(table.replace_schema_metadata(notes), compact=True)
-    present = names.listed(root, "studies")
-    number = names.sequence_in(present[-1]) + 1 if present else 1
+    data = arrow.encode(table.replace_schema_metadata(notes), compact=True)
+    present = files.listed(root, "studies")
+    number = files.sequence_in(present[-1]) + 1 if present else 1
     files.write(root, "studies", f"{number:08d}-{files.digest(data)}.parquet", data, fault)
     return True
 
 
 def latest_notes(root: Path) -> tuple[str, dict[str, str]] | None:
     """Return the name and the notes of the study recorded last, without its runs."""
-    for name in reversed(names.listed(root, "studies")):
+    for name in reversed(files.listed(root, "studies")):
         try:
             return name, _notes(shards.metadata(root, "studies", name), name)
         except (Damaged, FileNotFoundError):
@@ -98,8 +98,8 @@ def read(root: Path, name: str) -> Recorded:
     """Read the record of a study, checked; raise `Damaged` or `FileNotFoundError`."""
     data = shards.read_bytes(root, "studies", name)
     try:
-        table = parquet.decode(data)
-        checks.check_columns(table)
+        table = arrow.decode(data)
+        shards.check_columns(table)
     except Damaged as error:
         raise Damaged(f"{name}: {error}") from None
     if table.column_names != ["run_id", "configuration"]:
@@ -139,7 +139,7 @@ def _names_a_pair(settings: Any) -> bool:
 
 def latest(root: Path) -> Recorded | None:
     """Return the study recorded last; damaged records are passed over."""
-    for name in reversed(names.listed(root, "studies")):
+    for name in reversed(files.listed(root, "studies")):
         try:
             return read(root, name)
         except (Damaged, FileNotFoundError):
@@ -159,4 +159,4 @@ def runs_of(study: Study, root: Path | None) -> Runs:
     last = latest(root)
     if last is None or last.study_id != study.id or last.algorithm_version != ALGORITHM_VERSION:
         return expand(study)
-    return expand(study, ids.from_arrow(last.run_ids))
+    return expand(study, arrow.read_ids(last.run_ids))

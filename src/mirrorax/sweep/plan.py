@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mirrorax.errors import UserError
-from mirrorax.mdpo import memory
-from mirrorax.runs import ids, provenance, results
+from mirrorax.mdpo import machine
+from mirrorax.runs import arrow, provenance, results
 from mirrorax.runs.chunk import Chunk
 from mirrorax.runs.results import Results
 from mirrorax.runs.settings import Settings
@@ -106,7 +106,7 @@ class Plan:
         guessed = (s.environment for s in self.configurations if self.rates.guessed(s))
         return list(dict.fromkeys(guessed))
 
-    def largest(self) -> tuple[Settings, memory.Sizes] | None:
+    def largest(self) -> tuple[Settings, machine.Sizes] | None:
         """Return the configuration left to do that needs most memory; None if one is not known."""
         sizes = [measure.known_sizes(settings) for settings in self.configurations]
         known = [(s, size) for s, size in zip(self.configurations, sizes, strict=True) if size]
@@ -141,7 +141,7 @@ class Plan:
         if largest is None:
             return  # a program that cannot be made fails in its worker, which says why
         settings, sizes = largest
-        need, free = sizes.worker_bytes(self.lanes) * workers, memory.available_bytes()
+        need, free = sizes.worker_bytes(self.lanes) * workers, machine.available_bytes()
         if need <= free:
             return
         fits = sizes.lanes_that_fit(workers, free)
@@ -201,7 +201,7 @@ def make(
     measured: dict[Settings, float] | None = None,
 ) -> Plan:
     """Compare a study's runs with what a store knows (`known`) and cut the rest into chunks."""
-    wanted, present = ids.to_arrow(runs.ids), stored.rows["run_id"]
+    wanted, present = arrow.id_column(runs.ids), stored.rows["run_id"]
     done = _among(wanted, present.filter(pa.array(stored.done)))
     failed = _among(wanted, present.filter(pa.array(~stored.done))) & ~done
     todo = ~done if retry_failed else ~done & ~failed

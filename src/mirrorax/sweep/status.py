@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from mirrorax.errors import UserError
 from mirrorax.formatting import counted, duration, rate
-from mirrorax.store import live, studies
+from mirrorax.store import lock, studies
 from mirrorax.store.reading import Reader
 
 #: what is counted of each environment and pair
@@ -77,7 +77,7 @@ class Watcher:
             counts = np.bincount(which[mask[mine]], minlength=len(groups))
             for group, count in zip(groups, counts, strict=True):
                 setattr(group, name, int(count))
-        now = live.read(self._root)
+        now = lock.read_live(self._root)
         for group in groups if now else []:
             label = f"{group.environment} {group.pair}"
             group.running = (now or {}).get("running", {}).get(label, 0)

@@ -20,7 +20,6 @@ from jaxtyping import Bool, Float, Int
 from mirrorax.envs import suite
 from mirrorax.errors import UserError
 from mirrorax.runs.chunk import Outcome
-from mirrorax.runs.scoring import normalised
 from mirrorax.runs.settings import RunValues, Settings
 from mirrorax.training.request import (
     GRID,
@@ -132,13 +131,13 @@ def train_request(
         raise UserError(f"curve_points: {curve_points!r}: expected a whole number, 0 or more")
     settings, runs = request.settings, request.runs
     listeners = None
-    if callbacks != ():
+    if callbacks not in ((), []):
         from mirrorax.callbacks import Callbacks
 
         listeners = Callbacks(callbacks)
 
     # Everything is valid: only now what is heavy.
-    from mirrorax.mdpo.memory import check_memory
+    from mirrorax.mdpo.machine import check_memory
     from mirrorax.mdpo.program import default_lanes, make_program
     from mirrorax.mdpo.session import train_chunk
 
@@ -263,7 +262,7 @@ class TrainResult:
         return self.outcome.chunk.columns["reward_scale"]
 
     def _normalize(self, returns: Float[np.ndarray, "runs episodes"]) -> Any:
-        return normalised(returns.mean(1) / self._scale, *self.return_bounds)
+        return suite.normalize(returns.mean(1), self.return_bounds, self._scale)
 
     @property
     def run_return_bounds(self) -> Float[np.ndarray, "runs 2"]:

@@ -274,7 +274,7 @@ def run_task(
     if folder is not None and folder.exists() and not folder.is_dir():
         raise UserError(f"store: {str(folder)!r} is a file; name a folder")
     with open_journal(folder) as storage:
-        from mirrorax.mdpo.memory import check_memory
+        from mirrorax.mdpo.machine import check_memory
         from mirrorax.tuning.lanes import LaneTrainer
 
         trainer = LaneTrainer(
