@@ -242,20 +242,21 @@ def test_a_recorded_study(trap, tmp_path):
     for number in range(1, EACH + 1):
         settings = hostile(trap, rng, {"environment": "Catch", "potential": "max", "drift": "kl"})
         text = f"plugins = {json.dumps(trap.plugins[0])}\nenvironments = ['{trap.module}:run']\n"
-        notes = {
-            "mirrorax.name": "name",
-            "mirrorax.study": "0" * 32,
-            "mirrorax.text": text + STUDY,
-            "mirrorax.lanes": "8",
-            "mirrorax.algorithm_version": "1",
-            "mirrorax.recorded_at": "now",
-            "mirrorax.settings": json.dumps([settings]),
+        head = {
+            "name": "name",
+            "study": "0" * 32,
+            "text": text + STUDY,
+            "lanes": 8,
+            "algorithm_version": 1,
+            "plugins": [],
+            "recorded_at": "now",
+            "settings": [settings],
         }
         found = {
             "run_id": arrow.id_column(runs.ids),
             "configuration": pa.array(np.zeros(len(runs)), pa.int32()),
         }
-        data = arrow.encode(pa.table(found).replace_schema_metadata(notes))
+        data = arrow.encode(arrow.with_head(pa.table(found), head))
         name = f"{number:08d}-{files.digest(data)}.parquet"
         files.write(tmp_path / "store", "studies", name, data)
         words = rng.choice(READERS)

@@ -23,14 +23,16 @@ STUDY = parse(
     "alpha = [0.01, 0.1]\nlam = [1.0, 2.0]\nseeds = 2\n"
 )
 RUNS = expand(STUDY)
-NOTES = {
-    "mirrorax.name": "name",
-    "mirrorax.study": STUDY.id,
-    "mirrorax.text": STUDY.text,
-    "mirrorax.lanes": "8",
-    "mirrorax.algorithm_version": "1",
-    "mirrorax.recorded_at": "now",
-    "mirrorax.settings": json.dumps([s.model_dump() for s in RUNS.configurations]),
+RECORD = {
+    "format": 2,
+    "name": "name",
+    "study": STUDY.id,
+    "text": STUDY.text,
+    "lanes": 8,
+    "algorithm_version": 1,
+    "plugins": [],
+    "recorded_at": "now",
+    "settings": [s.model_dump(mode="json") for s in RUNS.configurations],
 }
 COMMANDS = (
     ["robustness", "--store", "store"],
@@ -126,26 +128,25 @@ def wrong_copy(root, rng):
     """Return a copy of all shards that no writer writes."""
     listed = files.listed(root, "shards")
     table = results.to_arrow(results.concat(shards.read(root, name) for name in listed))
-    notes = dict(table.schema.metadata)
-    head = json.loads(notes[HEAD])
-    sound_notes = {**notes, b"mirrorax.shards": json.dumps(listed)}
+    head = {**json.loads(table.schema.metadata[HEAD]), "shards": listed}
     count = len(table)
     origin = pa.array([rng.choice([-1, 2, 10**6, None])] * count, pa.int32())
     origins = [{**each, "configuration": rng.choice([-1, 7, None])} for each in head["origins"]]
-    return rng.choice(
+    copy, wrong = rng.choice(
         [
-            (table, notes),
-            (table, {**notes, b"mirrorax.shards": "[" * 5_000}),
-            (table, {**notes, b"mirrorax.shards": '["../x"]'}),
-            (table, {**notes, b"mirrorax.shards": json.dumps(listed[:1])}),
-            (table, {b"mirrorax.shards": json.dumps(listed)}),
-            (table, {**sound_notes, HEAD: json.dumps({**head, "origins": origins})}),
-            (table, {**sound_notes, HEAD: json.dumps({**head, "configurations": [3]})}),
-            (replaced(table, "run_id", pa.array(["x"] * count)), sound_notes),
-            (replaced(table, "origin", origin), sound_notes),
-            (table.drop_columns(["origin"]), sound_notes),
+            (table, {"shards": "[" * 5_000}),
+            (table, {"shards": ["../x"]}),
+            (table, {"shards": listed[:1]}),
+            (table, {"shards": None}),
+            (table, {"configurations": None}),
+            (table, {"origins": origins}),
+            (table, {"configurations": [3]}),
+            (replaced(table, "run_id", pa.array(["x"] * count)), {}),
+            (replaced(table, "origin", origin), {}),
+            (table.drop_columns(["origin"]), {}),
         ]
     )
+    return copy, {HEAD: json.dumps({**head, **wrong})}
 
 
 def wrong_study(rng):
@@ -156,22 +157,22 @@ def wrong_study(rng):
             "configuration": pa.array(RUNS.configuration, pa.int32()),
         }
     )
-    notes = dict(NOTES)
+    head = dict(RECORD)
     match rng.randrange(6):
         case 0:
-            del notes[rng.choice(list(notes))]
+            del head[rng.choice(list(head))]
         case 1:
             key = rng.choice(["lanes", "algorithm_version", "settings", "name"])
-            notes[f"mirrorax.{key}"] = rng.choice(["\x1b[2J", "-1\n", "9" * 5_000 + "\x07"])
+            head[key] = rng.choice(["\x1b[2J", "-1\n", "9" * 5_000 + "\x07"])
         case 2:
-            notes["mirrorax.settings"] = "[" * 5_000 + "]" * 5_000
+            head["settings"] = rng.choice([{}, [], [3], [{}], [{"drift": 1}], -1])
         case 3:
-            notes["mirrorax.settings"] = rng.choice(["{}", "[]", "[3]", "[{}]", '[{"drift": 1}]'])
+            return record, {HEAD: '{"format": 2, "settings": ' + "[" * 5_000 + "]" * 5_000 + "}"}
         case 4:
             record = replaced(record, "configuration", pa.array([7] * len(record), pa.int32()))
         case _:
             record = replaced(record, "run_id", pa.array(["\x1b"] * len(record)))
-    return record, notes
+    return record, {HEAD: json.dumps(head)}
 
 
 def wrong_file(root, rng):

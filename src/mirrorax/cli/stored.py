@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from mirrorax.runs.results import Results
-    from mirrorax.store.studies import Recorded
+    from mirrorax.store.studies import RecordedRuns
 
 
 @contextlib.contextmanager
@@ -60,7 +60,7 @@ def read_curves(place: str) -> pa.Table | None:
             return None
 
 
-def read_study(place: str) -> Recorded | None:
+def read_study(place: str) -> RecordedRuns | None:
     """Return the latest study of a store; None for an export."""
     from pathlib import Path
 

@@ -280,11 +280,15 @@ def to_outcome(results: Results, which: Int[np.ndarray, " some"]) -> pa.Table:
     return arrow.with_head(part.rows, head)
 
 
-def to_arrow(results: Results) -> pa.Table:
-    """Return the runs of many chunks as one table, which `from_arrow` reads back."""
+def to_arrow(results: Results, **more: Any) -> pa.Table:
+    """Return the runs of many chunks as one table, which `from_arrow` reads back.
+
+    `more` stands in the head besides.
+    """
     shared = np.zeros(len(results.origins), np.int32)
     shared[results.origin] = results.configuration
     head = {
+        **more,
         "configurations": [
             {"settings": c.settings.model_dump(mode="json"), "algorithm_version": c[1]}
             for c in results.configurations

@@ -1,6 +1,7 @@
 """`sweep import`: runs from another store, from exports, or from results of format 1.
 
-In format 1 every row repeats all settings, and curves stand apart. Such runs are read once, verified (the id of each is the hash of its settings), and become `Results`.
+In format 1 every row repeats all settings, and curves stand apart. Such runs are read once,
+verified (the id of each is the hash of its settings), and become `Results`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One writer at a time, and what it is doing: `DIR/live.json`, for `status`.
 
-The lock is two things together. `DIR/lock` is locked with `flock` for as long as the writer lives: the kernel
-gives it back when the process dies or the machine restarts, so a dead holder on this machine never
+The lock is two things. `DIR/lock` is locked with `flock` while the writer lives: the kernel
+releases it when the process dies or the machine restarts, so a dead holder on this machine never
 blocks. `DIR/holder.json` says who holds it and since when: for the message, and for shared file
 systems whose locks do not reach other machines. There a holder is believed until the user says
 `--take-over`.

@@ -9,12 +9,12 @@ Copies can be deleted at any time; they are made again from the shards.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import warnings
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -26,22 +26,19 @@ from mirrorax.store.files import DamagedShardWarning
 
 #: Shards in a full copy.
 FULL = 256
-_SHARDS = "mirrorax.shards"
 
 
 def covered(root: Path, name: str) -> list[str]:
-    """Return the shards of a copy; raise `Damaged` if its notes cannot be trusted."""
-    return _listed(shards.metadata(root, "parts", name), name)
+    """Return the shards of a copy; raise `Damaged` if its head cannot be trusted."""
+    return _listed(shards.head(root, "parts", name), name)
 
 
-def _listed(notes: dict[str, str], name: str) -> list[str]:
-    try:
-        listed = json.loads(notes[_SHARDS])
-    except (KeyError, ValueError, RecursionError) as error:
-        raise Damaged(f"{name}: no list of shards: {error}") from None
-    if not isinstance(listed, list) or not all(
-        isinstance(entry, str) and files.PATTERNS["shards"].fullmatch(entry) for entry in listed
-    ):
+def _listed(head: dict[str, Any], name: str) -> list[str]:
+    listed = head.get("shards")
+    if not isinstance(listed, list):
+        raise Damaged(f"{name}: no list of shards")
+    pattern = files.PATTERNS["shards"]
+    if not all(isinstance(entry, str) and pattern.fullmatch(entry) for entry in listed):
         raise files.UnsafeName(f"store: {name} lists a shard that cannot be one")
     return listed
 
@@ -72,7 +69,7 @@ def read(root: Path, name: str, columns: Sequence[str] | None = None) -> Results
         shards.check_columns(table)
         runs = results.from_arrow(table)
         shards.check_rows(runs, whole=columns is None)
-        if len(_listed(shards.notes(table.schema.metadata), name)) != len(runs.origins):
+        if len(_listed(arrow.read_head(table.schema.metadata), name)) != len(runs.origins):
             raise Damaged("it does not list one shard for each chunk")
     except Damaged as error:
         raise Damaged(f"{name}: {error}") from None
@@ -105,9 +102,8 @@ def consolidate(
                 copied.append(name)
         if not tables:
             continue
-        table = results.to_arrow(results.concat(tables)).combine_chunks()
-        metadata = {**table.schema.metadata, _SHARDS.encode(): json.dumps(copied).encode()}
-        data = arrow.encode(table.replace_schema_metadata(metadata), compact=True)
+        table = results.to_arrow(results.concat(tables), shards=copied)
+        data = arrow.encode(table.combine_chunks(), compact=True)
         name = f"{files.digest(data)}.parquet"
         files.write(root, "parts", name, data, fault)
         keep.add(name)

@@ -7,10 +7,10 @@ well-formed: `check_columns` and `check_rows` see to that, for every reader and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -162,17 +162,12 @@ def damaged(root: Path) -> dict[str, str]:
     return files.strange(root, "shards") | {name: why for name, why in reasons if why}
 
 
-def metadata(root: Path, kind: str, name: str) -> dict[str, str]:
-    """Read only a file's own notes (not verified by the digest: for choosing what to read)."""
+def head(root: Path, kind: str, name: str) -> dict[str, Any]:
+    """Read only the head of a file (not verified by the digest: for choosing what to read)."""
     path = files.inside(root, kind, name)
     try:
-        return notes(pq.read_metadata(path).metadata)
-    except (pa.ArrowException, OSError, ValueError) as error:
+        return arrow.read_head(pq.read_metadata(path).metadata)
+    except (pa.ArrowException, OSError, ValueError, Damaged) as error:
         if isinstance(error, FileNotFoundError):
             raise
         raise Damaged(f"{name}: {error}") from None
-
-
-def notes(metadata: Mapping[bytes, bytes] | None) -> dict[str, str]:
-    """Return the notes in a file's metadata as text."""
-    return {key.decode(): value.decode() for key, value in (metadata or {}).items()}

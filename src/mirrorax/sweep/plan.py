@@ -1,4 +1,4 @@
-"""Runs minus finished runs, cut into chunks: what is left to do, in which order, at what cost.
+"""Runs minus finished runs, cut into chunks: what is left to do, in which order, at what measure.
 
 A chunk is up to `lanes` runs of one configuration (one compiled program). Configurations whose
 chunks take longest come first, so that no long chunk starts when the others have finished; within a
@@ -27,7 +27,6 @@ from mirrorax.spec.expand import Runs
 from mirrorax.store import studies
 from mirrorax.store.reading import Reader
 from mirrorax.sweep import measure
-from mirrorax.sweep import rates as cost
 
 #: Lane widths to choose from, the preferred first; results depend on the width, so it is fixed
 #: for a store when its first study is run.
@@ -75,7 +74,7 @@ class Plan:
     todo: np.ndarray
     beyond: int  # runs in the store that are not in the study
     chunks: list[PlannedChunk]
-    rates: cost.Rates
+    rates: measure.Rates
     mixed: dict[str, list[str]]  # provenance that differs within the store
 
     @cached_property
@@ -99,7 +98,7 @@ class Plan:
         work = sum(chunk.seconds for chunk in self.chunks)
         longest = max(chunk.seconds for chunk in self.chunks)
         shared = max(work / (workers * speedup), longest / speedup)
-        return shared + -(-len(self.configurations) // workers) * cost.COMPILE_SECONDS
+        return shared + -(-len(self.configurations) // workers) * measure.COMPILE_SECONDS
 
     def guessed(self) -> list[str]:
         """Return the environments of what is left whose time is no more than a guess."""
@@ -186,9 +185,9 @@ def lanes_for(runs: Runs, root: Path | None, asked: int | None, *, gpu: bool = F
     check_lanes(asked)
     if asked is not None:
         return asked
-    last = studies.latest_notes(root) if root is not None else None
+    last = studies.latest_head(root) if root is not None else None
     if last is not None:
-        return int(last[1]["mirrorax.lanes"])
+        return last.lanes
     return choose_lanes(runs, GPU_WIDTHS if gpu else WIDTHS)
 
 
@@ -205,7 +204,7 @@ def make(
     done = _among(wanted, present.filter(pa.array(stored.done)))
     failed = _among(wanted, present.filter(pa.array(~stored.done))) & ~done
     todo = ~done if retry_failed else ~done & ~failed
-    rates = cost.observed(stored)
+    rates = measure.observed(stored)
     if measured:
         rates = replace(rates, source="what was measured just now", measured=measured)
     seen = {name: stored.provenance(name) for name in provenance.DIFFERING}
@@ -226,7 +225,9 @@ def _among(wanted: pa.Array, present: pa.ChunkedArray) -> np.ndarray:
     return pc.is_in(wanted, value_set=present.combine_chunks()).to_numpy(zero_copy_only=False)
 
 
-def _chunks(runs: Runs, todo: np.ndarray, lanes: int, rates: cost.Rates) -> Iterator[PlannedChunk]:
+def _chunks(
+    runs: Runs, todo: np.ndarray, lanes: int, rates: measure.Rates
+) -> Iterator[PlannedChunk]:
     order = todo[np.argsort(runs.configuration[todo], kind="stable")]
     which = runs.configuration[order]
     starts = np.flatnonzero(np.diff(which, prepend=-1))
