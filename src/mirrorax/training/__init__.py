@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -130,11 +131,11 @@ def train_request(
     if not isinstance(curve_points, int) or isinstance(curve_points, bool) or curve_points < 0:
         raise UserError(f"curve_points: {curve_points!r}: expected a whole number, 0 or more")
     settings, runs = request.settings, request.runs
-    listeners = None
+    notify: Callable[..., None] | None = None
     if callbacks not in ((), []):
         from mirrorax.callbacks import Callbacks
 
-        listeners = Callbacks(callbacks)
+        notify = Callbacks(callbacks)
 
     # Everything is valid: only now what is heavy.
     from mirrorax.mdpo.machine import check_memory
@@ -158,13 +159,12 @@ def train_request(
     def report(progress: SegmentProgress) -> None:
         if on_segment is not None:
             on_segment(progress)
-        if listeners is not None:
-            listeners.on_segment(progress)
+        if notify is not None:
+            notify("on_segment", progress)
 
-    result = None
     try:
-        if listeners is not None:
-            listeners.on_start(settings, runs)
+        if notify is not None:
+            notify("on_start", settings, runs)
         outcome = train_chunk(
             request.chunk,
             on_segment=report,
@@ -173,10 +173,14 @@ def train_request(
             evaluate_every=every,
             on_session=keep,
         )
-        result = TrainResult(outcome, runs, np.concatenate(policies), sessions)
-    finally:
-        if listeners is not None:
-            listeners.on_end(result)
+    except BaseException:
+        if notify is not None:
+            with contextlib.suppress(Exception):  # the error of the training is raised
+                notify("on_end", None)
+        raise
+    result = TrainResult(outcome, runs, np.concatenate(policies), sessions)
+    if notify is not None:
+        notify("on_end", result)
     return result
 
 
