@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 
 from mirrorax.errors import UserError, in_one_line
-from mirrorax.runs.settings import OTHER_NUMBERS, TEMPERATURES
+from mirrorax.runs.settings import GRID
 
 if TYPE_CHECKING:
     from mirrorax.mdpo.session import SegmentProgress
     from mirrorax.runs.settings import RunValues, Settings
-    from mirrorax.training import TrainResult
+    from mirrorax.training.result import TrainResult
 
 METHODS = ("on_start", "on_segment", "on_end")
 
 #: values that may differ from run to run, in the order of a run's name
-_NAMED = (*TEMPERATURES, *OTHER_NUMBERS, "seed")
+_NAMED = (*GRID, "seed")
 
 
 @runtime_checkable

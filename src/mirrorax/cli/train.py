@@ -14,7 +14,8 @@ from mirrorax.formatting import counted
 
 if TYPE_CHECKING:
     from mirrorax.cli.live import Stop
-    from mirrorax.training import Request, TrainResult
+    from mirrorax.training import Request
+    from mirrorax.training.result import TrainResult
 
 _EXAMPLES = """examples:
   mirrorax train --env Catch --alpha 0.05 --lam 1 --steps 150000
