@@ -127,7 +127,7 @@ def test_what_is_no_outcome_is_not_committed(tmp_path):
 
 def test_consolidated_copies_change_nothing_that_is_read(filled, monkeypatch):
     before = everything(filled)
-    monkeypatch.setattr(copies, "FULL", 2)
+    monkeypatch.setattr(reading, "FULL", 2)
     with Store(filled) as store:
         store.consolidate(everything=True)
     assert len(files.listed(filled, "parts")) == 2
@@ -673,7 +673,7 @@ def test_loading_imports_no_jax(filled):
 def test_readers_see_only_whole_shards_while_a_writer_commits_and_consolidates(
     tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(copies, "FULL", 4)
+    monkeypatch.setattr(reading, "FULL", 4)
     root = tmp_path / "store"
     outcomes = [made_outcome(RUNS.select(np.array([i]))).to_bytes() for i in range(len(RUNS))]
     failures = []
