@@ -157,10 +157,9 @@ class Settings(_Model):
     @field_validator("potential", "drift")
     @classmethod
     def _regularizer(cls, value: str, info: ValidationInfo) -> str:
-        from mirrorax.regularizers import names
+        from mirrorax.regularizers.names import parse_drift, parse_potential
 
-        parse = names.parse_drift if info.field_name == "drift" else names.parse_potential
-        return str(parse(value))
+        return str(parse_drift(value) if info.field_name == "drift" else parse_potential(value))
 
     @field_validator("alpha_schedule", "lam_schedule")
     @classmethod

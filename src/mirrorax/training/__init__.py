@@ -12,12 +12,11 @@ import contextlib
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from mirrorax.envs import suite
 from mirrorax.errors import UserError, shown, unknown
 from mirrorax.runs.chunk import Chunk, make_chunk
 from mirrorax.runs.settings import (
@@ -217,9 +216,9 @@ def make_request(
         preset,
         **{
             **settings,
-            "environment": name_of(env),
-            "potential": regularizer_name("potential", potential),
-            "drift": regularizer_name("drift", drift),
+            "environment": name_of("environment", env),
+            "potential": name_of("potential", potential),
+            "drift": name_of("drift", drift),
         },
     )
     runs = plan_runs(checked, grid or {}, seeds)
@@ -348,65 +347,12 @@ def _refuse_coinciding(name: str, values: Iterable[float | None]) -> None:
         )
 
 
-def name_of(env: str | Task) -> str:
-    """Return the name under which an environment's runs are recorded; it tells apart what differs.
+def name_of(kind: str, value: Any) -> str:
+    """Return the name under which what was passed is recorded."""
+    if isinstance(value, str):
+        return value
+    from mirrorax.training import objects
 
-    The suite's own name where it means an equal object, otherwise the path of its class, with the
-    fields of a dataclass that is not as its class makes it without arguments. Such a path is a
-    label: it means this object in this process, and nothing elsewhere.
-    """
-    if isinstance(env, str):
-        return env
-    name = _name_of_object(env)
-    if ":" in name and not name.startswith("gymnasium:"):
-        suite.adopt(name, env)
-    return name
-
-
-def _name_of_object(env: Task) -> str:
-    from mirrorax.envs.adapter import Task, make
-
-    if not isinstance(env, Task):
-        raise UserError(f"environment: {env!r} is neither a name nor an Environment object")
-    name = str(getattr(env, "name", ""))
-    if ":" not in name:
-        try:
-            if make(name) == env:
-                return suite.environment(name).name
-        except UserError:
-            pass  # a name of the user's own
-    path = f"{type(env).__module__}:{type(env).__name__}"
-    if not is_dataclass(env):
-        return path
-    try:
-        if type(env)() == env:
-            return path
-    except TypeError:
-        pass  # it has fields without defaults
-    values = ", ".join(f"{f.name}={getattr(env, f.name)!r}" for f in fields(env) if f.init)
-    return f"{path}({' '.join(values.split())})" if values else path
-
-
-def regularizer_name(kind: str, regularizer: str | Potential | Drift) -> str:
-    """Return the name of h or D; an object must be what its name means."""
-    if isinstance(regularizer, str):
-        return regularizer
-    from mirrorax import regularizers
-
-    cls = regularizers.Potential if kind == "potential" else regularizers.Drift
-    if not isinstance(regularizer, cls):
-        raise UserError(f"{kind}: {regularizer!r} is neither a name nor a {cls.__name__} object")
-    find = regularizers.potential if kind == "potential" else regularizers.drift
-    try:
-        known = find(str(regularizer))
-    except UserError:
-        raise UserError(
-            f"{kind}: {str(regularizer)!r} is not registered; give it its name with "
-            f"mirrorax.register_{kind}({str(regularizer)!r}, function)"
-        ) from None
-    if known != regularizer:
-        raise UserError(
-            f"{kind}: the name {str(regularizer)!r} of this object means another one; "
-            f"register it under a name of its own (mirrorax.register_{kind})"
-        )
-    return str(regularizer)
+    if kind == "environment":
+        return objects.environment_name(value)
+    return objects.regularizer_name(kind, value)
