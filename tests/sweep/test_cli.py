@@ -16,7 +16,7 @@ import standin
 from mirrorax.cli import main
 from mirrorax.store import files, read_results
 from mirrorax.store.store import Store
-from mirrorax.sweep import measure
+from mirrorax.sweep import execute, measure
 
 STUDY = """
 environments = ["CartPole", "Catch"]

@@ -297,13 +297,13 @@ def test_memory_that_does_not_suffice_is_said_with_the_number_that_fits(monkeypa
     plan = planning.make(runs, nothing(), lanes=512)
     measure.ask_sizes(runs.configurations)
     sizes = measure.known_sizes(runs.configurations[0])
-    monkeypatch.setattr(memory, "available_bytes", lambda: 2 * sizes.worker_bytes(100))
+    monkeypatch.setattr(machine, "available_bytes", lambda: 2 * sizes.worker_bytes(100))
     with pytest.raises(UserError, match=r"lanes: 512 lanes .* would fit") as caught:
         plan.check_memory(2)
     fits = int(str(caught.value).split(" GiB are free; ")[1].split()[0])
     assert 0 < fits < 100
     planning.make(runs, nothing(), lanes=fits).check_memory(2)
-    monkeypatch.setattr(memory, "available_bytes", lambda: 1000)
+    monkeypatch.setattr(machine, "available_bytes", lambda: 1000)
     with pytest.raises(UserError, match="fewer workers"):
         plan.check_memory(2)
 
