@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--format",
-        choices=["text", "markdown", "latex", "csv", "json"],
+        choices=["text", "markdown", "csv", "json"],
         default="text",
         help="how to write the table (text)",
     )

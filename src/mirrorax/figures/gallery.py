@@ -29,7 +29,7 @@ from mirrorax.runs.results import Results
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_TABLES = {"text": "txt", "markdown": "md", "latex": "tex", "csv": "csv", "json": "json"}
+_TABLES = {"text": "txt", "markdown": "md", "csv": "csv", "json": "json"}
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,7 +32,7 @@ from mirrorax.paper.runs import Found, Runs, alike
 from mirrorax.paper.table_1 import reference
 
 _FORMATS = ("png", "pdf")
-_TEXTS = {"text": "txt", "markdown": "md", "csv": "csv", "latex": "tex"}
+_TEXTS = {"text": "txt", "markdown": "md", "csv": "csv"}
 _AXES = ("linear", "logarithmic")
 
 
