@@ -10,14 +10,13 @@ import pyarrow as pa
 import pytest
 import stores
 
-from mirrorax.analysis.comparison import difference, supported
+from mirrorax.analysis.estimates import difference, supported
 from mirrorax.analysis.few_seeds import mean_intervals
 from mirrorax.analysis.findings import headline, telling_threshold
 from mirrorax.analysis.landscape import landscapes
 from mirrorax.analysis.reference import parse_reference, read_reference
 from mirrorax.analysis.region import region
-from mirrorax.analysis.scores import cell_scores
-from mirrorax.analysis.shares import rbst
+from mirrorax.analysis.scores import cell_scores, rbst
 from mirrorax.analysis.summary import summarise
 from mirrorax.analysis.tuned import tuned_against_fixed
 from mirrorax.cli import main

@@ -11,13 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from mirrorax.analysis.comparison import difference, supported
-from mirrorax.analysis.estimates import frequency_band, robustness
+from mirrorax.analysis.estimates import difference, frequency_band, robustness, supported
 from mirrorax.analysis.few_seeds import mean_intervals, seeds_in_words
 from mirrorax.analysis.findings import headline, telling_threshold
 from mirrorax.analysis.landscape import landscapes
-from mirrorax.analysis.scores import cell_scores, environment_scores
-from mirrorax.analysis.shares import frequency, rbst
+from mirrorax.analysis.scores import cell_scores, environment_scores, frequency, rbst
 from mirrorax.analysis.summary import summarise
 from mirrorax.cli import train
 from mirrorax.figures import robustness_table

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mirrorax.analysis.scores import cell_scores
-from mirrorax.analysis.shares import Top, top
+from mirrorax.analysis.scores import Top, cell_scores, top
 from mirrorax.analysis.summary import summarise
 from mirrorax.analysis.temperature import (
     NAMES,

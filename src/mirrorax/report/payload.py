@@ -13,12 +13,12 @@ import pyarrow.compute as pc
 from jaxtyping import Float
 
 from mirrorax.analysis.findings import headline, telling_threshold
-from mirrorax.analysis.grids import map_grid
 from mirrorax.analysis.landscape import (
     ABSENT,
     DONE,
     Landscape,
     landscapes,
+    map_grid,
     setting_text,
     shared_environments,
 )
