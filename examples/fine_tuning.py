@@ -2,10 +2,10 @@
 
     python examples/fine_tuning.py              draws fine_tuning.png and prints its numbers
 
-A policy learns to reach one corner of a small room (the reference, mu). Then the reward moves to the
-opposite corner, and the policy is trained on under the potential to(policy, d): reward minus
-alpha d(pi, mu), for four divergences d and several alpha. Each alpha gives a point: the return on the
-new task, and how far the policy is from mu in the states it visits, as KL(pi, mu).
+A policy learns to reach one corner of a small room (the reference, mu). Then the reward moves to
+the opposite corner, and the policy is trained on under the potential to(policy, d): reward minus
+alpha d(pi, mu), for four divergences d and several alpha. Each alpha gives a point: the return on
+the new task, and how far the policy is from mu in the states it visits, as KL(pi, mu).
 """
 
 from __future__ import annotations
@@ -63,7 +63,9 @@ def distance(program, policy, mu, episodes=50):
     env = program.environment
     places = jnp.stack(jnp.meshgrid(*[jnp.arange(SIDE)] * 2, indexing="ij"), -1).reshape(-1, 2)
     x = jax.vmap(env.observe)(places.astype(jnp.uint8)).T
-    logp, logm = (jax.nn.log_softmax(logits, axis=0) for logits in (program.actor(policy, x), mu(x)))
+    logp, logm = (
+        jax.nn.log_softmax(logits, axis=0) for logits in (program.actor(policy, x), mu(x))
+    )
     p, kl = np.asarray(jnp.exp(logp)).T, np.asarray(jnp.sum(jnp.exp(logp) * (logp - logm), 0))
     rng, found = np.random.default_rng(0), []
     step = jax.jit(env.step)

@@ -12,9 +12,9 @@ import mirrorax
 from mirrorax.errors import UserError
 from mirrorax.mdpo import on_policy
 from mirrorax.mdpo.program import make_program, make_values
+from mirrorax.mdpo.replay import unpack
 from mirrorax.mdpo.schedules import Clock
 from mirrorax.mdpo.session import Session
-from mirrorax.mdpo.transitions import unpack
 from mirrorax.mdpo.update import init_learner
 from mirrorax.runs.chunk import make_chunk
 from mirrorax.runs.identity import run_id, specification

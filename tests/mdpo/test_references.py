@@ -15,8 +15,8 @@ from mirrorax.errors import UserError
 from mirrorax.mdpo import losses
 from mirrorax.mdpo.program import make_program
 from mirrorax.mdpo.references import find
+from mirrorax.mdpo.replay import Batch
 from mirrorax.mdpo.session import Session
-from mirrorax.mdpo.transitions import Batch
 from mirrorax.regularizers import potential
 from mirrorax.runs.chunk import make_chunk
 from mirrorax.runs.identity import run_id, specification

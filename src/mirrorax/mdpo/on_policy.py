@@ -26,8 +26,8 @@ from mirrorax.mdpo.advantages import estimate_advantages, normalized, regularize
 from mirrorax.mdpo.losses import ActorTerms
 from mirrorax.mdpo.optimizers import descend
 from mirrorax.mdpo.program import Program
+from mirrorax.mdpo.replay import unpack
 from mirrorax.mdpo.schedules import Clock, Values
-from mirrorax.mdpo.transitions import unpack
 from mirrorax.mdpo.update import METRICS, Learner, Metrics, where
 from mirrorax.regularizers import Drift, Potential
 from mirrorax.regularizers.functionals import DriftFunctional, drift_of_samples, log_ratio

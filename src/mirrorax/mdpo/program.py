@@ -18,7 +18,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, UInt32
 
-from mirrorax.envs import adapter
+from mirrorax.envs import adapter, suite
 from mirrorax.errors import UserError
 from mirrorax.mdpo import contract, schedules
 from mirrorax.mdpo.networks import FlatNetwork, NetworkSpec, make_network
@@ -37,7 +37,7 @@ from mirrorax.regularizers import (
 from mirrorax.regularizers.names import parse_potential
 from mirrorax.regularizers.reference import at_observations
 from mirrorax.runs.chunk import complete_columns
-from mirrorax.runs.settings import Settings
+from mirrorax.runs.settings import ALPHA_SCHEDULES, Settings
 
 Layout = Literal["map", "vmap"]
 
@@ -151,8 +151,10 @@ def make_program(
     d: Drift | DriftFunctional | None = None,
 ) -> Program:
     """Build the program of some settings; objects given here stand in for the names."""
+    own = env is not None or suite.environment(settings.environment).family == "own"
     env = adapter.make(settings.environment) if env is None else env
-    contract.check_environment(env)
+    if own:
+        contract.check_environment(env)
     if h is None:
         h = _to_saved_policy(settings, env) if settings.reference else potential(settings.potential)
     if d is None:
@@ -168,8 +170,9 @@ def make_program(
         )
     alpha = schedules.make_alpha(settings, value_range, h.bound(actions))
     lam = schedules.make_lam(settings)
-    contract.check_schedule("alpha_schedule", alpha)
-    contract.check_schedule("lam_schedule", lam)
+    for field, schedule in (("alpha_schedule", alpha), ("lam_schedule", lam)):
+        if getattr(settings, field) not in ALPHA_SCHEDULES:  # the user's own
+            contract.check_schedule(field, schedule)
     program = Program(
         settings=settings.model_copy(update={**fixed, "eval_episodes": 1}),
         env=env,

@@ -27,7 +27,8 @@ from jaxtyping import Int, UInt32
 
 from mirrorax._version import ALGORITHM_VERSION
 from mirrorax.errors import UserError
-from mirrorax.runs.settings import FIELDS, LATER, STATIC, TRACED, RunValues, Settings
+from mirrorax.runs.presets import LATER
+from mirrorax.runs.settings import FIELDS, STATIC, TRACED, RunValues, Settings
 
 ID_DIGITS = 32
 VERSION_FIELD = "algorithm_version"

@@ -1,8 +1,24 @@
-"""Data about settings: presets, and which settings an algorithm has no use for."""
+"""Data about settings: what is younger than results, presets, what an algorithm has no use for."""
 
 from __future__ import annotations
 
 from typing import Any
+
+#: Settings younger than the first results, and the value at which each is left out.
+LATER: dict[str, Any] = {
+    "network": "auto",
+    "plugins": (),
+    "batches_per_update": 1,
+    "drift_from": "batch",
+    "buffer_counted": "total",
+    "actor_gain": 0.01,
+    "critic_gain": 0.01,
+    "optimizer": "adam",
+    "algorithm": "off_policy",
+    "gae_lambda": 0.95,
+    "normalize_advantages": False,
+    "reference": "",
+}
 
 #: What each preset changes. `default` is what a practitioner wants; `paper` counts the paper's
 #: steps in each of the 16 environments: 256 between two updates, 10^6 in all, so 3,906 updates.

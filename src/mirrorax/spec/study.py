@@ -23,9 +23,8 @@ from typing import Any
 
 from mirrorax import plugins
 from mirrorax.errors import UserError
-from mirrorax.runs import float32
 from mirrorax.runs.presets import PRESETS
-from mirrorax.runs.settings import LEARNED, STATIC, Settings, with_preset
+from mirrorax.runs.settings import LEARNED, STATIC, Settings, as_float32, with_preset
 from mirrorax.spec import toml
 from mirrorax.spec.form import FIXED, TOP, Part, Problems, mistakes
 
@@ -204,9 +203,7 @@ def _schedules(
 
 def _refuse_repeated(prefix: str, block: Block, problems: Problems) -> None:
     """Refuse what would make a run twice within one grid."""
-    scaled = [
-        (name, float32.rounded(scale)) for name, scales in block.environments for scale in scales
-    ]
+    scaled = [(name, as_float32(scale)) for name, scales in block.environments for scale in scales]
     for key, entries in (
         ("environments", scaled),
         ("pairs", block.pairs),
