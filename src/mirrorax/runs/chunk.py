@@ -52,29 +52,21 @@ class Chunk:
         columns = {name: column[which] for name, column in self.columns.items()}
         return Chunk(self.settings, columns, self.keys[which], self.lanes)
 
-    def to_arrow(self) -> pa.Table:
-        """Return the chunk as a table: run ids, traced values and keys."""
+    def to_bytes(self) -> bytes:
+        """Return the bytes of the chunk, which a worker is sent: run ids, traced values, keys."""
         keys = {f"key_{i}": pa.array(self.keys[:, i], pa.uint32()) for i in (0, 1)}
         head = {"settings": self.settings.model_dump(mode="json"), "lanes": self.lanes}
-        return arrow.with_head(pa.table({**value_columns(self), **keys}), head)
+        return arrow.encode(arrow.with_head(pa.table({**value_columns(self), **keys}), head))
 
     @classmethod
-    def from_arrow(cls, table: pa.Table) -> Chunk:
-        """Read a chunk back. Its names mean what they mean in this process."""
+    def from_bytes(cls, data: bytes) -> Chunk:
+        """Read a chunk that was sent. Its names mean what they mean in this process."""
+        table = arrow.decode(data)
         head = arrow.read_head(table.schema.metadata)
         plugins.expect(head["settings"].get("plugins", []), "chunk")
         keys = np.stack([table[f"key_{i}"].to_numpy() for i in (0, 1)], axis=1)
         settings = Settings(**head["settings"])
         return cls(settings, read_values(table), keys.astype(np.uint32), head["lanes"])
-
-    def to_bytes(self) -> bytes:
-        """Return the bytes of the chunk: what a worker is sent."""
-        return arrow.encode(self.to_arrow())
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Chunk:
-        """Read a chunk that was sent."""
-        return cls.from_arrow(arrow.decode(data))
 
 
 def make_chunk(

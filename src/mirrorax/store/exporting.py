@@ -7,10 +7,8 @@ read. It is complete besides: all settings and provenance stand in its metadata,
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import uuid
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from mirrorax.errors import UserError
+from mirrorax.files import replacing
 from mirrorax.runs import arrow, results
 from mirrorax.runs.arrow import HEAD, Damaged
 from mirrorax.runs.provenance import FIELDS
@@ -171,18 +170,14 @@ def export(
 
 def write(runs: Results, target: Path, *, provenance: bool = True) -> None:
     """Write runs to a file; it appears whole or not at all."""
-    temp = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
     try:
-        if target.suffix == ".csv":
-            pa.csv.write_csv(_flat(runs, provenance), temp)
-        else:
-            temp.write_bytes(arrow.encode(to_table(runs, provenance=provenance), compact=True))
-        os.replace(temp, target)
+        with replacing(target) as file:
+            if target.suffix == ".csv":
+                pa.csv.write_csv(_flat(runs, provenance), file)
+            else:
+                file.write(arrow.encode(to_table(runs, provenance=provenance), compact=True))
     except OSError as error:
         raise files.explain(error, str(target)) from error
-    finally:
-        with contextlib.suppress(OSError):
-            temp.unlink()
 
 
 def _flat(runs: Results, provenance: bool) -> pa.Table:

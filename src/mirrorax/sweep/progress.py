@@ -11,7 +11,7 @@ import time
 from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow.compute as pc
@@ -186,8 +186,8 @@ class SweepProgress:
 _LINE_EVERY = 10.0
 
 
-class Display(Protocol):
-    """Somewhere to show progress."""
+class Display:
+    """Somewhere to show progress; this one shows nothing."""
 
     def show(self, progress: SweepProgress) -> None:
         """Show the present state."""
@@ -195,24 +195,11 @@ class Display(Protocol):
     def say(self, text: str) -> None:
         """Say something that stays."""
 
-    def close(self, progress: SweepProgress | None) -> None:
+    def close(self, progress: SweepProgress) -> None:
         """Show the last state and leave the terminal as it was."""
 
 
-class Silent:
-    """Show nothing."""
-
-    def show(self, progress: SweepProgress) -> None:
-        """Show nothing."""
-
-    def say(self, text: str) -> None:
-        """Say nothing."""
-
-    def close(self, progress: SweepProgress | None) -> None:
-        """Do nothing."""
-
-
-class Lines:
+class Lines(Display):
     """A line now and then, for logs and pipes."""
 
     def __init__(self) -> None:
@@ -222,19 +209,20 @@ class Lines:
         """Print a line if the last one is some time ago."""
         if time.monotonic() - self._last >= _LINE_EVERY:
             self._last = time.monotonic()
-            self.say(_line(progress))
+            self.close(progress)
 
     def say(self, text: str) -> None:
         """Print a line."""
         print(text, file=sys.stderr, flush=True)
 
-    def close(self, progress: SweepProgress | None) -> None:
-        """Print the last state."""
-        if progress is not None:
-            self.say(_line(progress))
+    def close(self, progress: SweepProgress) -> None:
+        """Print the state."""
+        best = progress.best()
+        text = f"{_counts(progress)}; {_speed(progress)}"
+        self.say(f"{text}; best {best}" if best else text)
 
 
-class Live:
+class Live(Display):
     """A bar per worker and one over all, redrawn in place."""
 
     def __init__(self, console: Console) -> None:
@@ -253,18 +241,16 @@ class Live:
         """Print a line above the picture."""
         self._console.print(text, markup=False, highlight=False)
 
-    def close(self, progress: SweepProgress | None) -> None:
+    def close(self, progress: SweepProgress) -> None:
         """Draw the last state and give the terminal back."""
-        if progress is not None:
-            self.show(progress)
-        if self._live.is_started:
-            self._live.stop()
+        self.show(progress)
+        self._live.stop()
 
 
 def make_display(*, quiet: bool = False) -> Display:
     """Return the display that suits where standard error goes."""
     if quiet:
-        return Silent()
+        return Display()
     if sys.stderr.isatty():
         from rich.console import Console
 
@@ -286,11 +272,6 @@ def _speed(progress: SweepProgress) -> str:
     if not progress.done and progress.activities:
         return "compiling" if progress.compiling else "first runs under way"
     return f"{rate(progress.rate())}, {duration(progress.seconds_left())} left"
-
-
-def _line(progress: SweepProgress) -> str:
-    best = progress.best()
-    return f"{_counts(progress)}; {_speed(progress)}" + (f"; best {best}" if best else "")
 
 
 def _picture(progress: SweepProgress) -> RenderableType:

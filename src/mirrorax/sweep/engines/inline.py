@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from mirrorax import plugins
-from mirrorax.sweep.engine import Activity, Engine, FinishedChunk, accept, give_up
+from mirrorax.sweep.engine import Engine, FinishedChunk, accept, give_up
 from mirrorax.sweep.execute import ChunkFunction, run_chunk
-from mirrorax.sweep.plan import Queue
 
 
 class InlineEngine(Engine):
@@ -15,20 +14,15 @@ class InlineEngine(Engine):
 
     def __init__(self, function: ChunkFunction) -> None:
         self._function = function
-        self._queue: Queue | None = None
         self._configuration: int | None = None
-
-    def start(self, queue: Queue) -> None:
-        """Begin to take chunks from the queue."""
-        self._queue = queue
 
     def busy(self) -> bool:
         """Return whether chunks are waiting."""
-        return self._queue is not None and len(self._queue) > 0
+        return len(self.queue) > 0
 
     def finished(self, timeout: float) -> list[FinishedChunk]:
         """Run the next chunk."""
-        queued = self._queue.take(self._configuration) if self._queue is not None else None
+        queued = self.queue.take(self._configuration)
         if queued is None:
             return []
         self._configuration = queued.configuration
@@ -37,19 +31,3 @@ class InlineEngine(Engine):
             return [accept(queued, data)]
         except Exception as error:
             return [give_up(queued, f"{type(error).__name__}: {error}")]
-
-    def cancel(self) -> None:
-        """Start nothing more."""
-        if self._queue is not None:
-            self._queue.clear()
-
-    def activities(self) -> list[Activity]:
-        """Return nothing: between two calls nothing happens."""
-        return []
-
-    def kill(self) -> None:
-        """Start nothing more."""
-        self.cancel()
-
-    def close(self) -> None:
-        """Do nothing: there are no workers to end."""

@@ -30,7 +30,7 @@ from mirrorax.sweep.engine import (
     out_of_memory,
 )
 from mirrorax.sweep.execute import CHUNK_FUNCTION, OutOfMemory
-from mirrorax.sweep.plan import Queue, QueuedChunk
+from mirrorax.sweep.plan import QueuedChunk
 
 #: Tasks submitted per place on the cluster: one under way, one waiting next to it.
 _AHEAD = 2
@@ -95,7 +95,6 @@ class RayEngine(Engine):
             max_retries=RETRIES, runtime_env={"env_vars": environment}, **resources
         )(_remote)
         self._function = function
-        self._queue: Queue | None = None
         self._under_way: dict[Any, tuple[QueuedChunk, float]] = {}
         self._configuration: int | None = None
         self.workers = self._places()
@@ -109,13 +108,9 @@ class RayEngine(Engine):
             return max(int(total.get("GPU", 0) / self._gpus), 1)
         return max(int(total.get("CPU", 0)), 1)
 
-    def start(self, queue: Queue) -> None:
-        """Begin to submit chunks from the queue."""
-        self._queue = queue
-
     def busy(self) -> bool:
         """Return whether chunks are waiting or under way."""
-        return bool(self._under_way) or (self._queue is not None and len(self._queue) > 0)
+        return bool(self._under_way) or len(self.queue) > 0
 
     def finished(self, timeout: float) -> list[FinishedChunk]:
         """Keep the cluster supplied; return the chunks that have ended."""
@@ -133,8 +128,8 @@ class RayEngine(Engine):
 
     def _submit(self) -> None:
         self.workers = self._places()
-        while self._queue is not None and len(self._under_way) < self.workers * _AHEAD:
-            queued = self._queue.take(self._configuration)
+        while len(self._under_way) < self.workers * _AHEAD:
+            queued = self.queue.take(self._configuration)
             if queued is None:
                 return
             self._configuration = queued.configuration
@@ -158,8 +153,7 @@ class RayEngine(Engine):
 
     def cancel(self) -> None:
         """Submit nothing more and drop what is under way: a task cannot be asked to pause."""
-        if self._queue is not None:
-            self._queue.clear()
+        self.queue.clear()
         for reference in list(self._under_way):
             with contextlib.suppress(Exception):
                 self._ray.cancel(reference, force=True)
@@ -172,9 +166,6 @@ class RayEngine(Engine):
             Activity(f"task {q.number}", q.label, len(q), 0.0, now - since, q.seconds)
             for q, since in list(self._under_way.values())[: self.workers]
         ]
-
-    def kill(self) -> None:
-        """Do nothing: when the driver ends, Ray ends its tasks."""
 
     def close(self) -> None:
         """Leave the cluster; it ends what this driver has left under way."""
