@@ -23,8 +23,6 @@ from mirrorax.errors import UserError
 from mirrorax.runs import arrow, identity
 from mirrorax.runs.settings import TRACED, RunValues, Settings
 
-_WHOLE = ("seed",)
-
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
@@ -44,7 +42,7 @@ class Chunk:
     def ids(self) -> np.ndarray:
         """The id of every run, 32 bytes each."""
         zeros = np.zeros(len(self), np.int32)
-        return identity.run_ids([self.settings.model_dump()], zeros, self.columns)
+        return identity.run_ids([self.settings], zeros, self.columns)
 
     def select(self, which: Sequence[int] | np.ndarray | slice) -> Chunk:
         """Return some of the runs, in the order given."""
@@ -83,7 +81,7 @@ def make_chunk(
     count = len(keys) if keys is not None else lengths[0]
     full = complete_columns(columns, count)
     if keys is None:
-        keys = identity.run_keys([settings.model_dump()], np.zeros(count, np.int32), full)
+        keys = identity.run_keys([settings], np.zeros(count, np.int32), full)
     keys = np.asarray(keys, np.uint32)
     if keys.ndim != 2 or keys.shape[1] != 2 or len(keys) == 0:
         raise UserError(f"keys: expected pairs of words, got shape {keys.shape}")
@@ -102,9 +100,9 @@ def complete_columns(
         values = columns.get(name, [defaults[name]] * count)
         if len(values) != count:
             raise UserError(f"{name}: {len(values)} values for {count} runs")
-        if name not in _WHOLE and not isinstance(values, np.ndarray):
+        if name not in identity.WHOLE and not isinstance(values, np.ndarray):
             values = [np.nan if value is None else value for value in values]
-        full[name] = np.asarray(values).astype(np.int64 if name in _WHOLE else np.float64)
+        full[name] = np.asarray(values).astype(np.int64 if name in identity.WHOLE else np.float64)
     return full
 
 
@@ -169,7 +167,7 @@ def value_columns(chunk: Chunk) -> dict[str, pa.Array]:
     columns: dict[str, pa.Array] = {"run_id": arrow.id_column(chunk.ids)}
     for name in TRACED:
         values = chunk.columns[name]
-        if name in _WHOLE:
+        if name in identity.WHOLE:
             columns[name] = pa.array(np.asarray(values, np.int64))
         else:
             numbers = np.asarray(values, np.float64)
@@ -180,6 +178,6 @@ def value_columns(chunk: Chunk) -> dict[str, pa.Array]:
 def read_values(table: pa.Table) -> dict[str, np.ndarray]:
     """Return the traced values of a table's runs; NaN where a value does not apply."""
     return {
-        name: table[name].to_numpy().astype(np.int64 if name in _WHOLE else np.float64)
+        name: table[name].to_numpy().astype(np.int64 if name in identity.WHOLE else np.float64)
         for name in TRACED
     }
