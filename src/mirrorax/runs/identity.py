@@ -1,10 +1,10 @@
 """A run's identity: the content hash of everything that decides its result.
 
-The *specification* of a run is one flat mapping: every setting, every traced value and the `algorithm_version`. Its
-canonical JSON has sorted keys, no spaces, ASCII only; floats are written in the shortest form that
-reads back to the same number, and are floats (`1.0`, never `1`) wherever the field is one; -0.0 is
-0.0; a value that does not apply is null. A field of `LATER` is left out at the value that means
-what was done before there was such a field: identities stay as they are.
+The *specification* of a run is one flat mapping: every setting, every traced value and the
+`algorithm_version`. Its canonical JSON has sorted keys, no spaces, ASCII only; floats are written
+in the shortest form that reads back to the same number, and are floats (`1.0`, never `1`) wherever
+the field is one; -0.0 is 0.0; a value that does not apply is null. A field of `LATER` is left out
+at the value that means what was done before there was such a field: identities stay as they are.
 
 - `run_ids`: the first 32 hexadecimal digits of the SHA-256 of that text.
 - `run_keys`: the first 8 bytes, as two big-endian uint32, of the SHA-256 of the text *without*
