@@ -13,19 +13,20 @@ import pyarrow.compute as pc
 from jaxtyping import Float
 
 from mirrorax.analysis.findings import headline, telling_threshold
-from mirrorax.analysis.grids import map_grid
 from mirrorax.analysis.landscape import (
     ABSENT,
     DONE,
     Landscape,
     landscapes,
+    map_grid,
     setting_text,
     shared_environments,
 )
 from mirrorax.analysis.reference import Reference
-from mirrorax.analysis.summary import RobustnessRow, summarise
+from mirrorax.analysis.summary import RobustnessRow, RobustnessTable, summarise
 from mirrorax.envs.suite import normalize
 from mirrorax.errors import UserError
+from mirrorax.figures.robustness_table import page_table
 from mirrorax.report.command import environment_flags, train_command
 from mirrorax.report.facts import Facts
 from mirrorax.runs.arrow import read_lists
@@ -58,10 +59,12 @@ def payload(
     try:
         shared = list(shared_environments(items))
         start = telling_threshold([item.select(shared) for item in items])
-        ranked = summarise(items, thresholds=[start])
-        rows, sentences = {row.label: row for row in ranked.rows}, headline(ranked)
+        ranked = summarise(items, thresholds=[start], reference=reference)
+        sentences = headline(ranked)
     except UserError as error:  # nothing to average over: the page shows each environment
-        shared, start, rows, sentences = [], 0.9, {}, [f"Nothing can be ranked. {error}."]
+        shared, start, sentences = [], 0.9, [f"Nothing can be ranked. {error}."]
+        ranked = RobustnessTable((), (start,), (), "positive", "mean", "stochastic", "lowest", ())
+    rows = {row.label: row for row in ranked.rows}
     places = {label: k for k, label in enumerate(rows)}
     items = tuple(sorted(items, key=lambda item: places.get(item.label, len(places))))
     drawn = _curves(results, items, curves)
@@ -69,6 +72,7 @@ def payload(
         "facts": about.plain(),
         "headline": sentences,
         "threshold": start,
+        "table": page_table(ranked),
         "environments": [
             {
                 "label": e.label,
@@ -81,7 +85,7 @@ def payload(
         ],
         "shared": [labels.index(name) for name in shared],
         "algorithms": [
-            _algorithm(item, labels, shared, rows.get(item.label), curve, reference)
+            _algorithm(item, labels, rows.get(item.label), curve)
             for item, curve in zip(items, drawn or [None] * len(items), strict=True)
         ],
         "reference": reference.name if reference else None,
@@ -113,12 +117,10 @@ def _plain(value: float) -> float | None:
 def _algorithm(
     item: Landscape,
     labels: Sequence[str],
-    shared: Sequence[str],
     row: RobustnessRow | None,
     curve: dict[str, Any] | None,
-    reference: Reference | None,
 ) -> dict[str, Any]:
-    theirs = reference.values(item.settings, shared) if reference else None
+    theirs = row.reference if row else None
     out: dict[str, Any] = {
         "label": item.label,
         "axis": item.axis,
@@ -154,10 +156,6 @@ def _algorithm(
         else:
             out["seed_names"] = [str(seed) for seed in item.seeds.ravel()]
     return out
-
-
-def _text(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _curves(
