@@ -19,7 +19,7 @@ from mirrorax.store.files import Fault, no_fault
 from mirrorax.store.store import Store
 from mirrorax.sweep import plan as planning
 from mirrorax.sweep.engine import Engine
-from mirrorax.sweep.progress import Display, SweepProgress
+from mirrorax.sweep.progress import Display, Silent, SweepProgress
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _POLL = 0.2
@@ -105,7 +105,7 @@ def sweep(
     `make_engine` is given a folder for logs. Raises `UserError` if the store is held by another
     process, `StoreError` if it cannot be written, `EngineError` if nothing can be computed.
     """
-    shown = display or Display()
+    shown = display or Silent()
     planning.check_lanes(lanes)  # before the store is made
     with Store(directory, take_over=take_over, fault=fault) as store:
         runs = studies.runs_of(study, store.root)

@@ -65,12 +65,10 @@ class Engine(ABC):
 
     #: how many chunks are computed at once
     workers: int
-    #: where chunks are taken from
-    queue: Queue
 
+    @abstractmethod
     def start(self, queue: Queue) -> None:
         """Begin to take chunks from the queue."""
-        self.queue = queue
 
     @abstractmethod
     def busy(self) -> bool:
@@ -80,18 +78,20 @@ class Engine(ABC):
     def finished(self, timeout: float) -> list[FinishedChunk]:
         """Return the chunks that have ended; wait for one at most this long."""
 
+    @abstractmethod
     def cancel(self) -> None:
         """Start nothing more; ask what is under way to stop at its next segment."""
-        self.queue.clear()
 
+    @abstractmethod
     def activities(self) -> list[Activity]:
         """Return what every worker is doing."""
-        return []
 
-    def kill(self) -> None:  # noqa: B027
+    @abstractmethod
+    def kill(self) -> None:
         """End every worker at once. Called from a signal handler: must not block."""
 
-    def close(self) -> None:  # noqa: B027
+    @abstractmethod
+    def close(self) -> None:
         """End every worker and wait until they are gone."""
 
 

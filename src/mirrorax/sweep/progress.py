@@ -11,7 +11,7 @@ import time
 from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow.compute as pc
@@ -186,8 +186,8 @@ class SweepProgress:
 _LINE_EVERY = 10.0
 
 
-class Display:
-    """Somewhere to show progress; this one shows nothing."""
+class Display(Protocol):
+    """Somewhere to show progress."""
 
     def show(self, progress: SweepProgress) -> None:
         """Show the present state."""
@@ -199,7 +199,20 @@ class Display:
         """Show the last state and leave the terminal as it was."""
 
 
-class Lines(Display):
+class Silent:
+    """Show nothing."""
+
+    def show(self, progress: SweepProgress) -> None:
+        """Show nothing."""
+
+    def say(self, text: str) -> None:
+        """Say nothing."""
+
+    def close(self, progress: SweepProgress) -> None:
+        """Do nothing."""
+
+
+class Lines:
     """A line now and then, for logs and pipes."""
 
     def __init__(self) -> None:
@@ -222,7 +235,7 @@ class Lines(Display):
         self.say(f"{text}; best {best}" if best else text)
 
 
-class Live(Display):
+class Live:
     """A bar per worker and one over all, redrawn in place."""
 
     def __init__(self, console: Console) -> None:
@@ -250,7 +263,7 @@ class Live(Display):
 def make_display(*, quiet: bool = False) -> Display:
     """Return the display that suits where standard error goes."""
     if quiet:
-        return Display()
+        return Silent()
     if sys.stderr.isatty():
         from rich.console import Console
 

@@ -30,7 +30,7 @@ from mirrorax.sweep.engine import (
     out_of_memory,
 )
 from mirrorax.sweep.execute import CHUNK_FUNCTION, OutOfMemory
-from mirrorax.sweep.plan import QueuedChunk
+from mirrorax.sweep.plan import Queue, QueuedChunk
 
 #: Tasks submitted per place on the cluster: one under way, one waiting next to it.
 _AHEAD = 2
@@ -108,6 +108,10 @@ class RayEngine(Engine):
             return max(int(total.get("GPU", 0) / self._gpus), 1)
         return max(int(total.get("CPU", 0)), 1)
 
+    def start(self, queue: Queue) -> None:
+        """Begin to submit chunks from the queue."""
+        self.queue = queue
+
     def busy(self) -> bool:
         """Return whether chunks are waiting or under way."""
         return bool(self._under_way) or len(self.queue) > 0
@@ -166,6 +170,9 @@ class RayEngine(Engine):
             Activity(f"task {q.number}", q.label, len(q), 0.0, now - since, q.seconds)
             for q, since in list(self._under_way.values())[: self.workers]
         ]
+
+    def kill(self) -> None:
+        """Do nothing: when the driver ends, Ray ends its tasks."""
 
     def close(self) -> None:
         """Leave the cluster; it ends what this driver has left under way."""
