@@ -29,7 +29,6 @@ NAMES: dict[Temperature, str] = {"alpha": "alpha", "lam": "lambda"}
 THRESHOLDS = (0.75, 0.85)
 #: How many of the lowest values of the other temperature are averaged over.
 STRIP = 3
-NARROW = STRIP
 
 
 @dataclass(frozen=True)

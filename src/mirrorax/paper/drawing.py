@@ -13,7 +13,7 @@ from mirrorax.analysis.scores import Top, cell_scores, top
 from mirrorax.analysis.summary import summarise
 from mirrorax.analysis.temperature import (
     NAMES,
-    NARROW,
+    STRIP,
     THRESHOLDS,
     Temperature,
     minimal_temperatures,
@@ -194,7 +194,7 @@ def _scaling(figure: Figure, runs: Runs, home: Path) -> Drawn:
             drawing, axes = new(PAGE, COLUMN * 1.1, ncols=len(joint), squeeze=False)
             for ax, (way, found) in zip(axes[0], joint.items(), strict=True):
                 points = {
-                    threshold: minimal_temperatures(found.landscape, way, threshold, strip=NARROW)
+                    threshold: minimal_temperatures(found.landscape, way, threshold, strip=STRIP)
                     for threshold in THRESHOLDS
                 }
                 data = Scaling(way, dict(points), sure=found.seeds[0] > 1)
