@@ -19,7 +19,7 @@ import pyarrow as pa
 from jaxtyping import Bool, Float, Int
 
 from mirrorax.errors import UserError, unknown
-from mirrorax.runs.heads import Configuration
+from mirrorax.runs.arrow import Configuration
 from mirrorax.runs.results import Results, as_results
 from mirrorax.runs.scoring import (
     ABSENT,

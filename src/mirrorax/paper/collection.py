@@ -12,7 +12,7 @@ from mirrorax.errors import UserError
 from mirrorax.paper.readings import readings, samples
 from mirrorax.paper.runs import Runs
 from mirrorax.store.exporting import exports, read_results
-from mirrorax.store.names import check_mark
+from mirrorax.store.files import check_mark
 
 
 @dataclass(frozen=True)

@@ -24,12 +24,13 @@ from mirrorax.analysis.landscape import (
 )
 from mirrorax.analysis.reference import Reference
 from mirrorax.analysis.summary import RobustnessRow, RobustnessTable, summarise
+from mirrorax.envs.suite import normalize
 from mirrorax.errors import UserError
 from mirrorax.figures.robustness_table import page_table
 from mirrorax.report.command import environment_flags, train_command
 from mirrorax.report.facts import Facts
+from mirrorax.runs.arrow import read_lists
 from mirrorax.runs.results import Results, as_results
-from mirrorax.runs.scoring import matrix, normalised
 
 #: Numbers of learning curves that a page may hold: 2 MB of text.
 CURVES = 400_000
@@ -163,13 +164,13 @@ def _curves(
     """Return each algorithm's learning curves, or nothing where there are none or too many."""
     if curves is None or "return" not in curves.column_names:
         return None
-    values, lengths = matrix(curves["return"])
+    values, lengths = read_lists(curves["return"])
     if values.size > CURVES or lengths.max(initial=0) < 2:
         return None
     # The row of the curves for each row of the runs; -1 where a run has none.
     places = pc.index_in(results.rows["run_id"], value_set=curves["run_id"].combine_chunks())
     at = pc.fill_null(places, -1).to_numpy().astype(np.int64)
-    updates = matrix(curves["update"])[0] if "update" in curves.column_names else None
+    updates = read_lists(curves["update"])[0] if "update" in curves.column_names else None
     out: list[dict[str, Any] | None] = []
     for item in items:
         rows = item.rows
@@ -188,7 +189,7 @@ def _curves(
         if updates is not None:
             x = updates[index[index >= 0][0], :points]
         out.append(
-            {"x": x.tolist(), "points": points, "y": pack(normalised(part, floor, top), "<f4")}
+            {"x": x.tolist(), "points": points, "y": pack(normalize(part, (floor, top)), "<f4")}
         )
     return out
 
