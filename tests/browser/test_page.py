@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from mirrorax.analysis.estimates import difference, frequency_band, robustness, supported
+from mirrorax.analysis.estimates import frequency_band, robustness
 from mirrorax.analysis.few_seeds import mean_intervals, seeds_in_words
 from mirrorax.analysis.findings import headline, telling_threshold
 from mirrorax.analysis.landscape import landscapes
@@ -214,21 +214,6 @@ def test_page_and_analysis_give_the_same_numbers_for_the_same_runs(
                 if words:
                     assert words.removeprefix("95% interval ") == seeds_in_words(runs[i, j])
     page.close()
-
-
-def test_a_difference_on_the_page_is_that_of_the_analysis(visit, table):
-    seen = visit(table)
-    seen.threshold(0.8)
-    rows = {row[1]: row[column(seen, "rank")] for row in rows_of(seen)}
-    estimates = {
-        item.label: robustness(item.runs(), [0.8], cells=item.cells())[0]
-        for item in landscapes(table)
-    }
-    for label, mine in estimates.items():
-        others = [difference(mine, other) for name, other in estimates.items() if name != label]
-        low = 1 + sum(supported(gap) and gap.value < 0 for gap in others)
-        high = 3 - sum(supported(gap) and gap.value > 0 for gap in others)
-        assert numbers(rows[label].replace("-", " ")) == ([low] if low == high else [low, high])
 
 
 def test_the_page_has_every_column_of_the_robustness_table(visit, table, monkeypatch):
