@@ -17,8 +17,8 @@ from mirrorax.mdpo.schedules import Clock
 from mirrorax.mdpo.session import Session
 from mirrorax.mdpo.update import init_learner
 from mirrorax.runs.chunk import make_chunk
-from mirrorax.runs.identity import run_id, specification
-from mirrorax.runs.settings import RunValues, Settings, check_values, make_settings
+from mirrorax.runs.presets import LATER
+from mirrorax.runs.settings import Settings, check_values, make_settings
 
 SMALL = {
     "environment": "Catch(4x3)",
@@ -242,18 +242,15 @@ def test_the_algorithm_brings_its_preset_and_is_part_of_what_a_run_is():
     assert settings.replay_slots * settings.num_envs == 2048
     own = make_settings(environment="Catch", algorithm="on_policy", batch_size=512)
     assert (own.batch_size, own.actor_epochs) == (512, 4)
-    ids = {run_id(specification(s, RunValues())) for s in (settings, own)}
-    ids.add(run_id(specification(make_settings(environment="Catch"), RunValues())))
+    off_policy = make_settings(environment="Catch")
+    ids = {make_chunk(s, {"seed": [0]}).ids[0] for s in (settings, own, off_policy)}
     assert len(ids) == 3
 
 
 def test_younger_settings_leave_the_ids_of_off_policy_runs_as_they_are():
-    """The specification of a run has none of them at their first values."""
-    from mirrorax.runs.identity import canonical
-
-    text = canonical(specification(Settings(environment="Catch"), RunValues()))
-    for field in ('algorithm"', "gae_lambda", "normalize_advantages"):
-        assert field not in text
+    """They are left out of what a run is at their defaults."""
+    for field in ("algorithm", "gae_lambda", "normalize_advantages", "reference"):
+        assert LATER[field] == Settings.model_fields[field].default
 
 
 @pytest.mark.parametrize(

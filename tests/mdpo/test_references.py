@@ -19,8 +19,7 @@ from mirrorax.mdpo.replay import Batch
 from mirrorax.mdpo.session import Session
 from mirrorax.regularizers import potential
 from mirrorax.runs.chunk import make_chunk
-from mirrorax.runs.identity import run_id, specification
-from mirrorax.runs.settings import RunValues, make_settings
+from mirrorax.runs.settings import make_settings
 
 FIELDS = {
     "env": "Catch(4x3)",
@@ -54,9 +53,9 @@ def test_a_run_is_known_by_the_policy_and_not_by_its_folder(folder, tmp_path):
     moved = tmp_path / "elsewhere"
     shutil.copytree(folder, moved)
     same = settings_of(moved)
-    ids = [run_id(specification(s, RunValues())) for s in (first, second, same)]
+    chunks = [make_chunk(s, {"seed": [0]}) for s in (first, second, same)]
+    ids, keys = [c.ids.tolist() for c in chunks], [c.keys.tolist() for c in chunks]
     assert ids[0] == ids[2] != ids[1]
-    keys = [make_chunk(s, {"seed": [0]}).ids.tolist() for s in (first, second, same)]
     assert keys[0] == keys[2] != keys[1]
     # Read again, a setting must mean the same policy.
     assert settings_of(first.reference) == first

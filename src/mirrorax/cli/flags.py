@@ -84,9 +84,10 @@ def add_plugin(parser: argparse.ArgumentParser) -> None:
 
 def load_plugins(args: argparse.Namespace) -> None:
     """Import the plugins of the flag."""
-    from mirrorax import plugins
+    if args.plugin:
+        from mirrorax import plugins
 
-    plugins.load_all(args.plugin)
+        plugins.load_all(args.plugin)
 
 
 def add_environment(parser: argparse.ArgumentParser) -> None:

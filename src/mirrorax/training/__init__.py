@@ -334,18 +334,13 @@ def plan_runs(
         if name in GRID:
             values = [getattr(run, name) for run in runs]
             _refuse_repetitions(name, values, axes[name])  # two texts of one number
-            _refuse_coinciding(name, values)
+            pair = coinciding(value for value in values if value is not None)
+            if pair is not None:
+                raise UserError(
+                    f"{name}: {pair[0]!r} and {pair[1]!r} are one number in float32, which "
+                    "training computes in; give one of them"
+                )
     return runs
-
-
-def _refuse_coinciding(name: str, values: Iterable[float | None]) -> None:
-    """Refuse two values of a grid that are one number in float32."""
-    pair = coinciding(value for value in values if value is not None)
-    if pair is not None:
-        raise UserError(
-            f"{name}: {pair[0]!r} and {pair[1]!r} are one number in float32, which training "
-            "computes in; give one of them"
-        )
 
 
 def name_of(kind: str, value: Any) -> str:
