@@ -64,11 +64,9 @@ def write(page: str, path: str | os.PathLike[str]) -> Path:
     if target.is_dir():
         raise UserError(f"out: {target} is a folder, not a file")
     try:
-        data = page.encode("utf-8")
+        write_file(target, page.encode("utf-8"))
     except UnicodeEncodeError as error:
         raise UserError("page: its text (the title?) holds bytes that are not UTF-8") from error
-    try:
-        write_file(target, data)
     except OSError as error:
         raise UserError(f"out: cannot write {target}: {error.strerror}") from error
     return target

@@ -123,9 +123,17 @@ def temperature(field: str, value: Any) -> Any:
     return array
 
 
-def check_policy(policy: Any) -> Any:
-    """Check that every row is a probability vector, and return it as an array."""
+def check_policy(policy: Any, shape: tuple[int, ...] = ()) -> Any:
+    """Check that every row is a probability vector, and return it as an array.
+
+    `shape` are the states and actions of an MDP, for a policy of it.
+    """
     policy = numbers("policy", policy)
+    if shape and policy.shape[-2:] != shape:
+        raise UserError(
+            f"policy: shape {policy.shape} is not allowed: [..., {shape[0]}, {shape[1]}], the "
+            "states and actions of the MDP"
+        )
     with np.errstate(invalid="ignore"):
         off = np.abs(policy @ np.ones(policy.shape[-1]) - 1)
         if policy.min(initial=0) >= 0 and off.max(initial=0) <= 1e-6:
