@@ -195,6 +195,7 @@ def test_what_is_remembered_are_the_transitions_and_whether_a_value_follows(boot
     ends = np.where(even, after[:, 1] == 4, after[:, 1] == 3)
     stops = ends & even if bootstrap else ends
     np.testing.assert_array_equal(np.asarray(batch.follows), 1.0 - stops)
+    np.testing.assert_array_equal(np.asarray(batch.ended), ends)
     assert ends[even].any()
     assert ends[~even].any()
     # Each environment goes through its episodes without a gap.

@@ -20,7 +20,7 @@ from mirrorax.cli import main
 from mirrorax.envs.adapter import Environment, Step
 from mirrorax.errors import UserError
 from mirrorax.mdpo.session import Session
-from mirrorax.runs.settings import FIELDS, PRESETS, make_settings
+from mirrorax.runs.settings import FIELDS, make_settings
 from mirrorax.training import LAYOUTS, expand_seeds, plan_runs, train
 from mirrorax.training.result import interval_of
 
@@ -66,7 +66,7 @@ class Corridor(Environment):
 
 
 def test_presets_are_what_the_documentation_says():
-    default, paper = (make_settings(name, environment="CartPole") for name in PRESETS)
+    default, paper = (make_settings(name, environment="CartPole") for name in ("default", "paper"))
     assert (default.updates, default.initialization) == (3906, "orthogonal")
     assert (paper.updates, paper.steps_per_update, paper.initialization) == (
         3906,

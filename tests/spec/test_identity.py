@@ -11,7 +11,8 @@ from specification import canonical, run_id, run_key, specification, specificati
 
 from mirrorax._version import ALGORITHM_VERSION
 from mirrorax.runs.identity import run_ids
-from mirrorax.runs.settings import LATER, LOWEST, RunValues, Settings, as_float32
+from mirrorax.runs.presets import LATER
+from mirrorax.runs.settings import LOWEST, RunValues, Settings, as_float32
 from mirrorax.spec.expand import expand
 from mirrorax.spec.study import parse
 

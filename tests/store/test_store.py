@@ -23,7 +23,7 @@ from stores import failed_outcome, made_outcome, of_configuration
 from mirrorax.errors import UserError
 from mirrorax.runs import arrow, flat, provenance, results
 from mirrorax.runs.arrow import Damaged
-from mirrorax.runs.settings import LATER
+from mirrorax.runs.presets import LATER
 from mirrorax.spec.expand import expand
 from mirrorax.spec.study import parse
 from mirrorax.store import files, load_curves, lock, reading, shards, studies

@@ -5,7 +5,7 @@ import json
 import math
 
 from mirrorax._version import ALGORITHM_VERSION
-from mirrorax.runs.settings import LATER
+from mirrorax.runs.presets import LATER
 
 
 def plain(value):

@@ -66,7 +66,7 @@ def _learn(
     program: Program,
     layout: Layout,
     state: TrainState,
-    rollout: tuple[Array, Array, Array, Array, Array],
+    rollout: tuple[Array, Array, Array, Array, Array, Array],
     words: UInt32[Array, "lanes batch"],
     values: Values,
     total: Int[Array, ""],
@@ -127,7 +127,8 @@ class Host:
         size, kind = self._env.memory_size, self._env.memory_dtype
         before, after = (np.zeros((*shape, size), kind) for _ in range(2))
         actions, rewards = np.zeros(shape, np.int32), np.zeros(shape, np.float32)
-        stops, memory = np.zeros(shape, bool), np.zeros((lanes, envs, size), kind)
+        stops, ends = np.zeros(shape, bool), np.zeros(shape, bool)
+        memory = np.zeros((lanes, envs, size), kind)
         memory[:runs] = np.stack(self._memory)
         for t in range(length):
             before[t] = memory
@@ -138,14 +139,15 @@ class Host:
             for run, vector in enumerate(self._vectors):
                 step = vector.step(chosen[run])
                 after[t, run], memory[run], rewards[t, run] = step.after, step.memory, step.reward
-                done = step.terminated | step.truncated
-                stops[t, run] = step.terminated if settings.bootstrap_truncation else done
+                ended = step.terminated | step.truncated
+                stops[t, run] = step.terminated if settings.bootstrap_truncation else ended
+                ends[t, run] = ended
         self._memory = list(memory[:runs].copy())
         return _learn(
             self._program,
             layout,
             state,
-            tuple(map(jnp.asarray, (before, after, actions, rewards, stops))),
+            tuple(map(jnp.asarray, (before, after, actions, rewards, stops, ends))),
             words[:, length * envs :],
             values,
             jnp.int32(total),

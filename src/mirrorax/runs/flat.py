@@ -19,9 +19,17 @@ from jaxtyping import Int
 from mirrorax._version import ALGORITHM_VERSION
 from mirrorax.errors import UserError, shown
 from mirrorax.runs import arrow, identity, provenance, scoring
-from mirrorax.runs.arrow import CURVE, Configuration, Damaged, Origin, read_origin
+from mirrorax.runs.arrow import (
+    CURVE,
+    Configuration,
+    Damaged,
+    Origin,
+    read_origin,
+    stored_settings,
+)
+from mirrorax.runs.presets import LATER
 from mirrorax.runs.results import ROWS, Results
-from mirrorax.runs.settings import LATER, TRACED, RunValues, Settings, stored_settings
+from mirrorax.runs.settings import TRACED, RunValues, Settings
 
 VERSION = identity.VERSION_FIELD
 

@@ -27,7 +27,8 @@ from jaxtyping import Int, UInt32
 
 from mirrorax._version import ALGORITHM_VERSION
 from mirrorax.errors import UserError
-from mirrorax.runs.settings import FIELDS, LATER, TRACED, Settings
+from mirrorax.runs.presets import LATER
+from mirrorax.runs.settings import FIELDS, TRACED, Settings
 
 ID_DIGITS = 32
 VERSION_FIELD = "algorithm_version"
@@ -97,6 +98,8 @@ def _texts(
     templates: dict[int, str] = {}
     for which in np.unique(configuration).tolist():
         fixed = {**configurations[which].model_dump(), **other}
+        # Of a saved policy its digest counts, not its folder.
+        fixed["reference"] = fixed["reference"].rpartition("@")[2]
         parts = (
             json.dumps(name) + ":" + ("%s" if name in columns else _escaped(fixed[name]))
             for name in names

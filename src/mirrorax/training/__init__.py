@@ -60,7 +60,7 @@ def train(
     potential: str | Potential = "entropy",
     drift: str | Drift = "kl",
     alpha: Numbers = None,
-    lam: Numbers = 0.1,
+    lam: Numbers = None,
     seeds: int | Iterable[int] = 5,
     steps: int | None = None,
     *,
@@ -79,9 +79,10 @@ def train(
 ) -> TrainResult:
     """Train MDPO(h, D) and evaluate it.
 
-    `alpha` (0.01 unless learned), `lam`, `w` (0.5 where alpha is learned), `gamma`, `reward_scale`
-    and the learning rates may each be one number or several; several span a grid, and each point of
-    it is trained with every seed, all side by side. `seeds` is a number of seeds or a list of them;
+    `alpha` (0.01 unless learned), `lam` (0.1; 1 for a drift that sees advantages), `w` (0.5 where
+    alpha is learned), `gamma`, `reward_scale` and the learning rates may each be one number or
+    several; several span a grid, and each point of it is trained with every seed, all side by side.
+    `seeds` is a number of seeds or a list of them;
     `steps` is the preset's, 1,000,000 in `default`.
     `settings` are the fields of `mirrorax.runs.settings.Settings`, over those of the preset.
     `curve_points=n` evaluates about n times along the way (`curves["return"]`) and changes nothing;

@@ -22,7 +22,7 @@ from mirrorax.tuning.cells import CheckedCell, SearchRecord
 from mirrorax.tuning.journal import import_optuna, open_journal
 from mirrorax.tuning.search import Search
 from mirrorax.tuning.space import Axis, Cell, log_axis, plan_budget, w_axis
-from mirrorax.tuning.suggestion import Suggestion, as_flags, suggest
+from mirrorax.tuning.suggestion import Suggestion, as_flags, suggest, without_evidence
 
 if TYPE_CHECKING:
     from mirrorax.mdpo.session import SegmentProgress
@@ -201,14 +201,20 @@ def prepare(
     # Everything but the pair is checked first: a suggestion takes a while.
     if steps is not None:
         more["steps"] = steps
-    draft = make_settings(preset, **{**more, "environment": env})
-    suggestion = suggest(
-        draft.environment,
-        reward_scale=float(RunValues(**fixed).reward_scale),
-        potential=potential,
-        drift=drift,
-        results=results,
-    )
+    pair = {"potential": potential, "drift": drift}
+    known = {name: value for name, value in pair.items() if value is not None}
+    draft = make_settings(preset, **{**more, **known, "environment": env})
+    if draft.on_policy and results is None:
+        suggestion = without_evidence(draft.environment, potential, drift)
+    else:
+        scale = float(RunValues(**fixed).reward_scale)
+        suggestion = suggest(
+            draft.environment,
+            reward_scale=scale,
+            potential=potential,
+            drift=drift,
+            results=results,
+        )
     pair = {"potential": suggestion.potential, "drift": suggestion.drift}
     settings = make_settings(preset, **{**more, "environment": env, **pair})
     if settings.learned_alpha:
