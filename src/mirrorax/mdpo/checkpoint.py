@@ -48,8 +48,8 @@ def unflatten(template: Any, arrays: Mapping[str, np.ndarray], prefix: str, path
     """Put named arrays into the shape of a template; every leaf must be there and must fit."""
     wanted = flatten(template, prefix)
     for name, like in wanted.items():
-        found = arrays.get(name)
-        if found is None or found.shape != like.shape or found.dtype != like.dtype:
+        array = arrays.get(name)
+        if array is None or array.shape != like.shape or array.dtype != like.dtype:
             raise UserError(f"checkpoint: {path} does not fit these settings (at {name!r})")
     structure = jax.tree.structure(template)
     leaves = [jax.numpy.asarray(arrays[name]) for name in wanted]
