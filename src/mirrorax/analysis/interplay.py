@@ -58,8 +58,8 @@ class Interplay:
     variance: float
     #: the mean variance that the seeds left in a cell's score
     noise: float
-    #: The mean of c[i, j] x[i] y[j], where x and y count the steps of the temperatures, standardised.
-    #: Negative: one regulariser makes up for too little of the other. Positive: they work together.
+    #: The mean of c[i, j] x[i] y[j], where x and y number the rows and columns, standardised.
+    #: Negative: more of one regulariser makes up for less of the other. Positive: not.
     tilt: float
     tilt_interval: Interval | None
     #: the rows and columns of the full grid that was used
@@ -120,15 +120,16 @@ def interplay(
         tilt_interval = Interval(tilt - half / m.size, tilt + half / m.size, level)
     if flat:
         why = why or "flat: the scores of the cells differ no more than those of their seeds"
-    shares = [Share(float(v), interval) for v, interval in zip(values, intervals, strict=True)]
-    return Interplay(*shares, max(total, 0.0), float(noise.mean()), tilt, tilt_interval, shape, why)
+    alpha, lam, both = map(Share, values.tolist(), intervals)
+    left = float(noise.mean())
+    return Interplay(alpha, lam, both, max(total, 0.0), left, tilt, tilt_interval, shape, why)
 
 
 def full_grid(
     given: Bool[np.ndarray, "alpha lam"],
 ) -> tuple[Bool[np.ndarray, " alpha"], Bool[np.ndarray, " lam"]]:
     """Return the rows and columns of a grid without holes; the emptiest are dropped one by one."""
-    rows, columns = given.any(axis=1), given.any(axis=0)
+    rows, columns = np.asarray(given.any(axis=1)), np.asarray(given.any(axis=0))
     while rows.any() and columns.any():
         part = given[np.ix_(rows, columns)]
         if part.all():
