@@ -10,9 +10,10 @@ record of its own, and goes on after an interruption by being asked from the sta
 
 - The first batch: the starting cells (the default, and what evidence suggests), and cells spread
   evenly over the whole range.
-- Each further batch: a quarter goes on with the even spread, so that at a quarter of the speed it is
-  never worse than random search; one run repeats the best cell; the others are where functions that
-  are plausible after the runs so far (see `surrogate`) have their maximum.
+- Each further batch: a quarter goes on with the even spread, so that it is never worse than random
+  search with a quarter of the runs; one run repeats the best cell; the others are where functions
+  that are plausible after the runs so far (see `surrogate`) have their maximum. While nothing is
+  better than random play, the whole batch is of the even spread.
 - The range grows by a decade where the best cell is at its edge, and on all sides while nothing is
   better than random play.
 - Then the best cells get further seeds. The best by these alone gets fresh seeds, and so do its
@@ -342,9 +343,9 @@ def _plausible(
     known = list(dict.fromkeys(item.run.cell for item in found.tried))
     places, arms = [], []
     each = max(_PLACES // spec.arms, 64)
-    for arm in range(spec.arms):
+    for number in range(spec.arms):
         places.append(ends[:, 0] + rng.random((each, len(ends))) * (ends[:, 1] - ends[:, 0]))
-        arms.append(np.full(each, arm))
+        arms.append(np.full(each, number))
     mean, _ = model.predict(_places(spec.ranges, known), np.array([c.arm for c in known]))
     for index in np.argsort(-mean, kind="stable")[:6]:
         centre = _places(spec.ranges, [known[index]])

@@ -130,12 +130,9 @@ def _fitted(
 def _pooled(
     x: np.ndarray, arm: np.ndarray, y: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    rows = np.column_stack([arm, x])
     places, first, index, count = np.unique(
-        np.column_stack([arm, x]),
-        axis=0,
-        return_index=True,
-        return_inverse=True,
-        return_counts=True,
+        rows, axis=0, return_index=True, return_inverse=True, return_counts=True
     )
     index = index.reshape(-1)
     total = np.zeros(len(places))
