@@ -35,7 +35,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mirrorax.mdpo import replay
+from mirrorax.mdpo import transitions
 from mirrorax.mdpo.evaluate import evaluate, evaluation_keys
 from mirrorax.mdpo.program import default_lanes
 from mirrorax.mdpo.session import Session
@@ -205,7 +205,7 @@ def memory() -> None:
         session = make_session(name, "default", 1, "map")
         env, settings = session.program.env, session.settings
         rows = settings.replay_slots * settings.num_envs
-        size = rows * replay.width(env) * np.dtype(env.memory_dtype).itemsize
+        size = rows * transitions.width(env) * np.dtype(env.memory_dtype).itemsize
         rest = sum(leaf.nbytes for leaf in jax.tree.leaves(session._state)) - size
         print(f"{name}: replay of a lane {size / 1e6:.2f} MB, all else {rest / 1e6:.2f} MB")
 

@@ -65,15 +65,11 @@ def debug_nans():
 @pytest.fixture(autouse=True)
 def _own_names():
     """Forget after each test what it registered: a name means one thing in one process."""
-    from mirrorax import plugins
-    from mirrorax.regularizers import names
+    from mirrorax import plugins, registry
 
-    added = [(each, each.copy()) for each in (plugins._LOADED, plugins._NAMES, plugins._SEARCHED)]
-    before = {kind: dict(known) for kind, known in names._REGISTERED.items()}
+    kept = (plugins._LOADED, plugins._SEARCHED, registry._REGISTERED)
+    before = [each.copy() for each in kept]
     yield
-    for kind, known in before.items():
-        names._REGISTERED[kind].clear()
-        names._REGISTERED[kind].update(known)
-    for now, then in added:
+    for now, then in zip(kept, before, strict=True):
         now.clear()
         now.extend(then) if isinstance(now, list) else now.update(then)

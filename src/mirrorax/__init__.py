@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from mirrorax.environment_check import check_environment
     from mirrorax.envs.suite import register_environment
     from mirrorax.plugins import load_plugin
+    from mirrorax.registry import register_network, register_optimizer, register_schedule
     from mirrorax.regularizers.checks import check_drift, check_potential
     from mirrorax.regularizers.drifts import drift
     from mirrorax.regularizers.functions import register_drift, register_potential
     from mirrorax.regularizers.potentials import potential
-    from mirrorax.runs.settings import register_network, register_optimizer, register_schedule
     from mirrorax.store import load
     from mirrorax.training import train
     from mirrorax.tuning.suggestion import suggest
@@ -35,10 +35,10 @@ _HOME = {
     "potential": "mirrorax.regularizers.potentials",
     "register_drift": "mirrorax.regularizers.functions",
     "register_environment": "mirrorax.envs.suite",
-    "register_network": "mirrorax.runs.settings",
-    "register_optimizer": "mirrorax.runs.settings",
+    "register_network": "mirrorax.registry",
+    "register_optimizer": "mirrorax.registry",
     "register_potential": "mirrorax.regularizers.functions",
-    "register_schedule": "mirrorax.runs.settings",
+    "register_schedule": "mirrorax.registry",
     "suggest": "mirrorax.tuning.suggestion",
     "train": "mirrorax.training",
     "tune": "mirrorax.tuning.tune",

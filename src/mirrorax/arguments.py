@@ -31,19 +31,19 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 def read(text: str, inside: str | None, field: str) -> dict[str, Any]:
     """Read the `key=value, ...` in the brackets of a name: numbers, true, false, quoted text."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     at = 0
     while inside is not None and (at < len(inside) or at == 0):
         match = _ARGUMENT.match(inside, at)
         value = None if match is None else _literal(match["value"])
-        if match is None or value is None or match["key"] in found or match.end() == at:
+        if match is None or value is None or match["key"] in values or match.end() == at:
             raise UserError(
                 f"{field}: {text!r}: in brackets stand named plain values (numbers, true, false or "
                 "quoted text), each once, e.g. (length=9)"
             )
-        found[match["key"]] = value
+        values[match["key"]] = value
         at = match.end()
-    return found
+    return values
 
 
 def _literal(text: str) -> bool | int | float | str | None:
@@ -63,12 +63,12 @@ def _literal(text: str) -> bool | int | float | str | None:
     return value if math.isfinite(value) else None
 
 
-def check(what: str, found: Any, arguments: Mapping[str, Any]) -> None:
+def check(what: str, factory: Any, arguments: Mapping[str, Any]) -> None:
     """Refuse values that a class or function does not declare, or declares as of another type."""
     if not arguments:
         return
     try:
-        parameters = inspect.signature(found).parameters.values()
+        parameters = inspect.signature(factory).parameters.values()
     except (TypeError, ValueError):  # something built in, which declares nothing
         parameters = {}.values()
     named = {p.name: p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}

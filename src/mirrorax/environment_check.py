@@ -1,8 +1,8 @@
-"""A rehearsal of an environment of one's own: does it do what the trainer relies on?
+"""Play a user's environment with random actions and report what is wrong with it.
 
-`mirrorax.mdpo.contract` looks at shapes before anything is compiled. What shapes do not tell is
-looked at here, with a policy that chooses every action alike: rewards and observations that are not
-finite, episodes that do not end, bounds of returns that cannot be right.
+`mirrorax.mdpo.contract` checks shapes before anything is compiled. This module checks what shapes
+do not show: rewards and observations that are not finite, episodes that do not end, bounds of
+returns that cannot be right.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from mirrorax.envs.adapter import Environment, integer, make, observations
+from mirrorax.envs import suite
+from mirrorax.envs.adapter import Environment, Step, make, observations
+from mirrorax.envs.episodes import Played, play_random, random_start
 from mirrorax.envs.host import Gymnasium
 from mirrorax.errors import UserError
 from mirrorax.mdpo.contract import check_environment as check_contract
@@ -24,12 +26,12 @@ from mirrorax.mdpo.contract import check_environment as check_contract
 
 @dataclass(frozen=True)
 class EnvironmentCheck:
-    """The outcome of a rehearsal: true if nothing is wrong; printed, it says what was seen."""
+    """The outcome: true if nothing is wrong; printed, it says what was seen."""
 
     subject: str
     problems: tuple[str, ...]
     episodes: int
-    #: of a policy that chooses every action alike
+    #: of a policy that chooses every action with equal probability
     mean_return: float
     mean_length: float
 
@@ -48,9 +50,7 @@ class EnvironmentCheck:
 class _Seen(NamedTuple):
     """What was seen of each episode."""
 
-    total: Float[Array, " episodes"]
     length: Int[Array, " episodes"]
-    running: Bool[Array, " episodes"]
     bad_reward: Bool[Array, " episodes"]
     bad_observation: Bool[Array, " episodes"]
     largest: Float[Array, "episodes memory"]
@@ -81,24 +81,22 @@ def check_environment(
     if not isinstance(env, Environment):
         raise UserError(f"environment: {env!r} is neither a name nor an Environment")
     check_contract(env)
-    seen = jax.tree.map(np.asarray, _play(env, episodes, seed))
+    played = jax.tree.map(np.asarray, _play(env, episodes, seed))
     return EnvironmentCheck(
         subject=env.name,
-        problems=tuple(_problems(env, seen, episodes)),
+        problems=tuple(_problems(env, played, episodes)),
         episodes=episodes,
-        mean_return=float(seen.total.mean()),
-        mean_length=float(seen.length.mean()),
+        mean_return=float(played.total.mean()),
+        mean_length=float(played.kept.length.mean()),
     )
 
 
 @partial(jax.jit, static_argnames=("env", "episodes"))
-def _play(env: Environment, episodes: int, seed: int) -> _Seen:
+def _play(env: Environment, episodes: int, seed: int) -> Played:
+    """Play random episodes; what is kept of them is a `_Seen`."""
     key = jax.random.key(seed)
 
-    def words(t: Any, number: int) -> Array:
-        return jax.random.bits(jax.random.fold_in(key, t), (episodes, number))
-
-    def look(state: Any, running: Array, seen: _Seen) -> _Seen:
+    def look(seen: _Seen, state: Any, running: Array) -> _Seen:
         memory = jax.vmap(env.remember)(state)
         unseen = ~jnp.isfinite(observations(env, memory)).all(axis=0)
         entries = memory.astype(jnp.float32)
@@ -110,68 +108,56 @@ def _play(env: Environment, episodes: int, seed: int) -> _Seen:
             odd_memory=seen.odd_memory | (running[:, None] & odd),
         )
 
-    def going(carry: tuple[Any, _Seen, Array]) -> Array:
-        _, seen, t = carry
-        return jnp.any(seen.running) & (t <= env.max_steps)
-
-    def body(carry: tuple[Any, _Seen, Array]) -> tuple[Any, _Seen, Array]:
-        state, seen, t = carry
-        drawn = words(t, 1 + env.step_words)
-        after = jax.vmap(env.step)(state, integer(drawn[:, 0], env.num_actions), drawn[:, 1:])
-        now = seen.running
+    def observer(seen: _Seen, after: Step, running: Array, t: Array) -> _Seen:
         seen = seen._replace(
-            total=seen.total + jnp.where(now, after.reward, 0.0),
-            length=seen.length + now,
-            running=now & ~(after.terminated | after.truncated),
-            bad_reward=seen.bad_reward | (now & ~jnp.isfinite(after.reward)),
+            length=seen.length + running,
+            bad_reward=seen.bad_reward | (running & ~jnp.isfinite(after.reward)),
         )
-        return after.state, look(after.state, now, seen), t + 1
+        return look(seen, after.state, running)
 
-    start = jax.vmap(env.reset)(words(0, env.reset_words))
-    none = jnp.zeros(episodes, bool)
-    least = jnp.full((episodes, env.memory_size), -jnp.inf)
-    odd = jnp.zeros((episodes, env.memory_size), bool)
-    seen = _Seen(jnp.zeros(episodes), jnp.zeros(episodes, jnp.int32), ~none, none, none, least, odd)
-    seen = look(start, ~none, seen)
-    return jax.lax.while_loop(going, body, (start, seen, jnp.int32(1)))[1]
+    start = random_start(env, key, episodes)
+    no, each_entry = jnp.zeros(episodes, bool), (episodes, env.memory_size)
+    lengths = jnp.zeros(episodes, jnp.int32)
+    seen = _Seen(lengths, no, no, jnp.full(each_entry, -jnp.inf), jnp.zeros(each_entry, bool))
+    return play_random(env, key, start, episodes, observer, look(seen, start, ~no))
 
 
-def _problems(env: Environment, seen: _Seen, episodes: int) -> list[str]:
-    found = []
+def _problems(env: Environment, played: Played, episodes: int) -> list[str]:
+    problems, seen = [], played.kept
 
     def of(which: Any) -> str:
         return f"in {int(which.sum())} of {episodes} episodes"
 
     if seen.bad_reward.any():
-        found.append(f"step returns a reward that is not finite {of(seen.bad_reward)}")
+        problems.append(f"step returns a reward that is not finite {of(seen.bad_reward)}")
     if seen.bad_observation.any():
-        found.append(f"observe returns what is not finite {of(seen.bad_observation)}")
-    if seen.running.any():
-        found.append(
+        problems.append(f"observe returns what is not finite {of(seen.bad_observation)}")
+    if played.running.any():
+        problems.append(
             f"step says neither terminated nor truncated within max_steps = {env.max_steps} "
-            f"{of(seen.running)}: say truncated then, for training does not count steps"
+            f"{of(played.running)}: say truncated then, for training does not count steps"
         )
-    mean = float(seen.total.mean())
+    mean = float(played.total.mean())
     if env.return_bounds is not None and np.isfinite(mean):
         low, high = env.return_bounds
-        # A random policy may well earn a little less than what counts as 0.
-        if not -1 <= (mean - low) / (high - low) <= 1:
-            found.append(
+        score = suite.normalize(mean, (low, high))
+        if not -1 <= score <= 1:  # a random policy may earn a little less than what counts as 0
+            problems.append(
                 f"random actions have a mean return of {mean:.4g}, which return_bounds = "
-                f"({low:g}, {high:g}) make a score of {(mean - low) / (high - low):.3g}"
+                f"({low:g}, {high:g}) make a score of {score:.3g}"
             )
     if env.memory_bounds is not None:
         beyond = seen.largest >= np.asarray(env.memory_bounds)
         if beyond.any():
             entry = int(np.argmax(beyond.any(axis=0)))
-            found.append(
+            problems.append(
                 f"entry {entry} of a memory reaches {seen.largest[:, entry].max():g}, beyond "
                 f"memory_bounds = {env.memory_bounds!r}"
             )
         if seen.odd_memory.any():
             entry = int(np.argmax(seen.odd_memory.any(axis=0)))
-            found.append(
+            problems.append(
                 f"entry {entry} of a memory is not always a whole number from 0, as memory_bounds "
                 f"= {env.memory_bounds!r} say"
             )
-    return found
+    return problems

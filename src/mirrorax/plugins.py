@@ -1,21 +1,11 @@
-"""Names that users add: environments, regularisers, schedules, networks, optimisers of their own.
+"""Plugins: Python modules of the user that register names (see `mirrorax.registry`).
 
-A *plugin* is a Python module that registers names when it is imported:
-
-    mirrorax.register_environment("Corridor", Corridor)
-    mirrorax.register_potential("burg", lambda p: -jnp.log(p).sum())
-    mirrorax.register_drift("hellinger", lambda p, q: ((p**0.5 - q**0.5) ** 2).sum())
-    mirrorax.register_schedule("cosine", Cosine())
-
-Code is loaded only by what the user types or installs: `--plugin MODULE` on the command line,
+A plugin is loaded only by what the user types or installs: `--plugin MODULE` on the command line,
 `mirrorax.load_plugin("MODULE")` in Python, or an installed package with an entry point of the group
-`mirrorax.plugins`. Installed ones are imported when a name is asked for that nothing else explains.
+`mirrorax.plugins`. Installed plugins are imported when a name is not known otherwise.
 
-A file never loads code. Every reader of files follows two functions of this module:
-
-- `expect`: the plugins that a file declares (`plugins = ["MODULE"]`) must be loaded already;
-- `choose`: a name in it selects among what is registered, as `Name` or `Name(key=value)`, where
-  values are numbers, true, false or quoted text, and keys are declared by what is registered.
+A file never loads code. The plugins that a file declares (`plugins = ["MODULE"]`) must be loaded
+already: every reader of files calls `expect`.
 
 The identity of a plugin, `module==version`, is part of the identity of every run that uses one of
 its names. The version is the module's `__version__`, else that of the package it is installed with,
@@ -30,26 +20,19 @@ import importlib.metadata
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any
 
-from mirrorax import arguments
 from mirrorax.errors import UserError, in_one_line, nearest, shown
 
 GROUP = "mirrorax.plugins"
 
-Kind = Literal["environment", "potential", "drift", "schedule", "network", "optimizer"]
-
 _MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _VERSION = re.compile(r"[!-~]{1,64}")  # printable, no spaces
-
-_LONGEST = 1000  # characters of a name with its values
-_CALL = re.compile(r"\s*(?P<name>[A-Za-z][A-Za-z0-9_-]*)\s*(?:\((?P<inside>.*)\))?\s*", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -63,18 +46,8 @@ class Plugin:
         return f"{self.module}=={self.version}"
 
 
-@dataclass(frozen=True)
-class _Registered:
-    """A name of a user's: what it means, where that was defined, and who registered it."""
-
-    made: Any
-    origin: str  # the module and the name of the definition
-    during: str | None  # the plugin that was being imported
-
-
 _LOADED: dict[str, Plugin] = {}
-_LOADING: list[str] = []
-_NAMES: dict[tuple[Kind, str], _Registered] = {}
+_LOADING: list[str] = []  # the modules that are being imported, the innermost last
 _SEARCHED: list[bool] = []  # not empty once the installed plugins were imported
 
 
@@ -194,7 +167,7 @@ def _current_folder() -> Iterator[None]:
 def _import(module: str) -> Plugin:
     _LOADING.append(module)
     try:
-        found = importlib.import_module(module)
+        imported = importlib.import_module(module)
     except UserError as error:
         raise UserError(f"plugin: {module}: {error}") from None
     except (Exception, SystemExit) as error:  # a module of the user's may fail in any way
@@ -203,7 +176,7 @@ def _import(module: str) -> Plugin:
         raise UserError(f"plugin: cannot import {module!r}: {in_one_line(error)}") from None
     finally:
         _LOADING.pop()
-    plugin = Plugin(module, _installed_version(module) or _version(found))
+    plugin = Plugin(module, _installed_version(module) or _version(imported))
     if not _VERSION.fullmatch(plugin.version):
         raise UserError(
             f"plugin: {module}: its version {plugin.version!r} is not a short word without spaces"
@@ -263,6 +236,11 @@ def _source_hash(module: ModuleType) -> str:
     return digest.hexdigest()[:16]
 
 
+def loading() -> str | None:
+    """Return the plugin that is being imported, if one is."""
+    return _LOADING[-1] if _LOADING else None
+
+
 def of_module(module: str) -> Plugin | None:
     """Return the plugin that a module is, or is a part of."""
     while module:
@@ -270,149 +248,6 @@ def of_module(module: str) -> Plugin | None:
             return _LOADED[module]
         module = module.rpartition(".")[0]
     return None
-
-
-def note(kind: Kind, name: str, made: Any, origin: str) -> None:
-    """Record what a user's name means and who registered it."""
-    _NAMES[kind, name] = _Registered(made, origin, _LOADING[-1] if _LOADING else None)
-
-
-def owner(kind: Kind, name: str) -> Plugin | None:
-    """Return the plugin that a name comes from; None for mirrorax's own, or a notebook's.
-
-    The name may have values in brackets.
-    """
-    match = _CALL.fullmatch(name)
-    found = _NAMES.get((kind, name)) or (match and _NAMES.get((kind, match["name"])))
-    if not found:
-        return None
-    if found.during is not None:
-        return _LOADED.get(found.during)
-    return of_module(found.origin.partition(":")[0])
-
-
-def registered(kind: Kind, name: str) -> Any:
-    """Return the object of a registered name, or None; installed plugins are imported to see."""
-    found = _NAMES.get((kind, name))
-    if found is None and load_installed():
-        found = _NAMES.get((kind, name))
-    return None if found is None else found.made
-
-
-def names(kind: Kind) -> tuple[str, ...]:
-    """Return the names registered now, without those of objects that were passed."""
-    return tuple(sorted(name for each, name in _NAMES if each == kind and ":" not in name))
-
-
-def advice(kind: Kind) -> str:
-    """Say what may be missing where a name of this kind is not known."""
-    if not _LOADED:
-        return f"{kind}s of your own need their module: --plugin MODULE"
-    if not names(kind):
-        return f"no {kind} is registered by {', '.join(sorted(_LOADED))}"
-    return ""
-
-
-def register(kind: Kind, name: str, made: Any, taken: Iterable[str]) -> None:
-    """Give an environment or a schedule of the user's its name.
-
-    A name means one thing in one process: another definition under it is an error; the same
-    definition again (a module that is reloaded) replaces it.
-    """
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise UserError(
-            f"{kind} name: {name!r} is not allowed: letters, digits, - and _, a letter first"
-        )
-    origin = _origin(made)
-    if name in taken:
-        raise UserError(f"{kind} name: {name!r} is taken by mirrorax itself; choose another")
-    before = _NAMES.get((kind, name))
-    if before is not None and (before.origin != origin or _shown(before.made) != _shown(made)):
-        raise UserError(f"{kind} name: {name!r} is taken by {before.origin}; choose another")
-    note(kind, name, made, origin)
-
-
-def _origin(made: Any) -> str:
-    """Say where a definition stands."""
-    cls = made if isinstance(made, type) or callable(made) else type(made)
-    return located(
-        f"{getattr(cls, '__module__', '')}:{getattr(cls, '__qualname__', repr(cls))}", made
-    )
-
-
-def located(place: str, made: Any) -> str:
-    """Add the line to the place of a lambda, which has no name."""
-    code = getattr(made, "__code__", None)
-    if code is None or not place.endswith("<lambda>"):
-        return place
-    return f"{place} (line {code.co_firstlineno})"
-
-
-def _shown(made: Any) -> str:
-    """Return what tells two objects of one class apart: their values, not their addresses."""
-    if isinstance(made, type) or callable(made):
-        return ""
-    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(made))
-
-
-@dataclass(frozen=True)
-class Choice:
-    """A registered name, and the values in its brackets."""
-
-    name: str
-    arguments: Mapping[str, Any]
-
-    def __str__(self) -> str:
-        given = ", ".join(f"{key}={value!r}" for key, value in self.arguments.items())
-        return f"{self.name}({given})" if given else self.name
-
-
-def choose(kind: Kind, text: str, field: str) -> Choice | None:
-    """Read `Name` or `Name(key=value)`; None where nothing of the kind has this name.
-
-    A text selects among what is registered. It never names a module or a function to call.
-    """
-    if (kind, text) in _NAMES:
-        return Choice(text, {})
-    match = _CALL.fullmatch(text) if len(text) <= _LONGEST else None
-    found = None if match is None else registered(kind, match["name"])
-    if match is None or found is None:
-        return None
-    values = arguments.read(text, match["inside"], field)
-    if values and not makes_one(found):
-        raise UserError(f"{field}: {text!r}: {match['name']} takes no values in brackets")
-    arguments.check(f"{field}: {text!r}: {match['name']}", found, values)
-    return Choice(match["name"], values)
-
-
-def select(kind: Kind, text: str, field: str) -> Any:
-    """Make what a name stands for."""
-    choice = choose(kind, text, field)
-    if choice is None:
-        raise UserError(f"{field}: nothing is registered as {text!r}{path_advice(text)}")
-    found = registered(kind, choice.name)
-    if not makes_one(found):
-        return found
-    try:
-        return found(**choice.arguments)
-    except Exception as error:  # code of the user's may fail in any way
-        raise UserError(f"{field}: cannot make {text!r}: {in_one_line(error)}") from None
-
-
-def makes_one(found: Any) -> bool:
-    """Whether what was registered is a class or function that makes an object of its kind."""
-    is_object = hasattr(found, "step") or hasattr(found, "temperature")
-    return isinstance(found, type) or (callable(found) and not is_object)
-
-
-def path_advice(text: str) -> str:
-    """Say what to do in place of an import path; "" for any other text."""
-    if re.match(r"\s*[A-Za-z_][\w.]*:[A-Za-z_]", text) is None:
-        return ""
-    return (
-        "; a name does not import code: register it in a plugin, e.g. "
-        'mirrorax.register_environment("Maze", Maze), load that with --plugin, and give the name'
-    )
 
 
 #: the name under which `load` is offered to users

@@ -1,8 +1,8 @@
-"""Ten seconds of real work, for `mirrorax doctor`: `python -m mirrorax.selftest` prints JSON.
+"""A self-test of ten seconds, for `mirrorax doctor`: `python -m mirrorax.selftest` prints JSON.
 
-It runs in a process of its own, so that what kills it (a jaxlib for another processor, a driver,
-too little memory) is a line of the doctor's and not its end. One line per finding, so that what was
-found before the end is not lost.
+It runs in its own process, so that the doctor survives and reports what kills it: a jaxlib for
+another processor, a driver, too little memory. It prints one line per finding, so that those before
+a crash are not lost.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ def devices() -> dict[str, Any]:
     """Import jax and look at what computes."""
     import jax
 
-    found = jax.devices()
+    everything = jax.devices()
     return {
         "jax": jax.__version__,
-        "platform": found[0].platform,
-        "kind": found[0].device_kind,
-        "count": len(found),
+        "platform": everything[0].platform,
+        "kind": everything[0].device_kind,
+        "count": len(everything),
     }
 
 
@@ -68,8 +68,8 @@ def exact_step() -> dict[str, Any]:
     alpha, lam = 0.3, 0.7
     closed = old ** (lam / (alpha + lam)) * np.exp(q_values / (alpha + lam))
     closed /= closed.sum()
-    found = mirror_step(q_values, old, "entropy", "kl", alpha, lam)
-    error = float(np.abs(np.asarray(found) - closed).max())
+    step = mirror_step(q_values, old, "entropy", "kl", alpha, lam)
+    error = float(np.abs(np.asarray(step) - closed).max())
     return {"error": error, "allowed": STEP_ERROR, "ok": error <= STEP_ERROR}
 
 
@@ -106,13 +106,13 @@ def learning() -> dict[str, Any]:
 
     random = value(tabular.uniform_policy(mdp))
     best = float(mdp.initial @ tabular.optimum(mdp, "zero", 0.0).v)
-    found = []
+    values = []
     for parameters in session.policies:
         logits = np.asarray(session.program.actor(jnp.asarray(parameters), seen).T, np.float64)
         chances = np.exp(logits - logits.max(axis=-1, keepdims=True))
-        found.append(value(chances / chances.sum(axis=-1, keepdims=True)))
+        values.append(value(chances / chances.sum(axis=-1, keepdims=True)))
     # The median: one run in a few may fail to learn and say nothing against the machine.
-    share = (float(np.median(found)) - random) / (best - random)
+    share = (float(np.median(values)) - random) / (best - random)
     return {"share": share, "allowed": LEARNED_SHARE, "ok": share >= LEARNED_SHARE}
 
 
@@ -194,10 +194,10 @@ def findings(names: tuple[str, ...] = tuple(CHECKS)) -> Iterator[dict[str, Any]]
     for name in names:
         start = time.perf_counter()
         try:
-            found = CHECKS[name]()
+            finding = CHECKS[name]()
         except Exception as error:  # whatever is wrong with the installation
-            found = {"error_raised": " ".join(f"{type(error).__name__}: {error}".split())[:500]}
-        yield {"check": name, "seconds": time.perf_counter() - start, **found}
+            finding = {"error_raised": " ".join(f"{type(error).__name__}: {error}".split())[:500]}
+        yield {"check": name, "seconds": time.perf_counter() - start, **finding}
 
 
 def main() -> int:
@@ -205,8 +205,8 @@ def main() -> int:
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     names = tuple(sys.argv[1:]) or tuple(CHECKS)
-    for found in findings(names):
-        print(json.dumps(found), flush=True)
+    for finding in findings(names):
+        print(json.dumps(finding), flush=True)
     return 0
 
 

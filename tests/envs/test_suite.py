@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from mirrorax import plugins
+from mirrorax import plugins, registry
 from mirrorax.envs import suite
 from mirrorax.errors import UserError
 
@@ -68,7 +68,7 @@ def test_a_wrong_name_is_one_clear_line(name):
 )
 def test_a_name_that_is_not_known_gets_the_advice_that_fits_it(name, advice, monkeypatch):
     monkeypatch.setattr(plugins, "_LOADED", {})
-    monkeypatch.setattr(plugins, "_NAMES", {})
+    monkeypatch.setattr(registry, "_REGISTERED", {})
     with pytest.raises(suite.UnknownEnvironment) as caught:
         suite.environment(name)
     said = str(caught.value)

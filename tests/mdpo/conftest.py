@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mirrorax.mdpo import replay
+from mirrorax.mdpo.transitions import pack
 from mirrorax.runs.settings import make_settings
 
 #: few and small: every width and length is odd enough to find a mistake in wrapping and padding
@@ -33,7 +33,7 @@ def some_keys():
 
 
 @pytest.fixture(scope="session")
-def transitions():
+def make_rows():
     """Make replay rows of a small Catch: random states, random actions."""
 
     def make(env, count, rng):
@@ -46,9 +46,7 @@ def transitions():
             )
             after = env.step(state, jnp.int32(action), jnp.zeros(0, jnp.uint32))
             remembered = env.remember(state), env.remember(after.state)
-            rows.append(
-                replay.pack(env, *remembered, jnp.int32(action), after.reward, after.terminated)
-            )
+            rows.append(pack(env, *remembered, jnp.int32(action), after.reward, after.terminated))
         return jnp.stack(rows)
 
     return make

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mirrorax.mdpo import replay, train
+from mirrorax.mdpo import train, transitions
 from mirrorax.mdpo.program import make_program, make_values
 from mirrorax.mdpo.schedules import Clock
 from mirrorax.mdpo.session import Session
@@ -18,7 +18,7 @@ ALPHA, LAM, GAMMA, SCALE = 0.3, 0.7, 0.9, 2.0
 
 
 @pytest.fixture(scope="module")
-def scene(small, transitions):
+def scene(small, make_rows):
     """Make the first update of a lane: what it started from, came to and reports."""
 
     def make(**fields):
@@ -38,9 +38,9 @@ def scene(small, transitions):
             critics=jnp.stack([draw(), draw()]),
             targets=jnp.stack([draw(), draw()]),
         )
-        rows = transitions(program.env, settings.batch_size, np.random.default_rng(6))
+        rows = make_rows(program.env, settings.batch_size, np.random.default_rng(6))
         new, seen = update(program, learner, rows, values, Clock(jnp.int32(0), jnp.int32(9)))
-        return program, learner, replay.unpack(program.env, rows), new, seen
+        return program, learner, transitions.unpack(program.env, rows), new, seen
 
     return make
 

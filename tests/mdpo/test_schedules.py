@@ -12,8 +12,9 @@ from mirrorax.errors import UserError
 from mirrorax.mdpo import schedules
 from mirrorax.mdpo.program import make_values
 from mirrorax.mdpo.schedules import Clock, Learned
+from mirrorax.registry import register_schedule
 from mirrorax.regularizers import potential
-from mirrorax.runs.settings import check_values, register_schedule
+from mirrorax.runs.settings import check_values
 
 
 def values(**columns):

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import mirrorax
-from mirrorax import plugins
+from mirrorax import plugins, registry
 from mirrorax.analysis import columns
 from mirrorax.cli import main
 from mirrorax.cli import train as train_cli
@@ -216,7 +216,7 @@ def test_a_path_or_a_typing_error_is_told_which_module_is_meant(module, text, sa
 
 
 def test_who_registers_nothing_of_a_kind_is_told(module, monkeypatch):
-    monkeypatch.setattr(plugins, "_NAMES", {})
+    monkeypatch.setattr(registry, "_REGISTERED", {})
     monkeypatch.setattr(plugins, "_LOADED", {})
     with pytest.raises(UserError, match="potentials of your own need their module: --plugin"):
         mirrorax.potential("zzzzz")
@@ -354,11 +354,11 @@ def test_a_worker_imports_the_plugins_of_its_driver_and_refuses_another_version(
 
     sys.modules.pop("things_j")
     plugins._LOADED.clear()
-    plugins._NAMES.clear()
+    registry._REGISTERED.clear()
     execute.execute(chunk, message)
     assert seen == [("things_j==1",)]
     module("things_j", GOOD + '__version__ = "2"\n')
-    plugins._NAMES.clear()
+    registry._REGISTERED.clear()
     with pytest.raises(UserError, match="version 1 of things_j is wanted, version 2 is here"):
         execute.execute(chunk, message)
     # Settings are data: what they name is not loaded.

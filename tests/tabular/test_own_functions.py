@@ -73,8 +73,8 @@ def burg(p):
 
 
 class TestTogetherAndAlone:
-    @pytest.mark.parametrize("alpha", [0.01, 1.0, 100.0])
-    @pytest.mark.parametrize("lam", [0.01, 1.0, 100.0])
+    @pytest.mark.parametrize("alpha", [0.01, 100.0])
+    @pytest.mark.parametrize("lam", [0.01, 100.0])
     @pytest.mark.parametrize(
         ("h", "d"),
         [

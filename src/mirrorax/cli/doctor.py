@@ -112,17 +112,17 @@ def packages() -> tuple[list[Finding], dict[str, str | None], dict[str, bool]]:
 
 def own_names() -> list[Finding]:
     """Check every environment, potential and drift that a declared plugin has registered."""
-    from mirrorax import check_drift, check_environment, check_potential, plugins
+    from mirrorax import check_drift, check_environment, check_potential, registry
 
-    checks: dict[plugins.Kind, Callable[[str], Any]] = {
+    checks: dict[registry.Kind, Callable[[str], Any]] = {
         "environment": check_environment,
         "potential": check_potential,
         "drift": check_drift,
     }
     told = []
     for kind, check in checks.items():
-        for name in plugins.names(kind):
-            if plugins.owner(kind, name) is None:
+        for name in registry.names(kind):
+            if registry.owner(kind, name) is None:
                 continue
             if kind == "environment" and (why := _not_played(name)):
                 told.append(Finding(f"{kind} {name}", "remark", why))
@@ -143,10 +143,10 @@ def _not_played(name: str) -> str:
     """Say why a registered environment cannot be played here, if so, though nothing is wrong."""
     import inspect
 
-    from mirrorax import plugins
+    from mirrorax import registry
 
-    found = plugins.registered("environment", name)
-    if plugins.makes_one(found):
+    found = registry.registered("environment", name)
+    if registry.is_factory(found):
         try:
             inspect.signature(found).bind()
         except TypeError:

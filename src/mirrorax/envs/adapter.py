@@ -13,32 +13,9 @@ What is kept of a state in the replay buffer is its `remember`, a short vector o
 and the observation is a function of that memory: a board of 50 cells can be remembered as the three
 bytes it is computed from. Sizes and kinds are derived from what the methods return.
 
-An environment of one's own (a corridor, left or right, a reward at its end):
-
-    @dataclass(frozen=True)
-    class Corridor(Environment):
-        length: int = 6
-        name = "Corridor"
-        num_actions, return_bounds, max_steps = 2, (0.0, 1.0), 30
-
-        def reset(self, noise):
-            return {"place": jnp.int32(0), "time": jnp.int32(0)}
-
-        def step(self, state, action, noise):
-            place = jnp.maximum(state["place"] + 2 * action - 1, 0)
-            time = state["time"] + 1
-            reached = place == self.length - 1
-            state = {"place": place, "time": time}
-            return Step(state, jnp.float32(reached), reached, time >= self.max_steps)
-
-        def remember(self, state):
-            return state["place"][None].astype(jnp.uint8)
-
-        def observe(self, memory):
-            return (jnp.arange(self.length) == memory[0]).astype(jnp.float32)
-
-Pass it as `mirrorax.train(env=Corridor())`, or give it a name in a plugin:
-`mirrorax.register_environment("Corridor", Corridor)` (see `mirrorax.plugins`).
+`examples/my_environment.py` is a complete one, and docs/environments.md explains each line. Pass
+an environment as `mirrorax.train(env=Corridor())`, or give it a name:
+`mirrorax.register_environment("Corridor", Corridor)` (see `mirrorax.registry`).
 """
 
 from __future__ import annotations
@@ -70,7 +47,7 @@ class Step(NamedTuple):
 
 
 class Task(abc.ABC):
-    """What the trainer knows of any environment, whoever steps it. Hashable and immutable."""
+    """What the trainer knows of any environment, stepped by jax or on the host. Hashable."""
 
     name: str
     num_actions: int

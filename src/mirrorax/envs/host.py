@@ -88,8 +88,8 @@ class Gymnasium(Task):
     @property
     def name(self) -> str:  # type: ignore[override]
         """The suite's name."""
-        given = ", ".join(f"{name}={value!r}" for name, value in self.arguments)
-        return f"gymnasium:{self.id}" + (f"({given})" if given else "")
+        values = ", ".join(f"{name}={value!r}" for name, value in self.arguments)
+        return f"gymnasium:{self.id}" + (f"({values})" if values else "")
 
     def make(self) -> Any:
         """Make one environment, its observations flat where Gymnasium has to flatten them."""

@@ -45,12 +45,12 @@ def _board(
 def _deep_sea(size: int, row: int, column: int, reward: float) -> Any:
     """Draw the sea, and below it the floor on which a dive ends.
 
-    The treasure lies in the last cell of the sea: whoever goes right from there has it, and stands
-    on gold. One who arrives below it from elsewhere has not.
+    The treasure lies in the last cell of the sea. A diver who goes right from there gets it, and
+    is drawn on gold; one who arrives below it from elsewhere does not.
     """
     cells = {(size, each): _FLOOR for each in range(size)}
-    found = row == size and reward > 0
-    cells[(row, column) if found else (size - 1, size - 1)] = _GOLD
+    has_treasure = row == size and reward > 0
+    cells[(row, column) if has_treasure else (size - 1, size - 1)] = _GOLD
     return _board(size + 1, size, cells, (row, column), _INK)
 
 

@@ -12,7 +12,7 @@ Names, one spelling for each environment everywhere:
   host; plain values in brackets go to `gymnasium.make`;
 - a name that a user registered (see `mirrorax.plugins`): an `Environment`, or a class or function
   that makes one from the literals in brackets, if any: `Corridor(length=9)`. It is made only when
-  its bounds or its dynamics are asked for.
+  its bounds or its dynamics are needed.
 
 A name selects; it never imports code. `module:Class` is only the label of an object that was passed
 to `mirrorax.train` in place of a name: it means that object in the same process (`adopt`).
@@ -26,7 +26,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-from mirrorax import arguments, plugins
+from mirrorax import arguments, plugins, registry
 from mirrorax.errors import UserError, nearest, shown, unknown
 
 #: gymnax's name -> ours
@@ -141,8 +141,8 @@ class EnvironmentSpec:
         """Return (low, high) where they are known beforehand, of unscaled rewards."""
         if self.bounds is not None or self.family != "own":
             return self.bounds
-        found: tuple[float, float] | None = load(self.name).return_bounds
-        return found
+        bounds: tuple[float, float] | None = load(self.name).return_bounds
+        return bounds
 
     def return_bounds(self, reward_scale: float = 1.0) -> tuple[float, float]:
         """Return (low, high), the returns that count as 0 and 1, for rewards times the scale."""
@@ -166,8 +166,13 @@ class EnvironmentSpec:
 
     def normalize(self, value: Any, reward_scale: Any = 1.0) -> Any:
         """Rescale returns linearly so that the bounds become 0 and 1; nothing is clipped."""
-        low, high = self.return_bounds()
-        return (value / reward_scale - low) / (high - low)
+        return normalize(value, self.return_bounds(), reward_scale)
+
+
+def normalize(value: Any, bounds: tuple[float, float], reward_scale: Any = 1.0) -> Any:
+    """Rescale returns linearly so that the bounds of unscaled returns become 0 and 1."""
+    low, high = bounds
+    return (value / reward_scale - low) / (high - low)
 
 
 def estimated_bounds(low: float, best: float) -> tuple[float, float]:
@@ -187,45 +192,49 @@ def estimated_in_words(low: float, high: float) -> str:
     return f"0 is a random policy's return ({low:.4g}), {above}"
 
 
-def load(path: str) -> Any:
+def load(name: str) -> Any:
     """Make a user's own environment, from a registered name."""
-    made = plugins.select("environment", path, "environment")
-    if not (hasattr(made, "step") or hasattr(made, "vector")):
-        raise UserError(f"environment: {path!r} is a {type(made).__name__}, not an Environment")
-    if not hasattr(made, "return_bounds"):
+    where = f"environment: {name!r}"
+    env = registry.select("environment", name, "environment")
+    if not (hasattr(env, "step") or hasattr(env, "vector")):
+        raise UserError(f"{where} is a {type(env).__name__}, not an Environment")
+    if not hasattr(env, "return_bounds"):
         raise UserError(
-            f"environment: {path!r} has no return_bounds: (low, high), the returns that count as 0 "
-            "and 1, or None where nobody knows them"
+            f"{where} has no return_bounds: (low, high), the returns that count as 0 and 1, or "
+            "None where they are not known"
         )
-    if made.return_bounds is None:
-        return made
+    check_bounds(env.return_bounds, where)
+    return env
+
+
+def check_bounds(bounds: Any, where: str) -> None:
+    """Refuse bounds of returns that are neither None nor (low, high) with low < high."""
+    if bounds is None:
+        return  # not known
     try:
-        low, high = map(float, made.return_bounds)
+        low, high = map(float, bounds)
     except (TypeError, ValueError):
-        raise UserError(
-            f"environment: {path!r} has return bounds {made.return_bounds!r}; need (low, high)"
-        ) from None
+        low = high = math.nan
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
-        raise UserError(f"environment: {path!r} has return bounds ({low}, {high}); need low < high")
-    return made
+        raise UserError(f"{where}: return_bounds are {bounds!r}, expected (low, high), low < high")
 
 
 def gymnasium_id(name: str) -> tuple[str, dict[str, Any]]:
-    """Return the id of one of Gymnasium's environments, and what it is made with."""
+    """Return the id of one of Gymnasium's environments, and the values in its brackets."""
     match = _GYMNASIUM.fullmatch(name)
     if match is None or match["id"].startswith(_ADAPTERS):
         raise UserError(
             f"environment: {shown(name)}: expected gymnasium: and an id of its registry with its "
             "version, e.g. gymnasium:LunarLander-v3"
         )
-    given = arguments.read(name, match["inside"], "environment")
-    for key, value in given.items():
+    values = arguments.read(name, match["inside"], "environment")
+    for key, value in values.items():
         if isinstance(value, str) and not _WORD.fullmatch(value):
             raise UserError(
                 f"environment: {shown(name)}: {key}: {shown(value)}: text for Gymnasium has "
                 "letters, digits, spaces, _ and - only"
             )
-    return match["id"], given
+    return match["id"], values
 
 
 def register_environment(name: str, environment: Any) -> None:
@@ -234,27 +243,26 @@ def register_environment(name: str, environment: Any) -> None:
     Named plain values in brackets go to the class or function: `Corridor(length=9)`.
     """
     taken = (*_BOUNDS, *ALIASES, *_GYMNAX, *_CONTINUOUS)
-    plugins.register("environment", name, environment, taken)
+    registry.register("environment", name, environment, taken)
 
 
 def plugin_of(name: str) -> plugins.Plugin | None:
     """Return the plugin that an environment comes from, if it comes from one."""
     if name.startswith("gymnasium:"):
         return _gymnasium_plugin(name)
-    return plugins.owner("environment", name)
+    return registry.owner("environment", name)
 
 
-def adopt(name: str, environment: Any) -> None:
+def adopt(label: str, environment: Any) -> None:
     """Let the label of an object that was passed to `train` mean this object in this process."""
-    origin = f"{type(environment).__module__}:{type(environment).__qualname__}"
-    plugins.note("environment", name, environment, origin)
+    registry.adopt("environment", label, environment)
 
 
 def _gymnasium_plugin(name: str) -> plugins.Plugin | None:
     """Return the plugin that defines an environment which it registered with Gymnasium."""
     gymnasium = sys.modules.get("gymnasium")  # imported by now, if a plugin has registered any
-    found = None if gymnasium is None else gymnasium.registry.get(gymnasium_id(name)[0])
-    entry = getattr(found, "entry_point", None)
+    entry = None if gymnasium is None else gymnasium.registry.get(gymnasium_id(name)[0])
+    entry = getattr(entry, "entry_point", None)
     module = entry.partition(":")[0] if isinstance(entry, str) else getattr(entry, "__module__", "")
     return plugins.of_module(module or "")
 
@@ -275,13 +283,13 @@ def _size(family: str, text: str, name: str) -> tuple[int, ...]:
 
 def names() -> tuple[str, ...]:
     """Return the names a user can choose from (sizes and own environments apart)."""
-    return (*SUITE, *_GYMNAX, *plugins.names("environment"))
+    return (*SUITE, *_GYMNAX, *registry.names("environment"))
 
 
 def _unknown(name: str) -> UnknownEnvironment:
     """Build the error for a name that nothing explains."""
     allowed = (*names(), *ALIASES)
-    if advice := plugins.path_advice(name):
+    if advice := registry.path_advice(name):
         return UnknownEnvironment(f"environment: unknown value {shown(name)}{advice}")
     if nearest(name, allowed, 0.7) is not None:
         return UnknownEnvironment(str(unknown("environment", name, allowed)))
@@ -291,7 +299,7 @@ def _unknown(name: str) -> UnknownEnvironment:
             f"gymnasium:{name}; allowed: {', '.join(allowed)}"
         )
     return UnknownEnvironment(
-        str(unknown("environment", name, allowed, plugins.advice("environment")))
+        str(unknown("environment", name, allowed, registry.advice("environment")))
     )
 
 
@@ -301,9 +309,9 @@ def environment(name: str) -> EnvironmentSpec:
         raise UserError(f"environment: expected a name, got {shown(name)}")
     text = name.strip()
     if text.startswith("gymnasium:"):
-        task, given = gymnasium_id(text)
+        task, values = gymnasium_id(text)
         return EnvironmentSpec(
-            name=str(plugins.Choice(f"gymnasium:{task}", given)),
+            name=str(registry.Choice(f"gymnasium:{task}", values)),
             family="gymnasium",
             bounds=_GYMNASIUM_BOUNDS.get(task),
         )
@@ -321,7 +329,7 @@ def environment(name: str) -> EnvironmentSpec:
     match = _PATTERN.fullmatch(text)
     family = ALIASES.get(match["family"], match["family"]) if match else ""
     if match is None or family not in _BOUNDS:
-        own = plugins.choose("environment", text, "environment")
+        own = registry.choose("environment", text, "environment")
         if own is None:
             raise _unknown(name)
         return EnvironmentSpec(name=str(own), family="own")

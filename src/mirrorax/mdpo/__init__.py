@@ -1,1 +1,1 @@
-"""MDPO(h, D): `config` says what a run is (without jax); the other modules run it."""
+"""MDPO(h, D): the networks, the update, and training in lanes."""

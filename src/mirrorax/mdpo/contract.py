@@ -1,12 +1,11 @@
-"""What a user's own environment and schedule must keep to, checked before anything is compiled.
+"""Checks of a user's own environment and schedule, before anything is compiled.
 
-Only shapes and kinds are looked at (`jax.eval_shape`), nothing is computed. A mistake is one line
+Only shapes and dtypes are checked (`jax.eval_shape`); nothing is computed. A mistake is one line
 that names the environment or schedule, the method, and what was expected of it.
 """
 
 from __future__ import annotations
 
-import math
 import operator
 import warnings
 from collections.abc import Callable
@@ -17,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mirrorax.envs import suite
 from mirrorax.envs.adapter import Environment, Step, Task
 from mirrorax.errors import UserError, in_one_line
 from mirrorax.mdpo.schedules import Clock, Schedule, Values
@@ -96,8 +96,8 @@ def check_schedule(field: str, schedule: Schedule) -> None:
     count = _of((), jnp.int32)
     clock = Clock(count, count)
     state = _shapes(where, "init", schedule.init, values)
-    found = _shapes(where, "temperature", schedule.temperature, state, values, clock)
-    _same(f"{where}: temperature returns", found, _float32(), "")
+    temperature = _shapes(where, "temperature", schedule.temperature, state, values, clock)
+    _same(f"{where}: temperature returns", temperature, _float32(), "")
     after = _shapes(where, "learn", schedule.learn, state, values, clock, _float32())
     _same(f"{where}: learn returns a state of", after, state, "as init's")
 
@@ -117,24 +117,16 @@ def _float32(*shape: int) -> Any:
 
 def _check_attributes(env: Environment, where: str) -> None:
     for name, least in _COUNTS.items():
-        found = _attribute(env, where, name)
+        value = _attribute(env, where, name)
         try:
-            count = operator.index(found)
+            count = operator.index(value)
         except TypeError:
             count = least - 1
-        if isinstance(found, bool) or count < least:
+        if isinstance(value, bool) or count < least:
             raise UserError(
-                f"{where}: {name} is {found!r}, expected a whole number, at least {least}"
+                f"{where}: {name} is {value!r}, expected a whole number, at least {least}"
             )
-    bounds = _attribute(env, where, "return_bounds")
-    if bounds is None:
-        return  # not known
-    try:
-        low, high = map(float, bounds)
-    except (TypeError, ValueError):
-        low = high = math.nan
-    if not (math.isfinite(low) and math.isfinite(high) and low < high):
-        raise UserError(f"{where}: return_bounds are {bounds!r}, expected (low, high), low < high")
+    suite.check_bounds(_attribute(env, where, "return_bounds"), where)
 
 
 def _check_memory_bounds(env: Environment, where: str) -> None:
@@ -169,12 +161,12 @@ def _shapes(
     """Return the shapes of what a method returns."""
     note = f" (with {words[0]} = {words[1]})" if words else ""
     try:
-        found = jax.eval_shape(function, *arguments)
+        shapes = jax.eval_shape(function, *arguments)
     except Exception as error:  # code of the user's may fail in any way
         raise UserError(f"{where}: {method}{note}: {in_one_line(error)}") from None
     if words and words[1]:
         _check_words(where, method, function, arguments[:-1], *words)
-    return found
+    return shapes
 
 
 def _check_words(
@@ -185,7 +177,7 @@ def _check_words(
     name: str,
     count: int,
 ) -> None:
-    """Refuse a method that reads more random words than it asked for.
+    """Refuse a method that reads more random words than it declares.
 
     jax gives the last word for an index beyond the end and says nothing; numpy raises.
     """
@@ -193,7 +185,7 @@ def _check_words(
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            jax.eval_shape(lambda *given: function(*given, noise), *arguments)
+            jax.eval_shape(lambda *rest: function(*rest, noise), *arguments)
     except IndexError as error:
         raise UserError(
             f"{where}: {method} reads beyond its {name} = {count} random words: "
@@ -203,11 +195,11 @@ def _check_words(
         return  # it wants a jax array, and has had one
 
 
-def _same(what: str, found: Any, expected: Any, why: str) -> None:
+def _same(what: str, shapes: Any, expected: Any, why: str) -> None:
     """Refuse shapes and kinds other than the expected ones."""
-    if _kinds(found) != _kinds(expected):
+    if _kinds(shapes) != _kinds(expected):
         why = f" {why}" if why else ""
-        raise UserError(f"{what} {_spelled(found)}, expected {_spelled(expected)}{why}")
+        raise UserError(f"{what} {_spelled(shapes)}, expected {_spelled(expected)}{why}")
 
 
 def _kinds(tree: Any) -> Any:

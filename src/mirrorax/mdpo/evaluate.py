@@ -7,9 +7,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, UInt32
+from jaxtyping import Array, Bool, Float, Int, Num, UInt32
 
-from mirrorax.envs.adapter import uniform
+from mirrorax.envs.adapter import Step, uniform
+from mirrorax.envs.episodes import play
 from mirrorax.mdpo.program import Program
 from mirrorax.mdpo.rollout import actor_logits, sample_actions
 
@@ -35,14 +36,17 @@ def evaluation_keys(keys: Array, updates: int) -> Array:
     return _fold(keys, jnp.uint32(purpose(updates)))
 
 
-def _act(program: Program, layers: Any, env: Any, words: Array, greedy: Array) -> Any:
-    """Take one step in each episode of a lane."""
-    environment = program.environment
-    logits = actor_logits(program, layers, jax.vmap(environment.remember)(env))
+def choose_actions(
+    program: Program,
+    parameters: Any,
+    memory: Num[Array, "episodes memory"],
+    words: UInt32[Array, " episodes"],
+    greedy: Bool[Array, " episodes"],
+) -> Int[Array, " episodes"]:
+    """Choose an action in each episode of a lane: the best one, or one drawn from the policy."""
+    logits = actor_logits(program, parameters, memory)
     best = jnp.argmax(logits, axis=0).astype(jnp.int32)
-    action = jnp.where(greedy, best, sample_actions(logits, uniform(words[0])))
-    cut = 1 + environment.step_words
-    return jax.vmap(environment.step, in_axes=(0, 0, -1))(env, action, words[1:cut])
+    return jnp.where(greedy, best, sample_actions(logits, uniform(words)))
 
 
 @partial(jax.jit, static_argnames=("program", "episodes"))
@@ -68,22 +72,14 @@ def evaluate(
         draw = partial(jax.random.bits, shape=(number, count))
         return jax.vmap(lambda key: draw(jax.random.fold_in(key, t)))(keys)
 
-    def going(carry: tuple[Any, Array, Array, Array]) -> Array:
-        _, running, _, t = carry
-        return jnp.any(running) & (t <= env.max_steps)
+    def lane(parameters: Any, state: Any, drawn: Array) -> Step:
+        memory = jax.vmap(env.remember)(state)
+        action = choose_actions(program, parameters, memory, drawn[0], greedy)
+        return jax.vmap(env.step, in_axes=(0, 0, -1))(state, action, drawn[1:])
 
-    def body(carry: tuple[Any, Array, Array, Array]) -> tuple[Any, Array, Array, Array]:
-        state, running, total, t = carry
-        drawn = words(t, 1 + env.step_words)
-        after = jax.vmap(partial(_act, program), in_axes=(0, 0, 0, None))(
-            layers, state, drawn, greedy
-        )
-        total = total + jnp.where(running, after.reward, 0.0)
-        running = running & ~(after.terminated | after.truncated)
-        return after.state, running, total, t + 1
+    def step(state: Any, t: Array) -> Step:
+        return jax.vmap(lane)(layers, state, words(t, 1 + env.step_words))
 
     start = jax.vmap(jax.vmap(env.reset, in_axes=-1))(words(jnp.int32(0), env.reset_words))
-    carry = (start, jnp.ones((lanes, count), bool), jnp.zeros((lanes, count)), jnp.int32(1))
-    _, _, total, _ = jax.lax.while_loop(going, body, carry)
-    total = total * reward_scale[:, None]
+    total = play(env.max_steps, start, step, (lanes, count)).total * reward_scale[:, None]
     return total[:, :episodes], total[:, episodes:]

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from mirrorax.mdpo.replay import Batch
+from mirrorax.mdpo.transitions import Batch
 from mirrorax.regularizers import Drift, Potential
 from mirrorax.runs.settings import Settings
 
@@ -50,7 +50,7 @@ def critic_target(
     batch: Batch,
     next_logits: Float[Array, "actions batch"],
     next_q: Float[Array, "actions batch"],
-    logits: Float[Array, "actions batch"] | None,
+    logits: Float[Array, "actions batch"],
     alpha: Float[Array, ""],
     gamma: Float[Array, ""],
     reward_scale: Float[Array, ""],
@@ -71,7 +71,6 @@ def critic_target(
     if settings.actor_q == "unregularized":
         return reward + follows * value
     if settings.critic_target == "paper":
-        assert logits is not None
         return reward - alpha * potential.value_from_logits(logits.T) + follows * value
     penalty = alpha * potential.value_from_logits(next_logits.T)
     if settings.critic_target == "sac":

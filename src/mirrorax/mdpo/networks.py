@@ -1,7 +1,8 @@
 """Networks: a pair of functions, `init` and `apply`; observations are the columns of a matrix.
 
-Built in are `mlp`, a perceptron, and `conv`, one convolution in front of it. One of your own is a
-function of a `NetworkSpec` that returns the pair, registered under a name:
+Built in are `mlp`, a perceptron, and `conv`, one convolution in front of it. A new one is a
+function of a `NetworkSpec` that returns the pair, and its entry in `BUILT_IN`. One of your own is
+the same function, registered under a name:
 
     def linear(spec):
         def init(rng):
@@ -17,6 +18,8 @@ function of a `NetworkSpec` that returns the pair, registered under a name:
 With the batch on the last axis the thin products of the first and last layer run along it, and a
 softmax over a handful of actions is a few additions of long vectors. The trainer keeps the
 parameters of a network as one vector (`FlatNetwork`): a lane's whole network moves as one slice.
+
+Importing this module does not import jax: `mirrorax.runs.settings` reads the names in it.
 """
 
 from __future__ import annotations
@@ -25,15 +28,21 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
-from mirrorax import plugins
+from mirrorax import lazy, registry
 from mirrorax.errors import UserError, in_one_line
+
+if TYPE_CHECKING:
+    import jax
+    import jax.numpy as jnp
+    from jaxtyping import Array
+else:
+    jax, jnp, Array = lazy.module("jax"), lazy.module("jax.numpy"), Any
 
 Activation = Literal["tanh", "relu"]
 Initialization = Literal["orthogonal", "uniform", "lecun_normal"]
@@ -69,35 +78,36 @@ class Network(NamedTuple):
 class Layer(NamedTuple):
     """The parameters of one layer: y = weight @ x + bias."""
 
-    weight: Float[Array | np.ndarray, "out in"]
-    bias: Float[Array | np.ndarray, " out"]
+    weight: Float[Array, "out in"] | Float[np.ndarray, "out in"]
+    bias: Float[Array, " out"] | Float[np.ndarray, " out"]
 
     def __call__(self, x: Float[Array, "in batch"]) -> Float[Array, "out batch"]:
         """Return weight @ x + bias, for every column of `x`."""
-        return _add_bias(jnp.asarray(self.weight) @ x, jnp.asarray(self.bias))
+        return _add_bias()(jnp.asarray(self.weight) @ x, jnp.asarray(self.bias))
 
 
-@jax.custom_vjp
-def _add_bias(
-    x: Float[Array, "out batch"], bias: Float[Array, " out"]
-) -> Float[Array, "out batch"]:
-    """Return x + bias. Its gradient sums over the batch by a product with ones.
+@lru_cache(maxsize=1)
+def _add_bias() -> Callable[[Array, Array], Array]:
+    """Return the function x + bias. Its gradient sums over the batch by a product with ones.
 
     XLA does not vectorise that sum as a reduction: the product saves 5% of a network's gradient.
     """
-    return x + bias[:, None]
 
+    @jax.custom_vjp
+    def add(x: Array, bias: Array) -> Array:
+        return x + bias[:, None]
 
-_add_bias.defvjp(
-    lambda x, bias: (_add_bias(x, bias), None),
-    lambda _, slope: (slope, slope @ jnp.ones(slope.shape[-1])),
-)
+    add.defvjp(
+        lambda x, bias: (add(x, bias), None),
+        lambda _, slope: (slope, slope @ jnp.ones(slope.shape[-1])),
+    )
+    return add
 
 
 def mlp(spec: NetworkSpec) -> Network:
     """Return a perceptron on the flat observation."""
     sizes = (math.prod(spec.observation), *spec.hidden, spec.outputs)
-    activation = _ACTIVATIONS[spec.activation]
+    activation = getattr(jax.nn, spec.activation)
 
     def init(rng: np.random.Generator) -> tuple[Layer, ...]:
         shapes = [(n, m) for m, n in itertools.pairwise(sizes)]
@@ -128,7 +138,7 @@ def conv(spec: NetworkSpec) -> Network:
     rows, columns, channels = spec.observation
     height, width = rows - WINDOW + 1, columns - WINDOW + 1
     body = mlp(spec._replace(observation=(FILTERS, height, width)))
-    activation = _ACTIVATIONS[spec.activation]
+    activation = getattr(jax.nn, spec.activation)
 
     def init(rng: np.random.Generator) -> tuple[Layer, tuple[Layer, ...]]:
         inner = spec._replace(gain=math.sqrt(2))  # it is no output layer
@@ -152,9 +162,6 @@ def conv(spec: NetworkSpec) -> Network:
 def is_image(observation: tuple[int, ...]) -> bool:
     """Whether observations of this shape can be convolved."""
     return len(observation) == 3 and min(observation[:2]) >= WINDOW
-
-
-_ACTIVATIONS: dict[str, Callable[[Array], Array]] = {"tanh": jnp.tanh, "relu": jax.nn.relu}
 
 
 def _draw_layers(
@@ -238,20 +245,24 @@ def flatten(network: Network) -> FlatNetwork:
     return FlatNetwork(network, tuple(np.shape(leaf) for leaf in leaves), structure)
 
 
-def make_network(name: str, spec: NetworkSpec) -> FlatNetwork:
-    """Return the network that a name stands for.
+def auto(spec: NetworkSpec) -> Network:
+    """Return `conv` where the observation is an image, and `mlp` elsewhere.
 
-    `auto` is `conv` where the observation is an image, [rows, columns, channels] with at least 3
-    rows and columns, and `mlp` elsewhere.
+    An image is [rows, columns, channels] with at least 3 rows and columns.
     """
-    if name == "auto":
-        name = "conv" if is_image(spec.observation) else "mlp"
+    return conv(spec) if is_image(spec.observation) else mlp(spec)
+
+
+BUILT_IN: dict[str, Callable[[NetworkSpec], Network]] = {"auto": auto, "mlp": mlp, "conv": conv}
+
+
+def make_network(name: str, spec: NetworkSpec) -> FlatNetwork:
+    """Return the network that a name stands for."""
     if name in BUILT_IN:
         return flatten(BUILT_IN[name](spec))
     where = f"network: {name!r}"
     try:
-        network = plugins.registered("network", name)(spec)
-        flat = flatten(network)
+        flat = flatten(registry.registered("network", name)(spec))
         vector = jax.ShapeDtypeStruct((flat.num_parameters,), jnp.float32)  # type: ignore[no-untyped-call]
         x = jax.ShapeDtypeStruct((math.prod(spec.observation), 1), jnp.float32)  # type: ignore[no-untyped-call]
         outputs = jax.eval_shape(flat, vector, x)
@@ -265,6 +276,3 @@ def make_network(name: str, spec: NetworkSpec) -> FlatNetwork:
             f"expected ({spec.outputs}, 1)"
         )
     return flat
-
-
-BUILT_IN: dict[str, Callable[[NetworkSpec], Network]] = {"mlp": mlp, "conv": conv}

@@ -1,4 +1,4 @@
-"""Rollouts: steps of all environments of a lane under its policy, as rows for the replay buffer."""
+"""Rollouts: steps of all environments of a lane under its policy, as rows of transitions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Num, UInt32
 
 from mirrorax.envs.adapter import Step, observations, uniform
-from mirrorax.mdpo import replay
+from mirrorax.mdpo import transitions
 from mirrorax.mdpo.program import Program
 from mirrorax.mdpo.update import where
 
@@ -114,10 +114,10 @@ def step_lane(
     return jax.tree.map(lambda x: jnp.asarray(x, x.dtype), Stepped(state, action, after))
 
 
-def transitions(program: Program, step: Stepped) -> Num[Array, "envs row"]:
-    """Return a step of a lane as rows for the replay buffer."""
+def as_rows(program: Program, step: Stepped) -> Num[Array, "envs row"]:
+    """Return a step of a lane as rows of transitions."""
     env, after = program.environment, step.after
     bootstrap = program.settings.bootstrap_truncation
     stops = after.terminated if bootstrap else after.terminated | after.truncated
     before, then = (jax.vmap(env.remember)(state) for state in (step.before, after.state))
-    return jax.vmap(partial(replay.pack, env))(before, then, step.action, after.reward, stops)
+    return jax.vmap(partial(transitions.pack, env))(before, then, step.action, after.reward, stops)

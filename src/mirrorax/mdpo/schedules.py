@@ -1,9 +1,8 @@
 """Temperatures over the course of training: alpha_k and lambda_k, chosen independently.
 
 A schedule is three small functions. It keeps a state (possibly empty), says the temperature of
-update k, and may learn from the mean of h over the update's batch under the policy pi_k. One of
-your own is a frozen dataclass with these three methods, registered under a name (see
-`mirrorax.plugins`):
+update k, and may learn from the mean of h over the update's batch under the policy pi_k. A new
+built-in is such a class and one line of `BUILT_IN`. One of your own is registered under a name:
 
     @dataclass(frozen=True)
     class Cosine(Schedule):
@@ -15,22 +14,33 @@ your own is a frozen dataclass with these three methods, registered under a name
 
         def learn(self, state, values, clock, mean_h):
             return state
+
+    mirrorax.register_schedule("cosine", Cosine())
+
+Importing this module does not import jax: `mirrorax.runs.settings` reads the names in it.
 """
 
 from __future__ import annotations
 
 import abc
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, final
 
-import jax.numpy as jnp
-import optax
-from jaxtyping import Array, Float, Int
+from jaxtyping import Float, Int
 
-from mirrorax import plugins
+from mirrorax import lazy, registry
 from mirrorax.errors import UserError
 from mirrorax.mdpo.optimizers import descend
-from mirrorax.runs.settings import Settings
+
+if TYPE_CHECKING:
+    import jax.numpy as jnp
+    import optax
+    from jaxtyping import Array
+
+    from mirrorax.runs.settings import Settings
+else:
+    jnp, optax, Array = lazy.module("jax.numpy"), lazy.module("optax"), Any
 
 #: exp of these bounds is the smallest and the largest learned alpha. With w = 1 only the uniform
 #: policy meets the target, and alpha would grow without end; with w = 0 it would vanish.
@@ -77,51 +87,49 @@ class Schedule(abc.ABC):
         """Return the state for update k + 1, given the mean of h(pi_k) over the batch."""
 
 
-@dataclass(frozen=True)
-class Constant(Schedule):
-    """The same temperature throughout."""
+class Stateless(Schedule):
+    """A schedule that keeps nothing and learns nothing."""
 
-    field: Literal["alpha", "lam"]
-
+    @final
     def init(self, values: Values) -> Any:
         """Keep nothing."""
         return ()
+
+    @final
+    def learn(self, state: Any, values: Values, clock: Clock, mean_h: Float[Array, ""]) -> Any:
+        """Learn nothing."""
+        return state
+
+
+@dataclass(frozen=True)
+class Constant(Stateless):
+    """The same temperature throughout."""
+
+    field: Literal["alpha", "lam"]
 
     def temperature(self, state: Any, values: Values, clock: Clock) -> Float[Array, ""]:
         """Return the run's value."""
         value: Array = getattr(values, self.field)
         return value
 
-    def learn(self, state: Any, values: Values, clock: Clock, mean_h: Float[Array, ""]) -> Any:
-        """Learn nothing."""
-        return state
-
 
 @dataclass(frozen=True)
-class Linear(Schedule):
+class Linear(Stateless):
     """Down to zero in a straight line: value (1 - k / K)."""
 
     field: Literal["alpha", "lam"]
-
-    def init(self, values: Values) -> Any:
-        """Keep nothing."""
-        return ()
 
     def temperature(self, state: Any, values: Values, clock: Clock) -> Float[Array, ""]:
         """Return the run's value times what is left of training."""
         value: Array = getattr(values, self.field)
         return value * (1 - clock.progress)
 
-    def learn(self, state: Any, values: Values, clock: Clock, mean_h: Float[Array, ""]) -> Any:
-        """Learn nothing."""
-        return state
-
 
 class LearnedState(NamedTuple):
     """log alpha, which starts at 0, and Adam's state for it."""
 
     log_alpha: Float[Array, ""]
-    adam: optax.ScaleByAdamState
+    adam: Any
 
 
 @dataclass(frozen=True)
@@ -176,34 +184,51 @@ def target_range(
     return (-bound if low < 0 else 0.0), (bound if high > 0 else 0.0)
 
 
-def _own(field: str, name: str) -> Schedule:
-    made = plugins.select("schedule", name, field)
-    if not isinstance(made, Schedule):
-        raise UserError(f"{field}: {name!r} is a {type(made).__name__}, not a Schedule")
-    return made
+class ScheduleSpec(NamedTuple):
+    """What a built-in schedule is built for."""
+
+    #: the temperature that it schedules
+    field: Literal["alpha", "lam"]
+    #: the ends of the targets of h: those of weight w = 1 and w = 0
+    low: float = 0.0
+    high: float = 0.0
+    #: Adam's eps
+    eps: float = 1e-5
+
+
+class BuiltIn(NamedTuple):
+    """A schedule by name. Where it is `learned`, runs have the weight w in place of alpha."""
+
+    make: Callable[[ScheduleSpec], Schedule]
+    learned: bool = False
+
+
+BUILT_IN: dict[str, BuiltIn] = {
+    "constant": BuiltIn(lambda spec: Constant(spec.field)),
+    "linear": BuiltIn(lambda spec: Linear(spec.field)),
+    "learned": BuiltIn(lambda spec: Learned(spec.low, spec.high, False, spec.eps), learned=True),
+    "learned_linear": BuiltIn(
+        lambda spec: Learned(spec.low, spec.high, True, spec.eps), learned=True
+    ),
+}
+
+
+def _make(field: str, name: str, spec: ScheduleSpec) -> Schedule:
+    if name in BUILT_IN:
+        return BUILT_IN[name].make(spec)
+    schedule = registry.select("schedule", name, field)
+    if not isinstance(schedule, Schedule):
+        raise UserError(f"{field}: {name!r} is a {type(schedule).__name__}, not a Schedule")
+    return schedule
 
 
 def make_alpha(settings: Settings, value_range: tuple[float, float], bound: float) -> Schedule:
     """Return the settings' schedule of alpha, for an h with this range and bound."""
-    match settings.alpha_schedule:
-        case "constant":
-            return Constant("alpha")
-        case "linear":
-            return Linear("alpha")
-        case "learned" | "learned_linear":
-            low, high = target_range(value_range, bound, settings.target_reference)
-            annealed = settings.alpha_schedule == "learned_linear"
-            return Learned(low, high, annealed, settings.adam_eps)
-        case name:
-            return _own("alpha_schedule", name)
+    low, high = target_range(value_range, bound, settings.target_reference)
+    spec = ScheduleSpec("alpha", low, high, settings.adam_eps)
+    return _make("alpha_schedule", settings.alpha_schedule, spec)
 
 
 def make_lam(settings: Settings) -> Schedule:
     """Return the settings' schedule of lambda."""
-    match settings.lam_schedule:
-        case "constant":
-            return Constant("lam")
-        case "linear":
-            return Linear("lam")
-        case name:
-            return _own("lam_schedule", name)
+    return _make("lam_schedule", settings.lam_schedule, ScheduleSpec("lam"))

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int, UInt32
 
-from mirrorax.envs.estimate import random_return
+from mirrorax.envs.episodes import random_return
 from mirrorax.envs.host import Gymnasium
 from mirrorax.errors import UserError
 from mirrorax.mdpo import checkpoint, host, train

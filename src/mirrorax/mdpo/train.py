@@ -18,7 +18,7 @@ from jaxtyping import Array, Int, Num, UInt32
 from mirrorax.envs.adapter import Environment
 from mirrorax.mdpo import replay
 from mirrorax.mdpo.program import Layout, Program
-from mirrorax.mdpo.rollout import first_step, rollout_policies, step_lane, transitions
+from mirrorax.mdpo.rollout import as_rows, first_step, rollout_policies, step_lane
 from mirrorax.mdpo.schedules import Clock, Values
 from mirrorax.mdpo.update import METRICS, Learner, Metrics, init_learner, update_on_batches
 
@@ -48,11 +48,10 @@ def init_state(program: Program, keys: UInt32[np.ndarray, "lanes 2"], values: Va
     learner = init(jnp.asarray(np.stack(actors)), jnp.asarray(np.asarray(critics)), values)
     # Environments that the host steps have no state here.
     hosted = not isinstance(env, Environment)
-    slots = (settings.replay_slots, len(keys), settings.num_envs, replay.width(env))
     return TrainState(
         learner=_own_arrays(learner),
         env=() if hosted else _first_states(env, jnp.asarray(np.stack(words))),
-        buffer=jnp.zeros(slots, env.memory_dtype),
+        buffer=replay.empty(settings, env, len(keys)),
         k=jnp.int32(0),
         metrics={name: jnp.zeros(len(keys)) for name in METRICS} if program.with_curves else {},
     )
@@ -94,7 +93,7 @@ def _collect_and_learn(
     start = state.k * length
 
     def write(buffer: Array, last: Any, t: Array | int) -> Array:
-        rows = jax.vmap(partial(transitions, program))(last)
+        rows = jax.vmap(partial(as_rows, program))(last)
         return replay.write(buffer, rows, start + t)
 
     def body(t: Array, carry: tuple[Any, Array]) -> tuple[Any, Array]:
@@ -122,12 +121,7 @@ def learn(
     active: Int[Array, ""],
 ) -> TrainState:
     """Draw batches for each lane and update it; `env` and `buffer` are as a rollout left them."""
-    settings = program.settings
-    written = (state.k + 1) * settings.rollout_length
-    rows = replay.sample(buffer, words, written)
-    shape = (rows.shape[0], settings.batches_per_update, settings.batch_size, rows.shape[-1])
-    batches = rows.reshape(shape)
-
+    batches = replay.batches(program.settings, buffer, words, state.k)
     if layout == "vmap":
         update = partial(update_on_batches, program, clock=clock)
         learner, metrics = jax.vmap(update)(state.learner, batches, values)

@@ -10,10 +10,11 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int, Num
 
-from mirrorax.mdpo import losses, replay
+from mirrorax.mdpo import losses
 from mirrorax.mdpo.optimizers import descend
 from mirrorax.mdpo.program import Program
 from mirrorax.mdpo.schedules import Clock, Values
+from mirrorax.mdpo.transitions import unpack
 
 Metrics = dict[str, Float[Array, "*lanes"]]
 
@@ -83,7 +84,7 @@ def update(
     """
     settings, h, d = program.settings, program.potential, program.drift
     pi, critic = program.actor, jax.vmap(program.critic, in_axes=(0, None))
-    batch = replay.unpack(program.env, rows)
+    batch = unpack(program.env, rows)
     x, x_next = batch.observation, batch.next_observation
     alpha = program.alpha_schedule.temperature(learner.alpha, values, clock)
     lam = program.lam_schedule.temperature(learner.lam, values, clock)
@@ -114,7 +115,7 @@ def update(
         batch,
         next_logits=pi(actor, x_next),
         next_q=jnp.min(critic(learner.targets, x_next), axis=0),
-        logits=pi(actor, x) if settings.critic_target == "paper" else None,
+        logits=pi(actor, x),  # the compiler drops it where the target does not read it
         alpha=alpha,
         gamma=values.gamma,
         reward_scale=values.reward_scale,

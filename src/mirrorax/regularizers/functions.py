@@ -18,7 +18,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mirrorax import plugins
 from mirrorax.convex import minimize_on_simplex
 from mirrorax.errors import UserError, in_one_line
 from mirrorax.regularizers import names
@@ -38,20 +37,20 @@ class _Called:
     def __call__(self, *vectors: jax.Array) -> jax.Array:
         where = f"{self.kind}: {self.name!r}"
         try:
-            found = self.function(*vectors)
+            result = self.function(*vectors)
         except Exception as error:  # code of the user's may fail in any way
             raise UserError(f"{where}: {in_one_line(error)}") from error
-        given = "one vector" if len(vectors) == 1 else "two vectors"
+        inputs = "one vector" if len(vectors) == 1 else "two vectors"
         try:
-            number = found if isinstance(found, jax.Array) else jnp.asarray(found)
+            number = result if isinstance(result, jax.Array) else jnp.asarray(result)
         except (TypeError, ValueError):
             raise UserError(
-                f"{where} returns {type(found).__name__}, expected a number for {given}"
+                f"{where} returns {type(result).__name__}, expected a number for {inputs}"
             ) from None
         if number.shape != () or not jnp.issubdtype(number.dtype, jnp.floating):
             spelled = f"{number.dtype}[{','.join(map(str, number.shape))}]"
             advice = "; sum over the actions" if number.shape else ""
-            raise UserError(f"{where} returns {spelled}, expected one float for {given}{advice}")
+            raise UserError(f"{where} returns {spelled}, expected one float for {inputs}{advice}")
         return number
 
 
@@ -162,14 +161,8 @@ def registered(
 
         return decorate
     regulariser = wrap(name, function)
-    names.register(kind, name, regulariser, _origin(function))
+    names.register(kind, name, regulariser, function)
     return regulariser
-
-
-def _origin(function: Callable[..., Any]) -> str:
-    """Say which function this is by its place."""
-    name = getattr(function, "__qualname__", type(function).__name__)
-    return plugins.located(f"{function.__module__}.{name}", function)
 
 
 def lift(p: Any) -> Any:

@@ -4,7 +4,7 @@
     drift:      kl | forward_kl | bregman(<potential>) | squared_tv | zero | a registered name
 
 This module knows the spellings and the allowed parameters, and nothing of arrays: it never imports
-jax, so that a study can be read and checked anywhere. The classes are found by `build`.
+jax, so that a study can be read and checked anywhere. `build` makes the objects.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from mirrorax import plugins
+from mirrorax import registry
 from mirrorax.errors import UserError, nearest, shown
 
 Kind = Literal["potential", "drift"]
@@ -31,7 +31,7 @@ class Spelling:
     parameter: str | None = None  # what the argument is called; "potential" nests one
     allowed: str = ""  # the range in words
     accepts: Callable[[float], bool] = lambda value: True
-    example: float = 0.0  # a valid argument, for hints
+    example: str = ""  # a valid argument, for hints
 
     @property
     def form(self) -> str:
@@ -47,44 +47,29 @@ class Spelling:
 _POTENTIALS = "mirrorax.regularizers.potentials"
 _DRIFTS = "mirrorax.regularizers.drifts"
 
-_BUILT_IN: dict[Kind, dict[str, Spelling]] = {
-    "potential": {
-        s.name: s
-        for s in (
-            Spelling("entropy", f"{_POTENTIALS}:NegativeEntropy"),
-            Spelling(
-                "tsallis",
-                f"{_POTENTIALS}:NegativeTsallis",
-                "m",
-                "m > 0",
-                lambda m: m > 0,
-                0.5,
-            ),
-            Spelling("lp", f"{_POTENTIALS}:LpNorm", "p", "p >= 1", lambda p: p >= 1, 1),
-            Spelling("max", f"{_POTENTIALS}:Max"),
-            Spelling("zero", f"{_POTENTIALS}:Zero"),
-        )
-    },
-    "drift": {
-        s.name: s
-        for s in (
-            Spelling("kl", f"{_DRIFTS}:KL"),
-            Spelling("forward_kl", f"{_DRIFTS}:ForwardKL"),
-            Spelling("bregman", f"{_DRIFTS}:Bregman", "potential"),
-            Spelling("squared_tv", f"{_DRIFTS}:SquaredTV"),
-            Spelling("zero", f"{_DRIFTS}:Zero"),
-        )
-    },
+_SPELLINGS: dict[Kind, tuple[Spelling, ...]] = {
+    "potential": (
+        Spelling("entropy", f"{_POTENTIALS}:NegativeEntropy"),
+        Spelling("tsallis", f"{_POTENTIALS}:NegativeTsallis", "m", "m > 0", lambda m: m > 0, "0.5"),
+        Spelling("lp", f"{_POTENTIALS}:LpNorm", "p", "p >= 1", lambda p: p >= 1, "1"),
+        Spelling("max", f"{_POTENTIALS}:Max"),
+        Spelling("zero", f"{_POTENTIALS}:Zero"),
+    ),
+    "drift": (
+        Spelling("kl", f"{_DRIFTS}:KL"),
+        Spelling("forward_kl", f"{_DRIFTS}:ForwardKL"),
+        Spelling("bregman", f"{_DRIFTS}:Bregman", "potential", example="entropy"),
+        Spelling("squared_tv", f"{_DRIFTS}:SquaredTV"),
+        Spelling("zero", f"{_DRIFTS}:Zero"),
+    ),
 }
+_BUILT_IN = {kind: {s.name: s for s in spellings} for kind, spellings in _SPELLINGS.items()}
 
 #: other names of the same thing, for hints: there is one spelling
 _ALSO_CALLED: dict[Kind, dict[str, str]] = {
     "potential": {"shannon": "entropy", "l2": "lp(2)", "norm": "lp(2)", "none": "zero"},
     "drift": {"reverse_kl": "kl", "tv": "squared_tv", "l2": "bregman(lp(2))", "none": "zero"},
 }
-
-#: what users registered: kind -> name -> (the object, where it was defined)
-_REGISTERED: dict[Kind, dict[str, tuple[Any, str]]] = {"potential": {}, "drift": {}}
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 _IDENTIFIER = re.compile(r"[a-z][a-z0-9_]*")
@@ -114,11 +99,16 @@ def number(value: float) -> str:
 
 def names(kind: Kind) -> list[str]:
     """List the forms that are understood now, the registered ones included."""
-    return [s.form for s in _BUILT_IN[kind].values()] + sorted(_REGISTERED[kind])
+    return [*(s.form for s in _BUILT_IN[kind].values()), *registry.names(kind)]
+
+
+def _words(kind: Kind) -> list[str]:
+    """List the names that are known now, without parameters."""
+    return [*_BUILT_IN[kind], *registry.names(kind)]
 
 
 def _choices(kind: Kind) -> str:
-    return ", ".join([s.help for s in _BUILT_IN[kind].values()] + sorted(_REGISTERED[kind]))
+    return ", ".join([*(s.help for s in _BUILT_IN[kind].values()), *registry.names(kind)])
 
 
 def parse_potential(text: object, field: str = "potential") -> Name:
@@ -141,25 +131,17 @@ def _parse(text: object, kind: Kind, field: str) -> Name:
             f"allowed: {_choices(kind)}"
         )
     word, inside = match[1], match[2]
-    if word in _REGISTERED[kind] or (
-        # An installed plugin may know it: those are imported when nothing else explains a name.
-        word not in _BUILT_IN[kind] and plugins.load_installed() and word in _REGISTERED[kind]
-    ):
-        if inside is not None:
-            raise UserError(f"{field}: {text!r}: {word} takes no parameter; write {word!r}")
-        return Name(kind, word)
     spelling = _BUILT_IN[kind].get(word)
-    if spelling is None:
+    if spelling is None and registry.registered(kind, word) is None:
         raise _unknown(text, word, kind, field)
-    if spelling.parameter is None:
+    if spelling is None or spelling.parameter is None:
         if inside is not None:
             raise UserError(f"{field}: {text!r}: {word} takes no parameter; write {word!r}")
         return Name(kind, word)
     if inside is None or not inside.strip():
-        example = "entropy" if spelling.parameter == "potential" else number(spelling.example)
         raise UserError(
             f"{field}: {text!r}: {word} needs its parameter: {spelling.help}; "
-            f"for example '{word}({example})'"
+            f"for example '{word}({spelling.example})'"
         )
     if spelling.parameter == "potential":
         return Name(kind, word, _parse(inside, "potential", f"{field}: in {text!r}"))
@@ -172,29 +154,28 @@ def _argument(text: str, inside: str, spelling: Spelling, field: str) -> float:
         raise UserError(
             f"{field}: {text!r}: {spelling.parameter} = {inside.strip()} is not allowed: "
             f"{spelling.allowed}, a finite number; "
-            f"nearest valid: '{spelling.name}({number(spelling.example)})'"
+            f"nearest valid: '{spelling.name}({spelling.example})'"
         )
     return value
 
 
 def _unknown(text: str, word: str, kind: Kind, field: str) -> UserError:
     other: Kind = "drift" if kind == "potential" else "potential"
-    if word in (*_BUILT_IN[other], *_REGISTERED[other]):
+    if word in _words(other):
         advice = f"; as a drift write 'bregman({text.strip()})'" if kind == "drift" else ""
         return UserError(
             f"{field}: {text!r} is a {other}, not a {kind}{advice}; allowed: {_choices(kind)}"
         )
-    if kind == "drift" and (near := nearest(word, [*_BUILT_IN[other], *_REGISTERED[other]])):
+    if kind == "drift" and (near := nearest(word, _words(other))):
         inner = _completed(text, near, other)
-        if nearest(word, [*_BUILT_IN[kind], *_REGISTERED[kind]]) is None:
+        if nearest(word, _words(kind)) is None:
             return UserError(
                 f"{field}: unknown drift {text!r} (did you mean 'bregman({inner})'?); "
                 f"allowed: {_choices(kind)}"
             )
-    words = [*_BUILT_IN[kind], *_REGISTERED[kind]]
-    guess = _ALSO_CALLED[kind].get(word.lower()) or nearest(word, words)
+    guess = _ALSO_CALLED[kind].get(word.lower()) or nearest(word, _words(kind))
     hint = f" (did you mean {_completed(text, guess, kind)!r}?)" if guess else ""
-    if not guess and (advice := plugins.advice(kind)):
+    if not guess and (advice := registry.advice(kind)):
         hint += f"; {advice}"
     return UserError(f"{field}: unknown {kind} {text!r}{hint}; allowed: {_choices(kind)}")
 
@@ -204,18 +185,17 @@ def _completed(text: str, guess: str, kind: Kind) -> str:
     spelling = _BUILT_IN[kind].get(guess)
     if spelling is None or spelling.parameter is None:
         return guess
-    given = text[text.find("(") :] if "(" in text else ""
+    parameter = text[text.find("(") :] if "(" in text else ""
     try:
-        return str(_parse(guess + given, kind, ""))
+        return str(_parse(guess + parameter, kind, ""))
     except UserError:
-        example = "entropy" if spelling.parameter == "potential" else number(spelling.example)
-        return f"{guess}({example})"
+        return f"{guess}({spelling.example})"
 
 
 def build(name: Name) -> Any:
     """Make the object a name stands for."""
-    if name.name in _REGISTERED[name.kind]:
-        return _REGISTERED[name.kind][name.name][0]
+    if name.name not in _BUILT_IN[name.kind]:
+        return registry.registered(name.kind, name.name)
     module, _, attribute = _BUILT_IN[name.kind][name.name].target.partition(":")
     cls = getattr(importlib.import_module(module), attribute)
     if name.argument is None:
@@ -223,28 +203,18 @@ def build(name: Name) -> Any:
     return cls(build(name.argument) if isinstance(name.argument, Name) else name.argument)
 
 
-def register(kind: Kind, name: str, obj: object, origin: str) -> None:
-    """Give a user's regulariser its name.
-
-    A name means one thing in one process: registering another function under it is an error;
-    the same definition again (a module that is reloaded, a notebook cell that is run again)
-    replaces it.
-    """
-    if not _IDENTIFIER.fullmatch(name):
+def register(kind: Kind, name: str, regulariser: object, function: object) -> None:
+    """Give a user's regulariser, which wraps a function, its name."""
+    if not isinstance(name, str) or not _IDENTIFIER.fullmatch(name):
         raise UserError(
             f"{kind} name: {name!r} is not allowed: lower-case letters, digits and underscores, "
             "a letter first"
         )
-    taken = _REGISTERED[kind].get(name)
-    if name in _BUILT_IN[kind] or (taken is not None and taken[1] != origin):
-        owner = "mirrorax itself" if taken is None else taken[1]
-        raise UserError(f"{kind} name: {name!r} is taken by {owner}; choose another")
-    _REGISTERED[kind][name] = (obj, origin)
-    plugins.note(kind, name, obj, getattr(getattr(obj, "function", obj), "__module__", origin))
+    registry.register(kind, name, regulariser, _BUILT_IN[kind], definition=function)
 
 
 def plugins_of(name: Name) -> set[str]:
     """Return the identities of the plugins that a regulariser comes from."""
     inner = plugins_of(name.argument) if isinstance(name.argument, Name) else set()
-    owner = plugins.owner(name.kind, name.name)
+    owner = registry.owner(name.kind, name.name)
     return inner if owner is None else inner | {str(owner)}

@@ -81,8 +81,8 @@ def run_ids(
     """Return `run_id` of every run given as columns, as an array of 32-byte strings."""
     sha256 = hashlib.sha256
     texts = _texts(configurations, configuration, columns, {VERSION_FIELD: version})
-    found = [sha256(text.encode()).hexdigest()[:ID_DIGITS] for text in texts]
-    return np.array(found, dtype=f"S{ID_DIGITS}")
+    ids = [sha256(text.encode()).hexdigest()[:ID_DIGITS] for text in texts]
+    return np.array(ids, dtype=f"S{ID_DIGITS}")
 
 
 def run_keys(

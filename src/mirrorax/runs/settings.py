@@ -22,17 +22,16 @@ from pydantic import (
     model_validator,
 )
 
-from mirrorax import plugins
+from mirrorax import registry
 from mirrorax.envs import suite
 from mirrorax.errors import UserError, shown, unknown
 from mirrorax.runs import float32
 
-ALPHA_SCHEDULES = ("constant", "linear", "learned", "learned_linear")
-LAM_SCHEDULES = ("constant", "linear")
-NETWORKS = ("auto", "mlp", "conv")
-OPTIMIZERS = ("adam", "rmsprop", "sgd")
-#: Schedules under which alpha is found during training, from the weight `w` of a target.
-LEARNED = ("learned", "learned_linear")
+_schedules = registry.built_in("schedule").items()
+#: Schedules under which alpha is learned during training, from the weight `w` of a target.
+LEARNED = tuple(name for name, schedule in _schedules if schedule.learned)
+ALPHA_SCHEDULES = tuple(name for name, _ in _schedules)
+LAM_SCHEDULES = tuple(name for name in ALPHA_SCHEDULES if name not in LEARNED)
 
 _LARGEST = 2**31 - 1  # sizes and numbers of updates are int32 in the compiled program
 Count = Annotated[int, Field(ge=1, le=_LARGEST)]
@@ -120,7 +119,7 @@ class Settings(_Model):
     target_reference: Literal["range", "bound"] = "range"
     eval_episodes: Count = 10
     eval_every: Annotated[int, Field(ge=0, le=_LARGEST)] = 0
-    #: `module==version` of the plugins that the names above come from; found, not chosen
+    #: `module==version` of the plugins that the names above come from; derived, not chosen
     plugins: Annotated[tuple[str, ...], Field(validate_default=True)] = ()
 
     @field_validator("environment")
@@ -145,26 +144,29 @@ class Settings(_Model):
     @field_validator("alpha_schedule", "lam_schedule")
     @classmethod
     def _schedule(cls, value: str, info: ValidationInfo) -> str:
-        own = ALPHA_SCHEDULES if info.field_name == "alpha_schedule" else LAM_SCHEDULES
-        return check_schedule(str(info.field_name), value, own)
+        allowed = ALPHA_SCHEDULES if info.field_name == "alpha_schedule" else LAM_SCHEDULES
+        return check_schedule(str(info.field_name), value, allowed)
 
-    @field_validator("network", "optimizer")
+    @field_validator("network")
     @classmethod
-    def _network_or_optimizer(cls, value: str, info: ValidationInfo) -> str:
-        if info.field_name == "network":
-            return _named("network", value, NETWORKS)
-        return _named("optimizer", value, OPTIMIZERS)
+    def _network(cls, value: str) -> str:
+        return registry.check_name("network", value, "network")
+
+    @field_validator("optimizer")
+    @classmethod
+    def _optimizer(cls, value: str) -> str:
+        return registry.check_name("optimizer", value, "optimizer")
 
     @field_validator("plugins")
     @classmethod
     def _plugins(cls, value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
         if not all(name in info.data for name in _NAMES):
-            return value  # one of them is wrong, and is complained of
-        found = _plugins_of(**{name: info.data[name] for name in _NAMES})
-        if value and value != found:
-            here = ", ".join(found) or "none"
+            return value  # another field is wrong, and raises its own error
+        used = _plugins_of(**{name: info.data[name] for name in _NAMES})
+        if value and value != used:
+            here = ", ".join(used) or "none"
             raise ValueError(f"plugins: {', '.join(value)} wanted, but these names are of: {here}")
-        return found
+        return used
 
     @model_validator(mode="after")
     def _consistent(self) -> Settings:
@@ -225,78 +227,35 @@ class Settings(_Model):
 
     @property
     def learned_alpha(self) -> bool:
-        """Whether alpha is found during training (then `w` is given in its place)."""
+        """Whether alpha is learned during training (then `w` is given in its place)."""
         return self.alpha_schedule in LEARNED
 
 
 def check_schedule(field: str, value: str, allowed: tuple[str, ...]) -> str:
-    """Return the name of a schedule if it is one."""
-    if value in allowed:
-        return value
-    own = plugins.choose("schedule", value, field)
-    if own is not None:
-        return str(own)
-    if advice := plugins.path_advice(value):
-        raise UserError(f"{field}: unknown value {shown(value)}{advice}")
-    raise unknown(field, value, (*allowed, *plugins.names("schedule")))
+    """Return the canonical name of a schedule; a `UserError` if it is not one."""
+    return registry.check_name("schedule", value, field, allowed)
 
 
-def _named(kind: Literal["network", "optimizer"], value: str, allowed: tuple[str, ...]) -> str:
-    """Return the name of a network or an optimiser if it is one."""
-    if value in allowed or plugins.registered(kind, value) is not None:
-        return value
-    raise unknown(kind, value, (*allowed, *plugins.names(kind)))
+#: the settings whose names may come from plugins, and what kind of name each is
+_NAMES: dict[str, registry.Kind] = {
+    "environment": "environment",
+    "potential": "potential",
+    "drift": "drift",
+    "alpha_schedule": "schedule",
+    "lam_schedule": "schedule",
+    "network": "network",
+    "optimizer": "optimizer",
+}
 
 
-def register_network(name: str, network: Any) -> None:
-    """Add a network under a name: a function of a `NetworkSpec` that returns a `Network`."""
-    plugins.register("network", name, network, NETWORKS)
-
-
-def register_optimizer(name: str, optimizer: Any) -> None:
-    """Add an optimiser under a name: a function of the settings that returns an optax one."""
-    plugins.register("optimizer", name, optimizer, OPTIMIZERS)
-
-
-def register_schedule(name: str, schedule: Any) -> None:
-    """Add a schedule of a temperature under a name: a `Schedule`, or a class that makes one."""
-    plugins.register("schedule", name, schedule, (*ALPHA_SCHEDULES, *LAM_SCHEDULES))
-
-
-#: the settings whose names may come from plugins
-_NAMES = (
-    "environment",
-    "potential",
-    "drift",
-    "alpha_schedule",
-    "lam_schedule",
-    "network",
-    "optimizer",
-)
-
-
-def _plugins_of(
-    environment: str,
-    potential: str,
-    drift: str,
-    alpha_schedule: str,
-    lam_schedule: str,
-    network: str,
-    optimizer: str,
-) -> tuple[str, ...]:
+def _plugins_of(**names: str) -> tuple[str, ...]:
     """Return the identities of the plugins that these names come from, sorted."""
     from mirrorax.regularizers.names import parse_drift, parse_potential, plugins_of
 
-    owners = (
-        suite.plugin_of(environment),
-        plugins.owner("schedule", alpha_schedule),
-        plugins.owner("schedule", lam_schedule),
-        plugins.owner("network", network),
-        plugins.owner("optimizer", optimizer),
-    )
-    found = {str(owner) for owner in owners if owner is not None}
-    found |= plugins_of(parse_potential(potential)) | plugins_of(parse_drift(drift))
-    return tuple(sorted(found))
+    used = plugins_of(parse_potential(names["potential"])) | plugins_of(parse_drift(names["drift"]))
+    owners = [suite.plugin_of(names["environment"])]
+    owners += [registry.owner(_NAMES[field], name) for field, name in names.items()]
+    return tuple(sorted(used | {str(owner) for owner in owners if owner is not None}))
 
 
 #: Numbers of a run that a grid may vary: the temperatures, and the others.

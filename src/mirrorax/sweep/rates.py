@@ -97,12 +97,12 @@ def _asked(name: str, plugins: tuple[str, ...]) -> _Own | None:
     del plugins  # another version is another environment
     try:
         made = suite.load(name)
-        from mirrorax.mdpo import replay  # which needs jax, as the environment does
+        from mirrorax.mdpo import transitions  # which needs jax, as the environment does
 
         return _Own(
             observation=int(made.observation_size),
             shape=tuple(made.observation_shape),
-            transition=replay.width(made) * np.dtype(made.memory_dtype).itemsize,
+            transition=transitions.width(made) * np.dtype(made.memory_dtype).itemsize,
         )
     except Exception:  # a mistake in it is told when it is trained
         return None

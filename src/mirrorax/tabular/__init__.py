@@ -1,8 +1,8 @@
 """Exact Policy Mirror Descent on finite MDPs, in float64 with numpy."""
 
 from mirrorax.tabular.evaluation import (
+    ExactValues,
     Optimum,
-    Values,
     evaluate,
     optimum,
     to_paper,
@@ -15,9 +15,9 @@ from mirrorax.tabular.pmd import Trace, promised_rate, solve
 
 __all__ = [
     "MDP",
+    "ExactValues",
     "Optimum",
     "Trace",
-    "Values",
     "best_response",
     "catch",
     "chain",

@@ -25,7 +25,7 @@ from mirrorax.tabular.mirror import best_response, check_policy, numbers, temper
 
 
 @dataclass(frozen=True)
-class Values:
+class ExactValues:
     """The exact values of a policy in a regularised MDP."""
 
     v: Float64[np.ndarray, "*batch states"]
@@ -40,7 +40,7 @@ def uniform_policy(mdp: MDP) -> Float64[np.ndarray, "*batch states actions"]:
 
 def evaluate(
     mdp: MDP, policy: Any, potential: Potential | str = "zero", alpha: Any = 0.0
-) -> Values:
+) -> ExactValues:
     """Return V_alpha and Q_alpha of a policy, exactly: V solves (I - gamma P) V = r - alpha h.
 
     `policy` is [..., states, actions]; it and `alpha` may have leading axes of their own (a grid
@@ -67,7 +67,7 @@ def evaluate(
     right = np.broadcast_to(reward - charge, system.shape[:-1])
     v = np.linalg.solve(system, right[..., None])[..., 0]
     q_sac = backup(mdp, v)
-    return Values(v, q_sac - charge[..., None], q_sac)
+    return ExactValues(v, q_sac - charge[..., None], q_sac)
 
 
 def backup(mdp: MDP, v: Any) -> Float64[np.ndarray, "*batch states actions"]:

@@ -246,8 +246,8 @@ def deepsea(size: int = 8, *, gamma: float = 0.99) -> MDP:
                 moved = min(column + 1, size - 1) if action else max(column - 1, 0)
                 following = (row + 1) * size + moved if row + 1 < size else end
                 transitions[row * size + column, action, following] = 1
-            found = 1.0 if column == size - 1 else 0.0
-            rewards[row * size + column, 1] = found - 0.01 / size
+            treasure = 1.0 if column == size - 1 else 0.0
+            rewards[row * size + column, 1] = treasure - 0.01 / size
     transitions[end, :, end] = 1
     start = np.eye(states)[0]
     seen = np.concatenate([np.eye(size * size), np.zeros((1, size * size))])

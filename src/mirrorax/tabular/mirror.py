@@ -283,11 +283,11 @@ def _move_mass(linear: Rows, old: Rows, lam: Weights) -> Rows:
     gain = linear.max(-1, keepdims=True) - np.take_along_axis(linear, order, axis=-1)
     held = np.take_along_axis(old, order, axis=-1)
     before = np.cumsum(held, axis=-1) - held
-    given = np.clip(gain / (2 * lam[:, None]) - before, 0, held)
+    moved = np.clip(gain / (2 * lam[:, None]) - before, 0, held)
     p = old.copy()
-    np.put_along_axis(p, order, held - given, axis=-1)
+    np.put_along_axis(p, order, held - moved, axis=-1)
     kept = np.take_along_axis(p, best, axis=-1)
-    np.put_along_axis(p, best, kept + given.sum(-1, keepdims=True), axis=-1)
+    np.put_along_axis(p, best, kept + moved.sum(-1, keepdims=True), axis=-1)
     return p
 
 

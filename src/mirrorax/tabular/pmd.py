@@ -150,8 +150,8 @@ def solve(
     try:
         batch = np.broadcast_shapes(*sizes.values())
     except ValueError:
-        given = ", ".join(f"{name} {shape}" for name, shape in sizes.items() if shape)
-        raise UserError(f"alpha, lam: the axes before the states do not fit: {given}") from None
+        shapes = ", ".join(f"{name} {shape}" for name, shape in sizes.items() if shape)
+        raise UserError(f"alpha, lam: the axes before the states do not fit: {shapes}") from None
     pi = np.broadcast_to(first, (*batch, mdp.num_states, mdp.num_actions))
     reference = np.broadcast_to(reference, batch)
     best = optimum(mdp, h, reference)

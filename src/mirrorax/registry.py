@@ -1,0 +1,231 @@
+"""What a name means: environments, potentials, drifts, schedules, networks and optimisers.
+
+Users add names in a plugin (see `mirrorax.plugins`), in a script or in a notebook:
+
+    mirrorax.register_environment("Corridor", Corridor)
+    mirrorax.register_potential("burg", lambda p: -jnp.log(p).sum())
+    mirrorax.register_drift("hellinger", lambda p, q: ((p**0.5 - q**0.5) ** 2).sum())
+    mirrorax.register_schedule("cosine", Cosine())
+    mirrorax.register_network("linear", linear)
+    mirrorax.register_optimizer("lion", lambda settings: optax.scale_by_lion())
+
+A name selects, it never imports code: `choose` reads `Name` or `Name(key=value)`, where values are
+numbers, true, false or quoted text, and keys are declared by what is registered.
+
+Built-in schedules, networks and optimisers stand in the table `BUILT_IN` of the module that
+implements them; potentials and drifts in `mirrorax.regularizers.names`, environments in
+`mirrorax.envs.suite`. Imports nothing heavy.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from mirrorax import arguments, plugins
+from mirrorax.errors import UserError, in_one_line, shown, unknown
+
+Kind = Literal["environment", "potential", "drift", "schedule", "network", "optimizer"]
+
+#: kind -> the module whose table `BUILT_IN` has the built-in names of it
+_HOME: dict[Kind, str] = {
+    "schedule": "mirrorax.mdpo.schedules",
+    "network": "mirrorax.mdpo.networks",
+    "optimizer": "mirrorax.mdpo.optimizers",
+}
+
+#: kinds whose registered class or function makes the object, from the values in brackets
+_MADE: tuple[Kind, ...] = ("environment", "schedule")
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+_CALL = re.compile(r"\s*(?P<name>[A-Za-z][A-Za-z0-9_-]*)\s*(?:\((?P<inside>.*)\))?\s*", re.DOTALL)
+_LONGEST = 1000  # characters of a name with its values
+
+
+@dataclass(frozen=True)
+class Registered:
+    """What a name of the user means, where that is defined, and the plugin that registered it."""
+
+    value: Any
+    origin: str  # "module:name" of the definition
+    during: str | None  # the plugin that was being imported
+
+
+_REGISTERED: dict[tuple[Kind, str], Registered] = {}
+
+
+def built_in(kind: Kind) -> Mapping[str, Any]:
+    """Return the built-in names of schedules, networks or optimisers, and what they mean."""
+    table: Mapping[str, Any] = importlib.import_module(_HOME[kind]).BUILT_IN
+    return table
+
+
+def register(
+    kind: Kind, name: str, value: Any, taken: Iterable[str] = (), definition: Any = None
+) -> None:
+    """Give something of the user its name; the names in `taken` are built in.
+
+    `definition` is what the user wrote, where `value` only wraps it. A name means one thing in one
+    process: another definition under it is an error; the same definition again (a module that is
+    reloaded) replaces it.
+    """
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise UserError(
+            f"{kind} name: {name!r} is not allowed: letters, digits, - and _, a letter first"
+        )
+    if name in taken or (kind in _HOME and name in built_in(kind)):
+        raise UserError(f"{kind} name: {name!r} is taken by mirrorax itself; choose another")
+    origin = _origin(value if definition is None else definition)
+    before = _REGISTERED.get((kind, name))
+    if before is not None and (before.origin, _content(before.value)) != (origin, _content(value)):
+        raise UserError(f"{kind} name: {name!r} is taken by {before.origin}; choose another")
+    _REGISTERED[kind, name] = Registered(value, origin, plugins.loading())
+
+
+def register_network(name: str, network: Any) -> None:
+    """Add a network under a name: a function of a `NetworkSpec` that returns a `Network`."""
+    register("network", name, network)
+
+
+def register_optimizer(name: str, optimizer: Any) -> None:
+    """Add an optimiser under a name: a function of the settings that returns an optax one."""
+    register("optimizer", name, optimizer)
+
+
+def register_schedule(name: str, schedule: Any) -> None:
+    """Add a schedule of a temperature under a name: a `Schedule`, or a class that makes one."""
+    register("schedule", name, schedule)
+
+
+def adopt(kind: Kind, label: str, value: Any) -> None:
+    """Let the label of an object that was passed in place of a name mean it in this process."""
+    _REGISTERED[kind, label] = Registered(value, _origin(value), plugins.loading())
+
+
+def _origin(value: Any) -> str:
+    """Say where a definition stands; a lambda has no name, so its line is added."""
+    definition = value if isinstance(value, type) or callable(value) else type(value)
+    name = getattr(definition, "__qualname__", repr(definition))
+    place = f"{getattr(definition, '__module__', '')}:{name}"
+    code = getattr(value, "__code__", None)
+    if code is None or not place.endswith("<lambda>"):
+        return place
+    return f"{place} (line {code.co_firstlineno})"
+
+
+def _content(value: Any) -> str:
+    """Return what tells two objects of one class apart: their values, not their addresses."""
+    if isinstance(value, type) or callable(value):
+        return ""
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
+
+
+def owner(kind: Kind, name: str) -> plugins.Plugin | None:
+    """Return the plugin that a name comes from; None for mirrorax's own, or a notebook's.
+
+    The name may have values in brackets.
+    """
+    call = _CALL.fullmatch(name)
+    entry = _REGISTERED.get((kind, name)) or (call and _REGISTERED.get((kind, call["name"])))
+    if not entry:
+        return None
+    return plugins.of_module(entry.during or entry.origin.partition(":")[0])
+
+
+def registered(kind: Kind, name: str) -> Any:
+    """Return the object of a registered name, or None; installed plugins are imported to see."""
+    entry = _REGISTERED.get((kind, name))
+    if entry is None and plugins.load_installed():
+        entry = _REGISTERED.get((kind, name))
+    return None if entry is None else entry.value
+
+
+def names(kind: Kind) -> tuple[str, ...]:
+    """Return the names registered now, without those of objects that were passed."""
+    return tuple(sorted(name for each, name in _REGISTERED if each == kind and ":" not in name))
+
+
+def advice(kind: Kind) -> str:
+    """Say what may be missing where a name of this kind is not known."""
+    loaded = [text.partition("==")[0] for text in plugins.loaded()]
+    if not loaded:
+        return f"{kind}s of your own need their module: --plugin MODULE"
+    if not names(kind):
+        return f"no {kind} is registered by {', '.join(loaded)}"
+    return ""
+
+
+def path_advice(text: str) -> str:
+    """Say what to do in place of an import path; "" for any other text."""
+    if re.match(r"\s*[A-Za-z_][\w.]*:[A-Za-z_]", text) is None:
+        return ""
+    return (
+        "; a name does not import code: register it in a plugin, e.g. "
+        'mirrorax.register_environment("Maze", Maze), load that with --plugin, and give the name'
+    )
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A registered name, and the values in its brackets."""
+
+    name: str
+    arguments: Mapping[str, Any]
+
+    def __str__(self) -> str:
+        values = ", ".join(f"{key}={value!r}" for key, value in self.arguments.items())
+        return f"{self.name}({values})" if values else self.name
+
+
+def choose(kind: Kind, text: str, field: str) -> Choice | None:
+    """Read `Name` or `Name(key=value)`; None where nothing of the kind is registered as that."""
+    if (kind, text) in _REGISTERED:
+        return Choice(text, {})
+    call = _CALL.fullmatch(text) if len(text) <= _LONGEST else None
+    value = None if call is None else registered(kind, call["name"])
+    if call is None or value is None:
+        return None
+    values = arguments.read(text, call["inside"], field)
+    if values and not (kind in _MADE and is_factory(value)):
+        raise UserError(f"{field}: {text!r}: {call['name']} takes no values in brackets")
+    arguments.check(f"{field}: {text!r}: {call['name']}", value, values)
+    return Choice(call["name"], values)
+
+
+def check_name(kind: Kind, text: str, field: str, allowed: Iterable[str] | None = None) -> str:
+    """Return the canonical name of a schedule, network or optimiser; a `UserError` if unknown.
+
+    `allowed` are the built-in names that this field takes; all of the kind unless given.
+    """
+    allowed = tuple(built_in(kind)) if allowed is None else tuple(allowed)
+    if text in allowed:
+        return text
+    choice = choose(kind, text, field)
+    if choice is not None:
+        return str(choice)
+    if hint := path_advice(text):
+        raise UserError(f"{field}: unknown value {shown(text)}{hint}")
+    raise unknown(field, text, (*allowed, *names(kind)))
+
+
+def select(kind: Kind, text: str, field: str) -> Any:
+    """Make what a registered name stands for."""
+    choice = choose(kind, text, field)
+    if choice is None:
+        raise UserError(f"{field}: nothing is registered as {text!r}{path_advice(text)}")
+    value = registered(kind, choice.name)
+    if not is_factory(value):
+        return value
+    try:
+        return value(**choice.arguments)
+    except Exception as error:  # code of the user's may fail in any way
+        raise UserError(f"{field}: cannot make {text!r}: {in_one_line(error)}") from None
+
+
+def is_factory(value: Any) -> bool:
+    """Whether what was registered is a class or function that makes an object of its kind."""
+    is_object = hasattr(value, "step") or hasattr(value, "temperature")
+    return isinstance(value, type) or (callable(value) and not is_object)
