@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mirrorax._version import ALGORITHM_VERSION
 from mirrorax.runs import identity
 from mirrorax.runs.float32 import LOWEST, rounded
-from mirrorax.runs.settings import RunValues, Settings
+from mirrorax.runs.settings import TRACED, RunValues, Settings, make_settings
 from mirrorax.spec.expand import expand
 from mirrorax.spec.study import parse
 
@@ -136,9 +136,32 @@ def test_an_independent_reading_of_the_definition_agrees():
     )
     for index in range(len(runs)):
         spec = runs.specification(index)
-        for name, before in identity.LATER.items():  # all at the value that is not written
+        later = {**identity.LATER, **identity.LATER_VALUES}
+        for name, before in later.items():  # all at the value that is not written
             assert spec.pop(name) == before
         text = json.dumps(spec, sort_keys=True).replace(", ", ",")
         text = text.replace(": ", ":")
         expected = hashlib.sha256(text.encode("ascii")).hexdigest()[:32]
         assert runs.ids[index].decode() == expected
+
+
+def test_a_weight_of_the_drift_counts_only_where_there_is_one():
+    """`v` is younger than the first results: without it identities are what they were."""
+    learned = make_settings(environment="Catch", lam_schedule="learned")
+    plain = make_settings(environment="Catch")
+    texts = [
+        identity.canonical(identity.specification(plain, RunValues())),
+        identity.canonical(identity.specification(learned, RunValues(lam=None, v=0.25))),
+    ]
+    assert '"v"' not in texts[0]
+    assert '"v":0.25,"w":null' in texts[1]
+    columns = {name: np.array([getattr(RunValues(), name)] * 2, dtype=object) for name in TRACED}
+    columns["seed"] = np.array([0, 1])
+    columns = {n: c if n == "seed" else np.array(c, dtype=np.float64) for n, c in columns.items()}
+    columns["lam"], columns["v"] = np.array([0.1, np.nan]), np.array([np.nan, 0.25])
+    ids = identity.run_ids([plain.model_dump(), learned.model_dump()], np.array([0, 1]), columns)
+    specs = [
+        identity.specification(plain, RunValues()),
+        identity.specification(learned, RunValues(lam=None, v=0.25, seed=1)),
+    ]
+    assert [each.decode() for each in ids] == [identity.run_id(spec) for spec in specs]

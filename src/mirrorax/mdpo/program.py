@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
@@ -24,6 +24,7 @@ from mirrorax.mdpo import contract, schedules
 from mirrorax.mdpo.networks import FlatNetwork, NetworkSpec, make_network
 from mirrorax.mdpo.optimizers import make_optimizer
 from mirrorax.mdpo.schedules import Values
+from mirrorax.mdpo.units import RewardUnit, Unit, make_unit
 from mirrorax.regularizers import Drift, Potential, drift, potential
 from mirrorax.runs.settings import RunValues, Settings
 
@@ -43,6 +44,7 @@ class Program:
     drift: Drift
     alpha_schedule: schedules.Schedule
     lam_schedule: schedules.Schedule
+    unit: Unit = field(default_factory=RewardUnit)
 
     @property
     def environment(self) -> adapter.Environment:
@@ -124,7 +126,7 @@ def make_program(
     # The length of a run, how often and how long it is evaluated are no part of the program.
     fixed = {"steps": settings.steps_per_update, "eval_every": min(settings.eval_every, 1)}
     alpha = schedules.make_alpha(settings, h.range(actions), h.bound(actions))
-    lam = schedules.make_lam(settings)
+    lam = schedules.make_lam(settings, d, actions)
     contract.check_schedule("alpha_schedule", alpha)
     contract.check_schedule("lam_schedule", lam)
     program = Program(
@@ -134,6 +136,7 @@ def make_program(
         drift=d,
         alpha_schedule=alpha,
         lam_schedule=lam,
+        unit=make_unit(settings.temperature_units, env.return_bounds),
     )
     _ = program.actor, program.optimizer  # mistakes in them show here, not while training
     return program

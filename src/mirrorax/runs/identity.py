@@ -27,7 +27,15 @@ from jaxtyping import Int, UInt32
 
 from mirrorax._version import ALGORITHM_VERSION
 from mirrorax.errors import UserError
-from mirrorax.runs.settings import FIELDS, LATER, STATIC, TRACED, RunValues, Settings
+from mirrorax.runs.settings import (
+    FIELDS,
+    LATER,
+    LATER_VALUES,
+    STATIC,
+    TRACED,
+    RunValues,
+    Settings,
+)
 
 ID_DIGITS = 32
 VERSION_FIELD = "algorithm_version"
@@ -99,6 +107,8 @@ def run_keys(
 
 
 def _left_out(name: str, value: Any) -> bool:
+    if name in LATER_VALUES:
+        return bool(value == LATER_VALUES[name])
     return name in LATER and bool(_plain(value) == _plain(LATER[name]))  # a tuple is a list
 
 
@@ -134,15 +144,15 @@ def _texts(
         if set(settings) != set(STATIC):
             raise ValueError(f"settings are {sorted(settings)}, expected {sorted(STATIC)}")
         fixed = {**settings, **extra}
-        parts = (
-            json.dumps(name) + ":" + ("%s" if name in columns else _escaped(fixed[name]))
+        parts = [
+            "%s" if name in columns else f"{json.dumps(name)}:{_escaped(fixed[name])},"
             for name in names
             if name in columns or not _left_out(name, fixed[name])
-        )
-        templates[which] = "{" + ",".join(parts) + "}"
+        ]
+        templates[which] = "".join(parts)
     values = zip(*written, strict=True)
     for which, row in zip(configuration.tolist(), values, strict=True):
-        yield templates[which] % row
+        yield "{" + (templates[which] % row)[:-1] + "}"
 
 
 def _escaped(value: Any) -> str:
@@ -151,14 +161,16 @@ def _escaped(value: Any) -> str:
 
 
 def _column_texts(name: str, column: np.ndarray) -> list[str]:
-    if name in _WHOLE:
-        distinct, inverse = np.unique(column, return_inverse=True)
-        texts = [str(int(value)) for value in distinct]
-    else:
-        distinct, inverse = np.unique(column, return_inverse=True)
-        texts = [
-            "null" if math.isnan(value) else json.dumps(_plain(float(value)), allow_nan=False)
-            for value in distinct
-        ]
+    """Return each value of a column with its name and a comma; nothing where it is left out."""
+    distinct, inverse = np.unique(column, return_inverse=True)
+    texts = [f"{json.dumps(name)}:{_number(name, value)}," for value in distinct.tolist()]
+    if name in LATER_VALUES:
+        texts = ["" if math.isnan(v) else t for v, t in zip(distinct, texts, strict=True)]
     spread: list[str] = np.array(texts, dtype=object)[inverse].tolist()
     return spread
+
+
+def _number(name: str, value: float) -> str:
+    if name in _WHOLE:
+        return str(int(value))
+    return "null" if math.isnan(value) else json.dumps(_plain(float(value)), allow_nan=False)
