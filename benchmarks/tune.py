@@ -27,9 +27,10 @@ import numpy as np
 
 from mirrorax.analysis import landscapes
 from mirrorax.tuning import evidence as evidences
-from mirrorax.tuning.evidence import Evidence, Map, gather, read_runs
+from mirrorax.tuning.cells import best_cells
+from mirrorax.tuning.evidence import Evidence, ScoreMap, gather, read_runs
 from mirrorax.tuning.journal import open_journal
-from mirrorax.tuning.search import Search, best_cells
+from mirrorax.tuning.search import Search
 from mirrorax.tuning.space import Axis, log_axis, plan_budget
 from mirrorax.tuning.suggestion import suggest
 
@@ -39,7 +40,7 @@ class Lookup:
 
     updates = 1  # one rung: a run is finished at once
 
-    def __init__(self, one: Map, runs: np.ndarray, lanes: int, repeat: int) -> None:
+    def __init__(self, one: ScoreMap, runs: np.ndarray, lanes: int, repeat: int) -> None:
         self.map, self.runs, self.lanes, self.repeat = one, runs, lanes, repeat
         cells = np.argwhere(np.isfinite(one.scores))
         self._cells = cells
@@ -86,26 +87,24 @@ def needed(search: Search, axes: Sequence[Axis], lookup: Lookup, threshold: floa
         if seen["needed"] is None and seen["last"] >= threshold:
             seen["needed"] = found.spent
 
-    search._tell_people = after
+    search.on_batch = after
     search.run()
     return seen["needed"], seen["last"]
 
 
-def whole(one: Map) -> tuple[Axis, Axis]:
+def whole(one: ScoreMap) -> tuple[Axis, Axis]:
     """The range of the results, without a suggestion."""
     ends = [(float(v[0]), float(v[-1])) for v in (one.alphas, one.lams)]
     return log_axis("alpha", ends[0], ends[0]), log_axis("lam", ends[1], ends[1])
 
 
-def suggested(known: Evidence, one: Map):
+def suggested(known: Evidence, one: ScoreMap):
     """Where the other environments say to start."""
     rest = tuple(m for m in known.maps if m.family != one.family)
     if not any(m.pair == one.pair and m.reward_scale == 1 for m in rest):
         return None
-    factor = one.return_max if one.return_max > 0 else None
     found = suggest(
-        "an environment nobody has seen",
-        factor,
+        "an unknown environment",
         potential=one.potential,
         drift=one.drift,
         evidence=Evidence(rest, known.settings),
@@ -129,7 +128,7 @@ def one_search(lookup, axes, budget, seed, sampler, first=None) -> tuple:
         return needed(search, axes, lookup, lookup.threshold)
 
 
-def grid_search(one: Map, runs: np.ndarray, rng, threshold: float) -> tuple[bool, int]:
+def grid_search(one: ScoreMap, runs: np.ndarray, rng, threshold: float) -> tuple[bool, int]:
     """One run in every cell; the best of them, and whether it is good on average."""
     cells = np.argwhere(np.isfinite(one.scores))
     scores = []
@@ -140,7 +139,7 @@ def grid_search(one: Map, runs: np.ndarray, rng, threshold: float) -> tuple[bool
     return bool(one.scores[best] >= threshold), len(cells)
 
 
-def runs_of(table, one: Map) -> np.ndarray:
+def runs_of(table, one: ScoreMap) -> np.ndarray:
     """The scores [alpha, lam, seed] behind a map."""
     for item in landscapes(table):
         if not evidences._counts(item):
@@ -238,7 +237,7 @@ def trained(args) -> None:
                 sampler="random",
             )
             # Random search as it is usually done: every run to its end.
-            search._rungs = (trainer.updates,)
+            search.rungs = (trainer.updates,)
             other = search.run()
         row = {"search": "random", "seed": seed, "cell": other.best.cell, "mean": other.best.mean}
         print(json.dumps({**row, "spent": other.spent}), flush=True)

@@ -1,6 +1,7 @@
-"""Draw the pictures of docs/analysis.md from made-up runs.
+"""Draw the pictures of docs/analysis.md and docs/report.md from the published runs.
 
-python docs/analysis_pictures.py
+python docs/analysis_pictures.py          # the figures
+python docs/analysis_pictures.py --page   # the report too; needs Chromium and playwright
 """
 
 from __future__ import annotations
@@ -8,64 +9,46 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
-
-import analysis_synthetic as synthetic
-
-from mirrorax.analysis import cell_scores, landscapes, minimal_temperatures, top
+from mirrorax.analysis import cell_scores, minimal_temperatures, summarise, top
+from mirrorax.analysis.landscape import landscapes
 from mirrorax.analysis.temperature import THRESHOLDS
-from mirrorax.figures.best import Bars, draw_best
+from mirrorax.figures.bars import Bars, draw_best
 from mirrorax.figures.frequency import draw_frequency, frequency_curve
 from mirrorax.figures.heatmap import draw_heat_map, draw_panel, heat_map
-from mirrorax.figures.save import save
 from mirrorax.figures.scaling import Scaling, draw_scaling
-from mirrorax.figures.style import COLUMN, PAGE, new, style
+from mirrorax.figures.style import COLUMN, PAGE, new, save, style
+from mirrorax.paper.table_1 import reference
+from mirrorax.store.importing import read_results
 
 IMAGES = Path(__file__).parent / "images"
+RESULTS = Path(__file__).parents[1] / "results" / "paper"
 
 
 def main() -> None:
-    rng = np.random.default_rng(0)
-    items = landscapes(synthetic.study(synthetic.pairs()[:4], rng))
-    base = next(item for item in items if item.label == "(entropy, kl)")
+    items = landscapes(read_results(RESULTS, "results"))
+    rows = summarise(items).rows
+    best = rows[0].landscape
     with style():
         figure, ax = new(COLUMN)
-        draw_heat_map(heat_map(base), ax)
+        draw_heat_map(heat_map(best), ax)
         save(figure, IMAGES / "analysis_heat_map", ["png"])
         figure, _ = new(PAGE, PAGE * 0.34)
         figure.clear()
-        draw_panel([heat_map(base, environment=e.label) for e in base.environments], figure)
+        draw_panel([heat_map(best, environment=e.label) for e in best.environments], figure)
         save(figure, IMAGES / "analysis_panel", ["png"])
-        figure, ax = new(COLUMN, COLUMN * 0.95)
-        curves = [frequency_curve(item.label, item.runs(), cells=item.cells()) for item in items]
+        figure, ax = new(PAGE, COLUMN * 0.9)
+        curves = [frequency_curve(r.label, r.landscape.runs(), cells=r.mask) for r in rows]
         draw_frequency(curves, ax)
         save(figure, IMAGES / "analysis_frequency", ["png"])
-        tops = [
-            [top(cell_scores(item.runs())[item.cells()], q) for q in (0.01, 0.1)] for item in items
-        ]
-        figure, ax = new(COLUMN)
-        draw_best(Bars([item.label for item in items], ["best 1%", "best 10%"], tops), ax)
+        scores = [cell_scores(r.landscape.runs())[r.mask] for r in rows]
+        tops = [[top(values, share) for share in (0.01, 0.1)] for values in scores]
+        figure, ax = new(PAGE, COLUMN)
+        draw_best(Bars([r.label for r in rows], ["best 1%", "best 10%"], tops), ax)
         ax.set_ylabel("mean score")
         save(figure, IMAGES / "analysis_best", ["png"])
-        scaled = pa.concat_tables(
-            [
-                synthetic.block(
-                    {},
-                    "CartPole",
-                    synthetic.ALPHAS,
-                    synthetic.LAMS,
-                    5,
-                    rng,
-                    reward_scale=most / 500,
-                )
-                for most in (1000, 750, 500, 400, 333, 300, 200, 143, 100, 50, 5)
-            ]
-        )
-        (item,) = landscapes(scaled)
-        points = {t: minimal_temperatures(item, "alpha", t) for t in THRESHOLDS}
+        (item,) = (item for item in items if len(item.environments) > 4)
+        scaled = item.select([e.label for e in item.environments if e.name == "CartPole"])
+        points = {t: minimal_temperatures(scaled, "alpha", t) for t in THRESHOLDS}
         figure, ax = new(COLUMN)
         draw_scaling(Scaling("alpha", points), ax, log=True)
         save(figure, IMAGES / "analysis_scaling", ["png"])
@@ -80,18 +63,17 @@ def page() -> None:
 
     from mirrorax.report import build, facts, write
 
-    table = synthetic.study(synthetic.pairs()[:6], np.random.default_rng(0))
+    table = read_results(RESULTS, "results")
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        about = facts(table, title="Six pairs of regularisers", made="2026-01-01 10:00 UTC")
-        path = write(build(table, about), Path(folder) / "report.html")
+        about = facts(table, title="Eleven pairs of regularisers", made="from results/paper")
+        path = write(build(table, about, None, reference()), Path(folder) / "report.html")
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--headless", "--no-sandbox"]
         )
-        tab = browser.new_page(viewport={"width": 1400, "height": 1000})
+        tab = browser.new_page(viewport={"width": 1240, "height": 1560}, color_scheme="light")
         tab.goto(path.as_uri())
-        tab.select_option("#pair", label="C  (entropy, kl)")
-        tab.locator("#maps canvas").first.hover(position={"x": 170, "y": 190})
-        tab.screenshot(path=IMAGES / "report.png", full_page=True)
+        tab.locator("#maps canvas").first.hover(position={"x": 200, "y": 190})
+        tab.screenshot(path=IMAGES / "report.png")
         browser.close()
 
 

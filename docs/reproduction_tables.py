@@ -26,8 +26,7 @@ from mirrorax.analysis.temperature import NAMES, NARROW, THRESHOLDS, Minimal, mi
 from mirrorax.errors import UserError
 from mirrorax.figures.heatmap import HeatMap, draw_panel
 from mirrorax.figures.robustness_table import limit_text
-from mirrorax.figures.save import save
-from mirrorax.figures.style import COLOURS, PAGE, new, style
+from mirrorax.figures.style import COLOURS, PAGE, new, save, style
 from mirrorax.paper.axes import PAIRS, SUITE
 from mirrorax.paper.claim import ends
 from mirrorax.paper.claims_on_pairs import best_cell, table_1

@@ -11,8 +11,7 @@ from pathlib import Path
 import mirrorax
 from mirrorax.analysis import landscapes
 from mirrorax.figures.heatmap import draw_panel, heat_map
-from mirrorax.figures.save import save
-from mirrorax.figures.style import PAGE, new, style
+from mirrorax.figures.style import PAGE, new, save, style
 
 IMAGES = Path(__file__).parent / "images"
 

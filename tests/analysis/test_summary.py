@@ -9,7 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from mirrorax.analysis.comparison import difference, supported
 from mirrorax.analysis.few_seeds import mean_intervals
+from mirrorax.analysis.findings import headline, telling_threshold
 from mirrorax.analysis.landscape import landscapes
 from mirrorax.analysis.reference import parse_reference, read_reference
 from mirrorax.analysis.region import region
@@ -280,7 +282,7 @@ def test_a_single_seed(synthetic, rng):
     summary = summarise(table)
     assert summary.rows[0].rbst[0].interval() is None
     assert summary.rows[0].best_interval is None
-    assert summary.ranks == (None, None)
+    assert summary.rows[0].ranks == (None, None)
     for form in ("text", "markdown", "latex"):
         assert "no interval" in render(summary, form)
     assert json.loads(render(summary, "json"))["rows"][0]["thresholds"][0]["rbst_interval"] is None
@@ -356,12 +358,63 @@ def test_two_studies_with_different_grids(synthetic, rng):
     one = synthetic.study([{}], rng, alphas=GRID, lams=GRID, seeds=2)
     other = synthetic.study([{"drift": "forward_kl"}], rng, alphas=GRID * 2, lams=GRID * 2, seeds=2)
     summary = summarise(pa.concat_tables([one, other]))
-    assert "the algorithms have different grids: their rows are not comparable" in summary.notes
+    note = "the algorithms have no cell in common: their rows are not comparable or ranked"
+    assert note in summary.notes
+    assert all(row.ranks == (None, None) for row in summary.rows)
     # One algorithm, with environments that share no cell: there is no score to be had.
     a = synthetic.block({}, "Catch", GRID[1:], GRID[1:], 2, rng)
     b = synthetic.block({}, "DeepSea", GRID[1:] * 0.5, GRID[1:] * 0.5, 2, rng)
     with pytest.raises(UserError, match="no cell with positive temperatures has a run in each of"):
         summarise(pa.concat_tables([a, b]))
+
+
+def test_rows_are_over_the_cells_that_all_of_them_have(synthetic, rng):
+    one = synthetic.study([{}], rng, alphas=GRID, lams=GRID, seeds=2)
+    more = np.array([0.0, 0.003, 0.01, 0.03, 0.1, 1.0])
+    other = synthetic.study([{"drift": "forward_kl"}], rng, alphas=more, lams=GRID, seeds=2)
+    both = summarise(pa.concat_tables([one, other]), thresholds=(0.3,))
+    assert [(row.cells, row.grid) for row in both.rows] == [(9, 9)] * 2
+    note = "all rows are over the 9 cells that all 2 algorithms have; "
+    note += "cells that only some have are left out: (entropy, forward_kl) 6"
+    assert note in both.notes
+    for row in both.rows:
+        (item,) = (x for x in landscapes(pa.concat_tables([one, other])) if x.label == row.label)
+        inside = np.isin(item.alphas, GRID[1:])
+        expected = rbst(cell_scores(item.runs())[inside, 1:], 0.3)
+        assert row.rbst[0].value == pytest.approx(expected)
+    alone = summarise(other, thresholds=(0.3,))
+    assert alone.rows[0].cells == 15
+    assert not any("left out" in note for note in alone.notes)
+
+
+def test_learned_temperatures_are_ranked_among_themselves(synthetic, rng):
+    kinds = [{}, {"drift": "forward_kl"}, {"alpha_schedule": "learned"}]
+    table = synthetic.study(kinds, rng, alphas=GRID, lams=GRID, seeds=3)
+    summary = summarise(table)
+    assert [row.landscape.axis for row in summary.rows] == ["alpha", "alpha", "w"]
+    assert summary.rows[-1].ranks[0] == (1, 1)
+    assert {high for low, high in (row.ranks[0] for row in summary.rows[:2])} <= {1, 2}
+
+
+def test_the_headline_says_what_the_data_support(summary):
+    first, cell, support = headline(summary)
+    best = summary.rows[0]
+    assert first.startswith(f"Most robust of 3 pairs: {best.label}. ")
+    assert f"alpha = {best.best_alpha:g}, lambda = {best.best_lam:g}" in cell
+    assert f"{best.best:.3f}; held out" in cell
+    assert f"{best.tuning.fixed_held_out:.3f}" in cell
+    for row in summary.rows[1:]:
+        gap = difference(best.rbst[0], row.rbst[0])
+        assert (row.label in support) == supported(gap)
+    assert render(summary, "text").startswith(first)
+
+
+def test_the_threshold_starts_where_cells_reach_it(synthetic, rng):
+    table = synthetic.block({}, "DeepSea", GRID[1:], GRID[1:], 2, rng)
+    for level, start in ((0.99, 0.9), (0.62, 0.6), (0.01, 0.0)):
+        returns = pa.array([[level] * 10] * table.num_rows)
+        same = table.set_column(table.column_names.index("returns"), "returns", returns)
+        assert telling_threshold(landscapes(same)) == pytest.approx(start)
 
 
 def test_an_algorithm_without_a_score_is_left_out_and_named(synthetic, rng):

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import argparse
 import csv
 import io
 import re
+import shlex
 from importlib import resources
 
 import numpy as np
@@ -12,9 +14,12 @@ import pytest
 from mirrorax.analysis.comparison import difference, supported
 from mirrorax.analysis.estimates import frequency_band, robustness
 from mirrorax.analysis.few_seeds import mean_intervals, seeds_in_words
+from mirrorax.analysis.findings import headline, telling_threshold
 from mirrorax.analysis.landscape import landscapes
 from mirrorax.analysis.scores import cell_scores, environment_scores
 from mirrorax.analysis.shares import frequency, rbst
+from mirrorax.analysis.summary import summarise
+from mirrorax.cli import train
 
 
 def numbers(text: str) -> list[float]:
@@ -34,6 +39,12 @@ def column(visit, name: str) -> int:
     return heads.index(name)
 
 
+def chosen(visit, table):
+    """The landscape of the pair that the page shows."""
+    label = visit.page.locator("#pair option:checked").inner_text()
+    return next(item for item in landscapes(table) if label.endswith(item.label))
+
+
 def test_it_loads_without_error_and_asks_for_nothing(visit, table):
     seen = visit(table)
     assert seen.errors == []
@@ -41,13 +52,14 @@ def test_it_loads_without_error_and_asks_for_nothing(visit, table):
     assert len(seen.requests) == 1
     assert seen.text("#title") == "A study"
     assert f"{table.num_rows:,}" in seen.text("#facts")
+    assert seen.page.locator("#headline p").count() == 3
     assert seen.page.locator("#maps canvas").count() == 5  # the mean and four environments
     assert seen.page.locator("#table tbody tr").count() == 3
 
 
 def test_hovering_shows_the_cell_and_marks_it_in_every_map(visit, table):
     seen = visit(table)
-    item = landscapes(table)[0]
+    item = chosen(seen, table)
     i, j = 6, 8
     before = [seen.pixels(k) for k in range(5)]
     seen.page.locator("#maps canvas").first.hover(position=seen.over(i, j, item.alphas, item.lams))
@@ -67,7 +79,7 @@ def test_hovering_shows_the_cell_and_marks_it_in_every_map(visit, table):
 
 def test_one_environments_map_speaks_of_that_environment(visit, table):
     seen = visit(table)
-    item = landscapes(table)[0]
+    item = chosen(seen, table)
     i, j, e = 7, 3, 2
     canvas = seen.page.locator("#maps canvas").nth(1 + e)
     canvas.hover(position=seen.over(i, j, item.alphas, item.lams, 1 + e))
@@ -78,7 +90,7 @@ def test_one_environments_map_speaks_of_that_environment(visit, table):
 
 def test_clicking_shows_the_runs_of_the_cell(visit, table):
     seen = visit(table)
-    item = landscapes(table)[0]
+    item = chosen(seen, table)
     i, j = 6, 5
     seen.page.locator("#maps canvas").first.click(position=seen.over(i, j, item.alphas, item.lams))
     seen.page.locator("#detail summary").first.click()
@@ -343,17 +355,27 @@ def test_figures_and_their_data_can_be_downloaded(visit, table, name):
             seen.page.locator(
                 f'.downloads[data-figure="{name}"] button[data-kind="{kind}"]'
             ).click()
-        assert caught.value.suggested_filename == f"{name}.{kind}"
+        file = caught.value.suggested_filename
+        assert file.startswith(f"{name}_")
+        assert file.endswith(f"_threshold-0.90.{kind}")
         found[kind] = caught.value.path().read_bytes()
     assert found["png"].startswith(b"\x89PNG")
     assert len(found["png"]) > 5000
     svg = found["svg"].decode()
     assert svg.startswith("<svg")
     assert svg.rstrip().endswith("</svg>")
+    texts = re.findall(r"<text[^>]*>([^<]*)</text>", svg)
+    assert any("threshold 0.90" in text for text in texts)
+    if name != "frequency":  # the pair, the axes and the scale
+        best = landscapes(table)
+        assert any(item.label in texts[0] for item in best)
+        assert {"λ (drift)", "α (MDP)", "score"} <= set(texts)
+    else:
+        assert {item.label for item in landscapes(table)} <= {t.split("  ")[-1] for t in texts}
     rows = list(csv.DictReader(io.StringIO(found["csv"].decode())))
     if name == "landscapes":
         assert len(rows) == 5 * 12 * 13
-        item = landscapes(table)[0]
+        item = chosen(seen, table)
         d = cell_scores(item.runs())
         for row in rows[: 12 * 13]:
             i = list(item.alphas).index(float(row["alpha_or_w"]))
@@ -377,27 +399,120 @@ def test_the_table_can_be_downloaded(visit, table):
         assert float(row["rbst"]) == pytest.approx(rbst(d, 0.9), abs=1e-6)
 
 
-def test_dark_and_light(visit, table):
-    seen = visit(table, color_scheme="light")
+def luminance(text: str) -> float:
+    """Relative luminance of a colour of the style sheet, as WCAG defines it."""
+    parts = [int(x) / 255 for x in re.findall(r"\d+", text)[:3]]
+    linear = [x / 12.92 if x <= 0.04045 else ((x + 0.055) / 1.055) ** 2.4 for x in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
-    def back() -> str:
-        return seen.page.evaluate("getComputedStyle(document.body).backgroundColor")
 
-    light, picture = back(), seen.pixels()
+def contrast(seen, selector: str) -> float:
+    ink = seen.page.locator(selector).first.evaluate("e => getComputedStyle(e).color")
+    back = seen.page.evaluate("getComputedStyle(document.body).backgroundColor")
+    dark, light = sorted(map(luminance, (ink, back)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_both_modes_are_readable(visit, table, scheme):
+    seen = visit(table, color_scheme=scheme)
+    assert seen.page.evaluate("document.documentElement.dataset.theme") == scheme
+    for selector in ("#headline p", ".hint", "#table td", "#table td button", "#live"):
+        assert contrast(seen, selector) >= 4.5, selector
+    before = seen.page.evaluate("getComputedStyle(document.body).backgroundColor")
+    picture = seen.pixels()
     seen.page.locator("#theme").click()
-    assert back() != light
+    assert seen.page.evaluate("getComputedStyle(document.body).backgroundColor") != before
     assert seen.pixels() != picture
-    assert seen.page.locator("#theme").get_attribute("aria-pressed") == "true"
     seen.page.locator("#theme").click()
-    assert back() == light
+    assert seen.page.evaluate("getComputedStyle(document.body).backgroundColor") == before
     assert seen.errors == []
-    dark = visit(table, color_scheme="dark")
-    assert dark.page.evaluate("document.documentElement.dataset.theme") == "dark"
+
+
+def test_a_cell_below_the_threshold_keeps_its_colour(visit, table):
+    seen = visit(table)
+    item = chosen(seen, table)
+    scores = cell_scores(item.runs())
+    i, j = np.unravel_index(int(np.abs(scores[1:, 1:] - 0.5).argmin()), scores[1:, 1:].shape)
+    at = seen.over(i + 1, j + 1, item.alphas, item.lams)
+    colour = "(c, p) => [...c.getContext('2d').getImageData(p.x + 5, p.y + 5, 1, 1).data]"
+    canvas = seen.page.locator("#maps canvas").first
+    seen.threshold(0.05)
+    good = canvas.evaluate(colour, at)
+    seen.threshold(0.95)
+    assert canvas.evaluate(colour, at) == good
+
+
+def test_the_headline_is_that_of_the_analysis(visit, table):
+    seen = visit(table)
+    lines = seen.page.locator("#headline p").all_inner_texts()
+    start = telling_threshold(landscapes(table))
+    assert lines == headline(summarise(table, thresholds=[start]))
+    assert seen.text("#threshold-value") == f"{start:.2f}"
+    best = summarise(table, thresholds=[start]).rows[0].label
+    assert seen.page.locator("#pair option:checked").inner_text().endswith(best)
+    assert rows_of(seen)[0][1] == best
+
+
+def test_a_click_gives_the_command_that_trains_the_cell(visit, table):
+    seen = visit(table)
+    seen.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    item = chosen(seen, table)
+    i, j = 6, 5
+    seen.page.locator("#maps canvas").first.click(position=seen.over(i, j, item.alphas, item.lams))
+    button = seen.page.locator("#detail .copy").nth(2)
+    button.click()
+    seen.until("[...document.querySelectorAll('.copy')].some((b) => b.textContent === 'Copied')")
+    words = shlex.split(seen.page.evaluate("navigator.clipboard.readText()"))
+    assert words[:2] == ["mirrorax", "train"]
+    flags = dict(zip(words[2::2], words[3::2], strict=True))
+    settings = dict(item.settings)
+    assert flags["--env"] == "Catch"
+    assert (flags["--potential"], flags["--drift"]) == (settings["potential"], settings["drift"])
+    assert float(flags["--alpha"]) == item.alphas[i]
+    assert float(flags["--lam"]) == item.lams[j]
+    assert flags["--seeds"] == "0,1,2,3"
+    parser = argparse.ArgumentParser()
+    train.add_arguments(parser)
+    parser.parse_args(words[2:])  # or it exits
+    assert seen.errors == []
+
+
+def test_pairs_are_filtered_and_curves_hidden_one_by_one(visit, table):
+    seen = visit(table)
+    lines = "#frequency polyline"
+    before = seen.page.locator(lines).count()
+    seen.page.locator("#curve-legend button").nth(1).click()
+    assert seen.page.locator("#curve-legend button.off").count() == 1
+    assert seen.page.locator(lines).count() == before - 1
+    seen.page.locator("#curve-legend button").nth(1).click()
+    assert seen.page.locator(lines).count() == before
+    seen.page.locator("#filter").fill("MAX, ")
+    assert [row[1] for row in rows_of(seen)] == ["(max, kl)"]
+    assert seen.page.locator("#curve-legend button").count() == 1
+    assert "that all 3 have" in seen.text("#table-notes")  # ranks stay those of all
+    assert seen.errors == []
+
+
+def test_maps_can_be_enlarged_until_values_fit(visit, table):
+    seen = visit(table)
+    canvas = seen.page.locator("#maps canvas").first
+    small = canvas.bounding_box()["width"]
+    seen.page.locator("#zoom").fill("2")
+    assert canvas.bounding_box()["width"] > 1.8 * (small - 60)
+    assert seen.errors == []
+
+
+def test_a_narrow_window_needs_no_sideways_scrolling(visit, table):
+    seen = visit(table)
+    seen.page.set_viewport_size({"width": 400, "height": 800})
+    seen.page.wait_for_timeout(200)
+    assert seen.page.evaluate("document.documentElement.scrollWidth") <= 400
 
 
 def test_the_keyboard_is_enough(visit, table):
     seen = visit(table)
-    item = landscapes(table)[0]
+    item = chosen(seen, table)
     reached = []
     for _ in range(40):
         seen.page.keyboard.press("Tab")
@@ -453,7 +568,7 @@ def test_a_single_seed_has_no_interval(visit, synthetic):
     seen = visit(table)
     assert rows_of(seen)[0][column(seen, "interval")] == "no interval"
     assert "one seed per cell: no interval" in seen.text("#table-notes")
-    item = landscapes(table)[0]
+    item = chosen(seen, table)
     seen.page.locator("#maps canvas").first.hover(position=seen.over(1, 1, item.alphas, item.lams))
     assert "one seed: no interval" in seen.text("#tip")
     assert seen.errors == []
@@ -515,7 +630,10 @@ def test_different_grids_are_told_and_compared_where_they_meet(visit, synthetic)
     a = synthetic.block({}, "Catch", grid, grid, 2, rng)
     b = synthetic.block({"drift": "forward_kl"}, "Catch", grid[:3], grid[1:], 2, rng)
     seen = visit(pa.concat_tables([a, b]))
-    assert "different grids" in seen.text("#table-notes")
+    notes = seen.text("#table-notes")
+    assert "over the 6 cells that all 2 have" in notes
+    assert "left out: (entropy, kl) 3" in notes
+    assert {row[column(seen, "cells")] for row in rows_of(seen)} == {"6/6"}
     assert "over 6 common cells" in seen.text("#verdict")
     assert seen.errors == []
 
@@ -541,7 +659,7 @@ def test_learning_curves_are_shown_where_they_were_kept(visit, table):
         }
     )
     seen = visit(table, curves=curves)
-    item = landscapes(table)[0]
+    item = chosen(seen, table)
     seen.page.locator("#maps canvas").first.click(position=seen.over(5, 5, item.alphas, item.lams))
     assert seen.page.locator("#curves svg polyline").count() >= 16
     assert seen.errors == []

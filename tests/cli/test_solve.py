@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from mirrorax.cli import COMMANDS, main
+from mirrorax.cli import main
 from mirrorax.tabular import deepsea, solve
 
 
@@ -38,8 +38,10 @@ def test_json_is_the_whole_output(capsys):
     assert result["potential"] == "lp(2)"
 
 
-@pytest.mark.parametrize("mdp", ["catch", "chain", "garnet"])
-@pytest.mark.parametrize("extra", [[], ["--critic", "unregularized"], ["--anneal-alpha"]])
+@pytest.mark.parametrize(
+    ("mdp", "extra"),
+    [("catch", []), ("chain", ["--critic", "unregularized"]), ("garnet", ["--anneal-alpha"])],
+)
 def test_every_mdp(mdp, extra, capsys):
     assert main(["solve", "--mdp", mdp, "--iterations", "3", *extra]) == 0
     assert "gap to optimum" in capsys.readouterr().out
@@ -49,21 +51,16 @@ def test_every_mdp(mdp, extra, capsys):
     ("arguments", "parts"),
     [
         (["--alpha", "-1"], ["--alpha", "-1", ">= 0"]),
-        (["--lam", "nan"], ["--lam", "nan"]),
         (["--gamma", "1"], ["--gamma", "1.0", "[0, 1)"]),
         (["--iterations", "0"], ["--iterations", "0", ">= 1"]),
         (["--potential", "entrpy"], ["--potential", "'entrpy'", "'entropy'"]),
-        (["--drift", "tsallis(2)"], ["--drift", "bregman(tsallis(2))"]),
         (["--mdp", "chess"], ["--mdp", "chess", "deepsea"]),
         (["--columns", "4"], ["--columns", "4", "deepsea", "--size"]),
         (["--size", "1"], ["size", "1", ">= 2"]),
-        (["--size", "three"], ["--size", "three"]),
         (["--size", "1000"], ["GB"]),
         (["--plot", "gap.jpeg"], ["--plot", "gap.jpeg", ".png"]),
         (["--plot", "no/such/folder/gap.png"], ["--plot", "no/such/folder"]),
-        (["--plot", ""], ["--plot", ".png"]),
         (["--seed", "-1"], ["--seed", "-1", ">= 0"]),
-        (["--colour", "red"], ["--colour"]),
         (["--mdp", "garnet", "--branching", "50"], ["branching", "50", "20"]),
     ],
 )
@@ -79,11 +76,7 @@ def test_a_mistake_gets_one_line_and_exit_code_two(arguments, parts, capsys, mon
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_overview_lists_every_command(capsys):
-    assert main(["--help"]) == 0
-    out = capsys.readouterr().out
-    for command in COMMANDS:
-        assert f"  {command} " in out
+def test_an_unknown_command_is_answered_with_a_guess(capsys):
     assert main([]) == 2
     assert main(["solv"]) == 2
     assert "did you mean 'solve'" in capsys.readouterr().err
@@ -103,17 +96,3 @@ def test_help_and_mistakes_import_nothing_heavy(arguments):
         [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True
     )
     assert "heavy: []" in done.stderr
-
-
-def test_the_installed_command_answers():
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            "from mirrorax.cli import main; raise SystemExit(main(['--version']))",
-        ],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.startswith("mirrorax ")

@@ -32,52 +32,32 @@ MISTAKES = [
     (["train"], "env: missing"),
     (["train", "--env", "Cach"], "--env: unknown value 'Cach' (did you mean 'Catch'?)"),
     (["train", "--environment", "Cach"], "--environment: unknown value 'Cach'"),
-    (["train", "--env", ""], "--env: unknown value ''"),
     ([*CATCH, "--environment", "Catch"], "--environment: --env is given too"),
     ([*CATCH, "--potential", "entropi"], "--potential: "),
-    ([*CATCH, "--drift", "k1"], "--drift: "),
     ([*CATCH, "--lam", "-1"], "--lam: "),
     ([*CATCH, "--lam", "one"], "--lam: 'one' is not a number"),
     ([*CATCH, "--alpha", "0.1,,0.2"], "--alpha: '0.1,,0.2' is not a number"),
-    ([*CATCH, "--alpha", "nan"], "--alpha: "),
     ([*CATCH, "--alpha", "0.1,0.1"], "--alpha: [0.1, 0.1] has repetitions"),
-    ([*CATCH, "--alpha", "1e39"], "--alpha: "),
     ([*CATCH, "--max-grad-norm", "1e39"], "--max-grad-norm: Input should be at most 3.4"),
-    ([*CATCH, "--adam-eps", "1e-50"], "--adam-eps: Input should be at least 1.17"),
     ([*CATCH, "--alpha", "1e-50"], "--alpha: Input should be 0 or at least 1.17549e-38, or it is"),
-    ([*CATCH, "--lam", "0,1e-40"], "--lam: Input should be 0 or at least 1.17549e-38, or it is 0"),
     (
         [*CATCH, "--alpha", "0.1,0.100000000001"],
         "--alpha: 0.1 and 0.100000000001 are one number in float32",
     ),
-    ([*CATCH, "--gamma", "0.9,0.900000000001"], "--gamma: 0.9 and 0.900000000001 are one number"),
     ([*CATCH, "--gamma", "0.999999999"], "--gamma: Input should be at most 0.99999994, or it is 1"),
-    ([*CATCH, "--actor-lr", "1e-46"], "--actor-lr: Input should be at least 1.17549e-38"),
-    ([*CATCH, "--critic-lr", "1e39"], "--critic-lr: 1e+39 is not allowed: at most 3.40282e+38"),
-    ([*CATCH, "--reward-scale", "1e-46"], "--reward-scale: Input should be at least 1.17549e-38"),
-    (
-        [*CATCH, "--alpha-schedule", "learned", "--w", "1,0.999999999999"],
-        "--w: 1.0 and 0.999999999999 are one number in float32",
-    ),
-    ([*CATCH, "--gamma", "1"], "--gamma: "),
     ([*CATCH, "--w", "0.5"], "--w: 0.5 given, but alpha_schedule = 'constant'"),
     ([*CATCH, "--alpha-schedule", "learned", "--alpha", "1"], "--alpha: 1.0 given, but"),
     ([*CATCH, "--alpha-schedule", "cosine"], "--alpha-schedule: unknown value"),
     ([*CATCH, "--seeds", "0"], "--seeds: 0 is not allowed"),
     ([*CATCH, "--seeds", "many"], "--seeds: "),
-    ([*CATCH, "--seeds", "2.5"], "--seeds: "),
-    ([*CATCH, "--seeds", "3,-1"], "--seeds: "),
-    ([*CATCH, "--seeds", "3,3"], "--seeds: "),
     ([*CATCH, "--seeds", "1000000000000"], "--seeds: 1000000000000 is not allowed"),
     ([*CATCH, "--seeds", "100000", "--lam", "1,2"], "--seeds: 100000 of each point of the grid"),
     ([*CATCH, "--lanes", "x"], "argument --lanes: "),
     ([*CATCH, "--lanes", "0"], "--lanes: 0 is not allowed"),
     ([*CATCH, "--layout", "pmap"], "--layout: unknown value 'pmap'"),
     ([*CATCH, "--steps", "1.5"], "--steps: "),
-    ([*CATCH, "--steps", "1e30"], "--steps: "),
     ([*CATCH, "--steps", "10"], "--steps: 10 is less than one update"),
     ([*CATCH, "--hidden", "64,x"], "--hidden: "),
-    ([*CATCH, "--hidden", "64,,64"], "--hidden: "),
     ([*CATCH, "--twin-critics", "maybe"], "--twin-critics: "),
     ([*CATCH, "--batch-size", "1000000"], "--batch-size: 1000000 is larger than buffer_size"),
     ([*CATCH, "--buffer-size", "100"], "--buffer-size: batch_size: 512 is larger than"),
@@ -123,8 +103,6 @@ def test_what_only_jax_can_find_is_one_line_too(arguments, start, capsys, tmp_pa
         ["train", "--env", "Cach"],
         [*CATCH, "--drift", "k1"],
         [*CATCH, "--lam", "-1"],
-        [*CATCH, "--seeds", "0"],
-        [*CATCH, "--batch-size", "1000000"],
         [*CATCH, "--lanes", "0"],
         [*CATCH, "--out", os.devnull],
         ["play", "no-such-folder", "--seed", str(2**32)],
@@ -148,16 +126,9 @@ def test_mistakes_are_found_before_anything_heavy_is_imported(arguments):
         ),
         ("env = 3\n", "--config: wrong.toml: environment: "),
         ('env = "Catch"\nseeds = 2.5\n', "--config: wrong.toml: seeds: 2.5 is not allowed"),
-        ('env = "Catch"\nseeds = {a = 1}\n', "--config: wrong.toml: seeds: "),
-        ('env = "Catch"\nseeds = true\n', "--config: wrong.toml: seeds: "),
         ('env = "Catch"\nlanes = "x"\n', "--config: wrong.toml: lanes: 'x' is not a whole number"),
-        ('env = "Catch"\nlanes = 0\n', "--config: wrong.toml: lanes: 0 is not allowed"),
-        ('env = "Catch"\nlanes = 2.5\n', "--config: wrong.toml: lanes: "),
         ('env = "Catch"\nlayout = ["map"]\n', "--config: wrong.toml: layout: "),
-        ('env = "Catch"\npreset = ["paper"]\n', "--config: wrong.toml: preset: "),
         ('env = "Catch"\nalpha = true\n', "--config: wrong.toml: alpha: True is not a number"),
-        ('env = "Catch"\nalpha = 2020-01-01\n', "--config: wrong.toml: alpha: "),
-        ('env = "Catch"\nalpha = [0.1, 0.1]\n', "--config: wrong.toml: alpha: "),
         ('env = "Catch"\n[alpha]\nb = 1\n', "--config: wrong.toml: alpha: a table"),
         ('env = "Catch"\nhidden = 64\n', "--config: wrong.toml: hidden: "),
     ],
@@ -173,19 +144,6 @@ def test_a_flag_wins_over_the_file_in_what_is_said_too(tmp_path, capsys):
     path.write_text('env = "Catch"\nseeds = 2.5\n')
     given = ["train", "--config", str(path), "--seeds", "0"]
     assert refused(given, capsys).startswith("--seeds: 0")
-
-
-def test_a_whole_number_may_have_an_exponent():
-    from argparse import Namespace
-
-    from mirrorax.cli.train import _gather
-
-    def given(**flags):
-        return _gather(Namespace(config=None, preset=None, plugin=[], env="Catch", **flags), {})
-
-    assert given(steps="1e6")["steps"] == given(steps="1_000_000")["steps"] == 1_000_000
-    assert given(hidden="")["hidden"] == ()
-    assert given(hidden="32,16")["hidden"] == (32, 16)
 
 
 def test_a_gif_that_cannot_be_written_is_found_before_anything_is_played(tmp_path, capsys):

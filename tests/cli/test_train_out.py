@@ -91,10 +91,12 @@ def test_a_result_that_was_trained_on_is_another_one(pair, tmp_path, monkeypatch
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("results.json", "{", "another result (it is none of train's)"),
-        ("results.json", "[1]", "another result (it is none of train's)"),
-        ("results.json", '{"settings": 3, "runs": []}', "another result (it is none of train's)"),
-        ("results.json", '{"settings": {"environment": "x:Y"}, "runs": 1}', "none of train's"),
+        ("results.json", "{", "another result (it was not written by train)"),
+        (
+            "results.json",
+            '{"settings": 3, "runs": []}',
+            "another result (it was not written by train)",
+        ),
         ("config.toml", "# my own", "config.toml, but no finished result"),
     ],
 )

@@ -13,7 +13,7 @@ from mirrorax.analysis.scores import cell_scores, environment_scores
 from mirrorax.analysis.shares import frequency, top
 from mirrorax.analysis.temperature import Minimal, regression
 from mirrorax.errors import UserError
-from mirrorax.figures.best import Bars, draw_best
+from mirrorax.figures.bars import Bars, draw_best
 from mirrorax.figures.curves import LearningCurve, draw_curves
 from mirrorax.figures.frequency import draw_frequency, frequency_curve
 from mirrorax.figures.heatmap import (
@@ -26,9 +26,8 @@ from mirrorax.figures.heatmap import (
     outline,
     ticks,
 )
-from mirrorax.figures.save import save
 from mirrorax.figures.scaling import Scaling, draw_scaling
-from mirrorax.figures.style import COLUMN, PAGE, new, style
+from mirrorax.figures.style import COLUMN, PAGE, new, save, style
 
 
 def meshes(ax) -> list[QuadMesh]:
@@ -122,14 +121,30 @@ def test_the_contour_is_the_border_of_the_good_cells():
     assert not [c for c in ax.collections if isinstance(c, LineCollection)]
 
 
-def test_dots_grow_with_the_half_width():
-    half = np.array([[0.0, 0.1], [0.2, np.nan]])
+def test_cells_off_the_grid_are_one_line_of_text(small):
+    item = landscapes(small)[0]
+    state = item.state.copy()
+    state[1, [0, 1, 2, 4, 5, 6]] = 0  # of one alpha, one lambda is left
+    sparse = replace(item, state=state)
+    data = heat_map(sparse)
+    assert data.scores.shape == (len(item.alphas) - 1, len(item.lams))
+    assert data.left_out == 1
     _, ax = new()
-    grid = np.array([1.0, 2.0])
-    draw_heat_map(HeatMap(half, grid, grid, half_widths=half), ax, contour=None)
-    sizes = ax.collections[-1].get_sizes()
-    assert len(sizes) == 3
-    assert sizes[2] == pytest.approx(2 * sizes[1])
+    draw_heat_map(data, ax)
+    assert ax.get_title().endswith("\n1 cell off this grid")
+
+
+def test_large_cells_hold_their_values():
+    grid = np.array([0.1, 1.0])
+    _, ax = new()
+    draw_heat_map(HeatMap(np.array([[0.25, np.nan], [0.5, 1.0]]), grid, grid), ax)
+    assert sorted(text.get_text() for text in ax.texts) == ["0.25", "0.50", "1.00"]
+
+
+def test_ticks_have_at_most_three_digits():
+    values = np.array([0.0, 0.00025, 0.316227766017, 5e4])
+    assert ticks(values)[1] == ["0", "2.5e-4", "0.316", "5e4"]
+    assert ticks(np.array([1e-4, 0.1, 1e4]))[1] == ["$10^{-4}$", "0.1", "$10^{4}$"]
 
 
 def test_a_panel_shares_one_scale(small):

@@ -336,7 +336,7 @@ def test_train_writes_a_folder_that_gives_the_same_run_again(folder, capsys):
 def test_a_preset_flag_wins_over_the_file_and_other_flags_over_it(tmp_path):
     from argparse import Namespace
 
-    from mirrorax.cli.train import _gather
+    from mirrorax.cli.train import gather, make_request
 
     path = tmp_path / "given.toml"
     path.write_text(
@@ -344,8 +344,9 @@ def test_a_preset_flag_wins_over_the_file_and_other_flags_over_it(tmp_path):
     )
 
     def fields(preset=None, **flags):
-        found = _gather(Namespace(config=str(path), preset=preset, plugin=[], **flags), {})
-        return found["steps_counted"], found["initialization"], found["steps"]
+        args = Namespace(config=str(path), preset=preset, plugin=[], **flags)
+        made = make_request(**gather(args, {})).settings
+        return made.steps_counted, made.initialization, made.steps
 
     assert fields() == ("total", "orthogonal", 8192)
     assert fields("paper") == ("per_env", "orthogonal", 16_000_000)
@@ -386,7 +387,7 @@ def test_a_folder_that_cannot_be_written_is_found_before_training(tmp_path, monk
     def full(**_):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("mirrorax.cli.train.tempfile.NamedTemporaryFile", full)
+    monkeypatch.setattr("mirrorax.cli.results.tempfile.NamedTemporaryFile", full)
     monkeypatch.setattr("mirrorax.training.train", lambda **_: pytest.fail("trained"))
     assert main([*CLI, "--out", str(tmp_path / "new" / "deep")]) == 2
     assert capsys.readouterr().err.startswith("mirrorax: error: --out: cannot write into ")
@@ -397,7 +398,7 @@ def test_what_cannot_be_written_is_still_shown(folder, tmp_path, monkeypatch, ca
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("mirrorax.cli.results.put", full)
+    monkeypatch.setattr("mirrorax.cli.results.write_file", full)
     out = tmp_path / "out"
     for arguments, field in (
         ([*CLI, "--seeds", "2", "--alpha", "0.05", "--json", "--out", str(out)], "out"),

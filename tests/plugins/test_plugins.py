@@ -259,11 +259,11 @@ def test_a_configuration_of_train_names_its_plugins_with_or_without_a_version(mo
     for text in (name, f"{name}=={plugins.load(name).version}"):
         Path("c.toml").write_text(f'env = "Catch"\npotential = "half"\nplugins = ["{text}"]\n')
         arguments = argparse.Namespace(config="c.toml", preset=None, plugin=[])
-        found = train_cli._gather(arguments, {})
-        assert found["plugins"] == (f"{name}=={plugins.load(name).version}",)
+        made = train_cli.make_request(**train_cli.gather(arguments, {}))
+        assert made.settings.plugins == (f"{name}=={plugins.load(name).version}",)
     Path("c.toml").write_text(f'env = "Catch"\npotential = "half"\nplugins = ["{name}==0.0"]\n')
     with pytest.raises(UserError, match=r"version 0\.0 of things_c is wanted"):
-        train_cli._gather(argparse.Namespace(config="c.toml", preset=None, plugin=[]), {})
+        train_cli.gather(argparse.Namespace(config="c.toml", preset=None, plugin=[]), {})
 
 
 def test_another_version_in_one_small_block_is_seen_behind_recorded_ids(module):

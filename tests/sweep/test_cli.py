@@ -59,7 +59,7 @@ def test_plan_run_status_verify_export(study, tmp_path, capsys):
     code, out, err = call(capsys, "run", study, "--store", store, "--workers", 2)
     assert (code, out) == (0, "32 of 32 runs done, 0 failed\n")
     assert "32 of 32 runs" in err
-    assert err.endswith(f"look at it: mirrorax report --store {store} --out store.html\n")
+    assert err.endswith(f"look at it: mirrorax report {store} --open\n")
 
     code, out, _ = call(capsys, "plan", study, "--store", store)
     assert re.search(r"done +32\n", out)

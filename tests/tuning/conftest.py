@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mirrorax.tuning.evidence import Map
+from mirrorax.tuning.evidence import ScoreMap
 
 ALPHAS = np.geomspace(1e-4, 10, 21)
 LAMS = np.geomspace(1e-3, 1e3, 25)
@@ -28,7 +28,7 @@ def bump(environment, alpha, lam, *, pair=("entropy", "kl"), width=0.5, height=1
     scores = height * np.exp(-(a**2 + b**2))
     runs = np.full(scores.shape, 5)
     bounds = low * scale, high * scale
-    return Map(*pair, environment, scale, *bounds, ALPHAS, LAMS, scores, runs)
+    return ScoreMap(*pair, environment, scale, *bounds, ALPHAS, LAMS, scores, runs)
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,8 @@ from mirrorax.cli import main
 from mirrorax.cli import tune as tune_cli
 from mirrorax.errors import UserError
 from mirrorax.runs.settings import make_settings
-from mirrorax.tuning.search import CHECK_SEEDS, Checked, Found
+from mirrorax.tuning.cells import CheckedCell, SearchRecord
+from mirrorax.tuning.search import CHECK_SEEDS
 from mirrorax.tuning.space import plan_budget
 from mirrorax.tuning.suggestion import suggest
 from mirrorax.tuning.tune import TuneResult, prepare
@@ -62,7 +63,7 @@ def test_its_score_is_what_train_gives_on_the_fresh_seeds(result):
 
 
 def test_a_run_that_was_not_stopped_is_the_run_train_makes(result):
-    batch = result.found.batches[0]
+    batch = result.search.batches[0]
     row = batch.reached.index(40)
     trained = mirrorax.train("Catch(4x3)", "entropy", "kl", seeds=[row], **batch.cells[row], **TINY)
     assert batch.scores[row] == trained.normalized[0]
@@ -74,7 +75,7 @@ def test_the_result_is_plain_data_and_keeps_to_the_budget(result):
     assert plain["mean"] == np.mean(plain["scores"])
     assert len(plain["neighbours"]) == 4
     assert plain["tried"] == len(plain["trials"])
-    assert plain["command"].startswith('mirrorax train --env "Catch(4x3)" --potential "entropy"')
+    assert plain["command"].startswith("mirrorax train --env 'Catch(4x3)' --potential entropy")
     assert "--steps 640" in plain["command"]
     assert "--hidden 8" in plain["command"]
 
@@ -90,7 +91,7 @@ def test_the_command_line_resumes_after_ctrl_c_and_ends_the_same(result, tmp_pat
             break
     rest = process.communicate()[1]
     assert process.returncode == 130, (seen, rest)
-    assert "the same command goes on from here" in rest
+    assert "the same command resumes" in rest
     assert (tmp_path / "kept" / "search.jsonl").exists()
     done = subprocess.run([*words, "--json"], capture_output=True, text=True, check=True)
     plain = json.loads(done.stdout)
@@ -143,19 +144,11 @@ def test_the_search_starts_around_the_suggestion_or_keeps_to_what_is_given():
         ({"budget": 3}, "budget: 3 is not allowed"),
         ({"seed": -1}, "seed: -1 is not allowed"),
         ({"lanes": 0}, "lanes: 0 is not allowed"),
-        ({"layout": "map "}, "layout: unknown value"),
-        ({"alpha": 0.1}, "alpha: it is what a search finds"),
-        ({"steps": 3}, "steps: "),
+        ({"alpha": 0.1}, "alpha: the search finds it"),
         ({"gamma": 2.0}, "gamma: "),
-        ({"potential": "entropi"}, "potential: "),
         ({"alpha_schedule": "learned", "alpha_range": (0.1, 1.0)}, "alpha_range: alpha is learned"),
-        ({"lam_range": (1.0, 0.5)}, "lam_range: "),
         ({"lam_range": (1e-50, 0.5)}, "lam_range: Input should be 0 or at least 1.17549e-38"),
         ({"alpha_range": (1.0, 1e39)}, "alpha_range: Input should be at most 3.40282e+38"),
-        (
-            {"alpha_schedule": "learned", "lam_range": (1e-50, 0.5)},
-            "lam_range: Input should be 0 or at least 1.17549e-38",
-        ),
         ({"environment": "Acrobot"}, "environment: 'Acrobot' and env = 'Catch'; give env alone"),
         ({"batch_sise": 3}, "batch_sise: no such field"),
         ({"results": "nowhere"}, "results: "),
@@ -173,9 +166,7 @@ def test_mistakes_are_named_before_anything_is_trained(more, said):
         (["tune"], "env: missing; for example --env Catch"),
         (["tune", "--env", "Catsh"], "--env: unknown value 'Catsh'"),
         (["tune", "--env", "Catch", "--budget", "7"], "--budget: 7 is not allowed"),
-        (["tune", "--env", "Catch", "--lam-range", "1"], "--lam-range: (1.0,) is not allowed"),
         (["tune", "--env", "Catch", "--lam-range", "a,b"], "--lam-range: 'a,b' is not allowed"),
-        (["tune", "--env", "Catch", "--tau", "7"], "--tau: "),
         (["tune", "--env", "Catch", "--hidden", "64,,64"], "--hidden: "),
         (["tune", "--env", "Catch", "--steps", "1e6", "--seed", "-1"], "--seed: -1 is not"),
         (
@@ -183,7 +174,6 @@ def test_mistakes_are_named_before_anything_is_trained(more, said):
             "--lanes: 9000000 lanes with buffer_size",
         ),
         (["tune", "--env", "Catch", "--plugin", "no_such_module"], "no_such_module"),
-        (["suggest", "--env", "Catch", "--plugin", "no_such_module"], "no_such_module"),
     ],
 )
 def test_mistakes_on_the_command_line_are_one_line(words, said, capsys):
@@ -228,20 +218,20 @@ def test_help_and_mistakes_import_no_jax():
         (
             "normalised return",
             [[1.0] * 5, [0.5] * 5],
-            "a neighbour is 0.200 above; a larger --budget",
+            "a neighbour is 0.200 above; use a larger --budget",
         ),
         ("return", [[0.75], [0.5]], "sensitive: a neighbour is 0.300 below"),
         ("return", [[0.8], [0.79]], "forgiving place: no neighbour is more than 0.0367 below"),
     ],
 )
 def test_what_the_neighbours_tell_is_put_into_words(units, around, said):
-    checked = [Checked({"alpha": 1.0, "lam": 1.0}, tuple(scores)) for scores in around]
+    checked = [CheckedCell({"alpha": 1.0, "lam": 1.0}, tuple(scores)) for scores in around]
     found = outcome(scores=(0.79, 0.81, 0.79, 0.81), neighbours=tuple(checked), units=units)
-    assert said in tune_cli._around(found)
+    assert said in tune_cli.verdict(found)
 
 
 def test_runs_that_diverged_are_told_and_not_averaged(capsys):
-    around = tuple(Checked({"alpha": 1.0, "lam": 1.0}, (score,)) for score in (np.nan, 0.7))
+    around = tuple(CheckedCell({"alpha": 1.0, "lam": 1.0}, (score,)) for score in (np.nan, 0.7))
     found = outcome(scores=(0.6, np.nan, 0.8), neighbours=around)
     assert (found.mean, found.diverged, found.largest_drop) == (0.7, 1, np.inf)
     assert found.interval is None
@@ -285,7 +275,7 @@ def outcome(**fields):
         "cell": {"alpha": 0.1, "lam": 1.0},
         "scores": (0.5,) * 5,
         "neighbours": (),
-        "found": Found(),
+        "search": SearchRecord(),
         "budget": 32,
         "units": "normalised return",
         "suggestion": suggest("Catch"),

@@ -13,7 +13,7 @@ Nothing here imports jax.
 
 from __future__ import annotations
 
-from mirrorax.analysis.comparison import difference, ranks, ratio
+from mirrorax.analysis.comparison import difference, ranks
 from mirrorax.analysis.estimates import frequency_band, robustness
 from mirrorax.analysis.few_seeds import mean_interval, mean_intervals
 from mirrorax.analysis.landscape import Landscape, landscapes
@@ -41,7 +41,6 @@ __all__ = [
     "parse_reference",
     "power_law",
     "ranks",
-    "ratio",
     "rbst",
     "read_reference",
     "region",

@@ -1,4 +1,4 @@
-"""Two algorithms or more: differences, ratios and ranks, with what the data support."""
+"""Two algorithms or more: differences and ranks, with what the data support."""
 
 from __future__ import annotations
 
@@ -7,13 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from scipy import stats
-from scipy.special import ndtri
 
 from mirrorax.analysis.estimates import Estimate, Interval
-from mirrorax.analysis.landscape import Cells, Landscape
-from mirrorax.errors import UserError
 
 
 def difference(a: Estimate, b: Estimate) -> Estimate:
@@ -22,19 +19,6 @@ def difference(a: Estimate, b: Estimate) -> Estimate:
     if a.error is None or b.error is None:
         return Estimate(value, None, a.why or b.why)
     return Estimate(value, math.hypot(a.error, b.error))
-
-
-def ratio(a: Estimate, b: Estimate, level: float = 0.95) -> tuple[float, Interval | None]:
-    """Return a / b and its interval (Fieller, 1954); None where b may be zero."""
-    value = a.value / b.value if b.value > 0 else math.nan
-    z = float(ndtri((1 + level) / 2))
-    if a.error is None or b.error is None or b.value <= z * b.error:
-        return value, None
-    # The ratios r at which a - r b is within z standard errors of zero.
-    square = b.value**2 - (z * b.error) ** 2
-    root = math.sqrt((a.value * b.value) ** 2 - square * (a.value**2 - (z * a.error) ** 2))
-    low, high = ((a.value * b.value + sign * root) / square for sign in (-1, 1))
-    return value, Interval(max(low, 0.0), high, level)
 
 
 def supported(estimate: Estimate, level: float = 0.95) -> bool:
@@ -101,31 +85,3 @@ def correlations(
     b = b - b.mean(axis=1, keepdims=True)
     scale = np.sqrt((a**2).sum() * (b**2).sum(axis=1))
     return np.divide(b @ a, scale, out=np.zeros(len(b)), where=scale > 0)
-
-
-def shared_cells(
-    a: Landscape, b: Landscape, cells: Cells = "positive"
-) -> tuple[Bool[np.ndarray, "alpha lam"], Bool[np.ndarray, "alpha2 lam2"]]:
-    """Return the cells that both have runs for, in each one's own grid.
-
-    Two algorithms on different grids can only be compared where the grids meet.
-    """
-    if a.axis != b.axis:
-        raise UserError(
-            f"compare: {a.label} varies {a.axis} and {b.label} varies {b.axis}; "
-            "their grids have no cells in common"
-        )
-    alphas = np.intersect1d(a.alphas, b.alphas)
-    lams = np.intersect1d(a.lams, b.lams)
-    both = np.ones((len(alphas), len(lams)), dtype=bool)
-    for item in (a, b):
-        index = np.ix_(np.isin(item.alphas, alphas), np.isin(item.lams, lams))
-        both &= (item.counts.min(axis=-1) > 0)[index] & item.cells(cells)[index]
-    if not both.any():
-        raise UserError(f"compare: {a.label} and {b.label} have no cell of their grids in common")
-    out = []
-    for item in (a, b):
-        mask = np.zeros((len(item.alphas), len(item.lams)), dtype=bool)
-        mask[np.ix_(np.isin(item.alphas, alphas), np.isin(item.lams, lams))] = both
-        out.append(mask)
-    return out[0], out[1]

@@ -3,7 +3,7 @@
 Rbst is a mean over cells of g(d) = clip((d - T) / (1 - T), 0, 1) of noisy scores d. Two numbers:
 
 - What a study with as many seeds per cell reports, on average over such studies. The plain value
-  estimates it without bias. `interval()` is that value and 1.96 standard errors (see `noise`).
+  estimates it without bias. `interval()` is that value and 1.96 `standard_errors`.
 - What it would be with infinitely many seeds: `limit`. Up to d = 1, where scores end, g is convex.
   Hence noise can only raise Rbst, and averaging neighbouring cells can only lower it (Jensen). So
   the limit lies between Rbst of averaged cells, with the noise that is left in these taken off,
@@ -22,9 +22,9 @@ import numpy as np
 from jaxtyping import Bool, Float
 from scipy.special import ndtr, ndtri
 
-from mirrorax.analysis.noise import Grid, Scores, error_of_mean, exchange, grid_scores
 from mirrorax.analysis.scores import Statistic, cell_scores
 from mirrorax.analysis.shares import ROUNDING, check_threshold, frequency, rbst, reaches, scored
+from mirrorax.analysis.standard_errors import Grid, Scores, error_of_mean, exchange, grid_scores
 
 #: Seeds behind a score, its neighbours' included, from which on its noise is nearly normal.
 ENOUGH = 10
@@ -93,7 +93,9 @@ def _scores(
     if cells is not None:
         mask = mask & cells
     scored(np.where(mask, 0.0, np.nan))  # or an error that there is none
-    return grid_scores(runs, mask, statistic), no_interval(runs[mask])
+    # Neighbours are the nearest values that count: rows and columns without a cell are no gaps.
+    at = np.ix_(mask.any(axis=1), mask.any(axis=0))
+    return grid_scores(runs[at], mask[at], statistic), no_interval(runs[mask])
 
 
 def robustness(

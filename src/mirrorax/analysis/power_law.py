@@ -226,13 +226,13 @@ def _climb(
         part = min(1.0, reach)
         while part > _LEAST_PART:
             there = at + part * step
-            found = terms(there)
-            if found[0] >= value + 1e-4 * part * gain:
+            trial = terms(there)
+            if trial[0] >= value + 1e-4 * part * gain:
                 break
             part /= 2
         else:
             break  # nothing is higher, within rounding
-        at, (value, gradient, second) = there, found
+        at, (value, gradient, second) = there, trial
     return value, at
 
 

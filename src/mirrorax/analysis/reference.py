@@ -1,4 +1,4 @@
-"""A reference: values of Rbst from elsewhere, to stand beside one's own. Read from a TOML file.
+"""A reference: values of Rbst from elsewhere, to stand beside our own. Read from a TOML file.
 
     name = "2024"                        # the heading of its column
     thresholds = [0.9, 0.95]
@@ -28,7 +28,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from mirrorax.analysis.differences import compared, differing
+from mirrorax.analysis.setting_differences import compared, differing
 from mirrorax.errors import UserError, shown, unknown
 from mirrorax.regularizers.names import parse_drift, parse_potential
 from mirrorax.runs.settings import OTHER_NUMBERS, Settings
@@ -93,12 +93,11 @@ class Reference(BaseModel):
     cells: Annotated[int, Field(ge=1)] | None = None
     settings: dict[str, Any] = {}
 
-    def values(
-        self, settings: Mapping[str, Any], environments: Sequence[str]
-    ) -> ReferenceValues | None:
-        """Return what it has for an algorithm on these environments, if anything."""
+    def values(self, algorithm: Any, environments: Sequence[str]) -> ReferenceValues | None:
+        """Return what it has for the settings of an algorithm on these environments, if any."""
         if self.environments is not None and set(environments) != set(self.environments):
             return None
+        settings = dict(algorithm)
         mine = {**_PLAIN, **settings}
         for row in self.rows:
             if all(mine.get(name) == value for name, value in row.algorithm.items()):

@@ -35,6 +35,11 @@ class Region:
     filled: float  # share of the L's cells that are good
     likeness: float  # common cells over all cells of either (Jaccard); NaN without good cells
 
+    @property
+    def pieces(self) -> int:
+        """The number of connected pieces."""
+        return len(self.components)
+
 
 def decades(values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
     """Return the width of each grid value in decades: up to halfway to its neighbours."""

@@ -1,11 +1,10 @@
 """The smallest temperature that works, and a line through it over the maximum return.
 
-The value is read where it is meaningful: alpha's along the strip of lowest lambdas, lambda's along
-the strip of lowest alphas. It is the smallest grid value whose mean over strip and seeds reaches
-the threshold and whose next grid value does too, so that one lucky cell decides nothing. Lowest is
-not always low enough: where rewards are tiny, so are the temperatures that work, and a value of the
-strip with which the task is solved while the temperature in question is zero says nothing of that
-one. Such values are left out. Whether the growth is linear is a question to `power_law`.
+Alpha is read along the `STRIP` lowest lambdas, lambda along the `STRIP` lowest alphas. The value is
+the smallest of the grid whose mean over strip and seeds reaches the threshold and whose next grid
+value does too, so that one lucky cell decides nothing. A value of the strip that solves the task
+while the temperature in question is zero says nothing about it and is left out. Whether the growth
+is linear is a question for `power_law`.
 """
 
 from __future__ import annotations
@@ -24,13 +23,14 @@ from mirrorax.analysis.shares import reaches
 from mirrorax.errors import UserError, unknown
 
 Temperature = Literal["alpha", "lam"]
-#: As they are said in a sentence.
+#: Their names in a sentence.
 NAMES: dict[Temperature, str] = {"alpha": "alpha", "lam": "lambda"}
 
 #: When a task counts as solved.
 THRESHOLDS = (0.75, 0.85)
-#: The strip of studies that were run along strips only: so many lowest values of the other one.
-NARROW = 3
+#: How many of the lowest values of the other temperature are averaged over.
+STRIP = 3
+NARROW = STRIP
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def minimal_temperatures(
     temperature: Temperature,
     threshold: float,
     *,
-    strip: int = 7,
+    strip: int = STRIP,
     evaluation: Evaluation = "stochastic",
     diverged: Diverged = "lowest",
 ) -> tuple[Minimal, ...]:
@@ -114,11 +114,11 @@ def minimal_temperatures(
         # A value without any run is not part of this environment's grid.
         on_grid = given.any(axis=1)
         if on_grid.sum() < 2:
-            found = 0.0, False, (0.0, np.inf)
+            result = 0.0, False, (0.0, np.inf)
         else:
             means = np.where(given, part, 0.0).sum(axis=1)[on_grid] / given.sum(axis=1)[on_grid]
-            found = smallest(means, values[on_grid], threshold)
-        out.append(Minimal(environment.label, environment.return_max, *found))
+            result = smallest(means, values[on_grid], threshold)
+        out.append(Minimal(environment.label, environment.return_max, *result))
     return tuple(sorted(out, key=lambda item: item.max_return))
 
 
@@ -166,20 +166,16 @@ def regression(points: Sequence[Minimal], *, level: float = 0.95) -> Regression:
     y = np.array([p.value for p in kept])
     if np.ptp(x) == 0:
         raise UserError("regression: all environments have the same maximum return")
-    n = len(x)
-    spread = np.sum((x - x.mean()) ** 2)
-    slope = float(np.sum((x - x.mean()) * (y - y.mean())) / spread)
-    intercept = float(y.mean() - slope * x.mean())
-    rest = y - intercept - slope * x
-    residual = float(np.sqrt(np.sum(rest**2) / (n - 2)))
-    half = float(stats.t.ppf((1 + level) / 2, n - 2)) * residual / float(np.sqrt(spread))
-    total = float(np.sum((y - y.mean()) ** 2))
+    fit = stats.linregress(x, y)
+    degrees = len(x) - 2
+    residual = float(np.sqrt(np.sum((y - fit.intercept - fit.slope * x) ** 2) / degrees))
+    half = float(stats.t.ppf((1 + level) / 2, degrees) * fit.stderr)
     return Regression(
-        slope=slope,
-        intercept=intercept,
-        slope_low=slope - half,
-        slope_high=slope + half,
-        r_squared=1.0 - float(np.sum(rest**2)) / total if total > 0 else np.nan,
+        slope=float(fit.slope),
+        intercept=float(fit.intercept),
+        slope_low=float(fit.slope) - half,
+        slope_high=float(fit.slope) + half,
+        r_squared=float(fit.rvalue) ** 2 if np.ptp(y) > 0 else np.nan,
         residual=residual,
         x=x,
         y=y,

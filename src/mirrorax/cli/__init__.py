@@ -5,9 +5,8 @@ A command module has two functions and imports nothing heavy at its top:
 - `add_arguments(parser)` declares the flags,
 - `run(args)` does the work and returns the exit code.
 
-A mistake of the user's is a `mirrorax.errors.UserError`: it is printed as one line on standard
-error and the exit code is 2. An error of the operating system that no command has words for, such
-as a full disk under standard output, is one line too, and the exit code is 1.
+A mistake in the input is a `mirrorax.errors.UserError`: one line on standard error, exit code 2.
+An error of the operating system, such as a full disk, is one line too, with exit code 1.
 """
 
 from __future__ import annotations
@@ -15,7 +14,9 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib
+import itertools
 import os
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -26,48 +27,82 @@ from mirrorax.formatting import whole
 
 #: command -> (module, one line for `mirrorax --help`)
 COMMANDS = {
-    "solve": ("mirrorax.cli.solve", "exact Policy Mirror Descent on a finite MDP"),
-    "train": ("mirrorax.cli.train", "train MDPO(h, D) on one environment, over seeds"),
-    "play": ("mirrorax.cli.play", "evaluate trained policies again, record one as a GIF"),
-    "sweep": ("mirrorax.cli.sweep", "studies of many runs: plan, run, status, export and more"),
-    "robustness": ("mirrorax.cli.robustness", "how robust each pair is to its temperatures"),
-    "report": ("mirrorax.cli.report", "one HTML page to explore a store"),
-    "paper": ("mirrorax.cli.paper", "the paper's studies: list, run, compare with its figures"),
-    "suggest": ("mirrorax.cli.suggest", "regularisers and temperatures for a task, from results"),
-    "tune": ("mirrorax.cli.tune", "search temperatures for an environment with a budget of runs"),
-    "doctor": ("mirrorax.cli.doctor", "check the installation: versions, device, self-test, speed"),
+    "train": ("mirrorax.cli.train", "train MDPO(h, D) on one environment, over seeds and grids"),
+    "play": ("mirrorax.cli.play", "evaluate trained policies again, record an episode as a GIF"),
+    "sweep": ("mirrorax.cli.sweep", "run studies of many runs; watch, check and export them"),
+    "report": ("mirrorax.cli.report", "write one HTML page to explore results"),
+    "robustness": ("mirrorax.cli.robustness", "print how robust each pair is to its temperatures"),
+    "suggest": ("mirrorax.cli.suggest", "recommend regularisers and temperatures from results"),
+    "tune": ("mirrorax.cli.tune", "search temperatures with a budget of runs"),
+    "solve": ("mirrorax.cli.solve", "solve a finite MDP by exact Policy Mirror Descent"),
+    "paper": ("mirrorax.cli.paper", "reproduce the paper: list, run and compare its studies"),
+    "list": ("mirrorax.cli.listing", "list environments, potentials, drifts, schedules, ..."),
+    "doctor": ("mirrorax.cli.doctor", "check the installation: versions, device, learning, speed"),
+    "completion": ("mirrorax.cli.completion", "print the completion script for bash or zsh"),
 }
 
 
-class Parser(argparse.ArgumentParser):
-    """An argument parser whose complaints are one line and whose exit code is 2."""
+#: flags that other tools have -> what they are called here
+_OTHER_NAMES = {
+    "--lr": "--actor-lr and --critic-lr",
+    "--learning-rate": "--actor-lr and --critic-lr",
+    "--lambda": "--lam",
+    "--temperature": "--alpha or --lam",
+    "--regularizer": "--potential or --drift",
+    "--timesteps": "--steps",
+    "--total-timesteps": "--steps",
+    "--episodes": "--eval-episodes",
+    "--layers": "--hidden",
+    "--output": "--out",
+    "--seed": "--seeds",
+}
 
-    def __init__(self, *arguments: Any, **named: Any) -> None:
-        super().__init__(*arguments, **named)
+_NUMBER = re.compile(r"-?[\d.]+(e[+-]?\d+)?", re.IGNORECASE)
+_UNKNOWN = "unrecognized arguments: "
+_MISSING = "the following arguments are required: "
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser that raises a `UserError` with one line."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
         self.register("type", int, whole)
 
     def error(self, message: str) -> NoReturn:
-        """Raise the complaint as a `UserError`, so that there is one way to report one."""
-        raise UserError(f"{message}{self._advice(message)} (see '{self.prog} --help')")
+        """Raise the mistake as a `UserError`, so that there is one way to report mistakes."""
+        if (name := message.removeprefix(_MISSING)) != message:
+            message += self._choices(name)
+        raise UserError(f"{message} (see '{self.prog} --help')")
 
     def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
-        """Refuse what is unknown here: an action would hand it to its command, which knows less."""
-        found, rest = super().parse_known_args(args, namespace)
+        """Refuse unknown arguments here: the parser of an action knows its flags best."""
+        parsed, rest = super().parse_known_args(args, namespace)
         if rest:
-            self.error(f"unrecognized arguments: {' '.join(rest)}")
-        return found, rest
+            self.error(f"{_UNKNOWN}{' '.join(rest)}{self._advice(rest, args or [])}")
+        return parsed, rest
 
-    def _advice(self, message: str) -> str:
-        """Say which flag or action may have been meant."""
-        if (wrong := message.removeprefix("unrecognized arguments: ")) != message:
-            flag = next((w for w in wrong.split() if w.startswith("-")), "").partition("=")[0]
-            known = [each for action in self._actions for each in action.option_strings]
-            guess = nearest(flag, known, 0.7) if flag else None
-            return f"; did you mean {guess}?" if guess else ""
-        wanted = message.removeprefix("the following arguments are required: ")
+    def _choices(self, name: str) -> str:
         for action in self._actions:
-            if action.metavar == wanted and action.choices:
+            if action.metavar == name and action.choices:
                 return f": one of {', '.join(map(str, action.choices))}"
+        return ""
+
+    def _advice(self, unknown: Sequence[str], words: Sequence[str]) -> str:
+        """Say which flag, or which way to write a list, was probably meant."""
+        known = [each for action in self._actions for each in action.option_strings]
+        flag = next((word for word in unknown if word.startswith("--")), "").partition("=")[0]
+        if flag:
+            other = _OTHER_NAMES.get(flag)
+            if other is not None and other.split()[0] in known:
+                return f"; use {other}"
+            guess = nearest(flag, known, 0.7)
+            return f"; did you mean {guess}?" if guess else ""
+        for at in range(2, len(words)):
+            flag, first, second = words[at - 2 : at + 1]
+            if flag in known and second in unknown and all(map(_NUMBER.fullmatch, (first, second))):
+                rest = list(itertools.takewhile(_NUMBER.fullmatch, words[at - 1 :]))
+                return f"; separate values by commas: {flag} {','.join(rest)}"
         return ""
 
 
@@ -76,11 +111,26 @@ def _overview() -> str:
     rows = "\n".join(f"  {name:<{width}}  {line}" for name, (_, line) in COMMANDS.items())
     return (
         "usage: mirrorax COMMAND [options]\n\n"
-        "Policy Mirror Descent with any pair of regularisers.\n\n"
+        "Policy Mirror Descent with any pair of regularisers (h, D).\n\n"
         f"commands:\n{rows}\n\n"
         "  mirrorax COMMAND --help   the options of one command, with examples\n"
-        "  mirrorax --version        the version\n"
+        "  mirrorax --version        the version\n\n"
+        "start here:\n"
+        "  mirrorax train --env Catch --alpha 0.05 --lam 1 --steps 150000\n"
     )
+
+
+def parser_of(name: str) -> Parser:
+    """Return the parser of a command, with all its flags."""
+    module, line = COMMANDS[name]
+    parser = Parser(
+        prog=f"mirrorax {name}",
+        description=f"{line[0].upper()}{line[1:].removesuffix(', ...')}.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    importlib.import_module(module).add_arguments(parser)
+    return parser
 
 
 def _dispatch(argv: Sequence[str]) -> int:
@@ -92,27 +142,12 @@ def _dispatch(argv: Sequence[str]) -> int:
         return 0
     if argv[0] not in COMMANDS:
         raise unknown("command", argv[0], COMMANDS)
-    module_name, summary = COMMANDS[argv[0]]
-    command = importlib.import_module(module_name)
-    parser = Parser(
-        prog=f"mirrorax {argv[0]}",
-        description=summary[0].upper() + summary[1:] + ".",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    command.add_arguments(parser)
-    return int(command.run(parser.parse_args(argv[1:])))
-
-
-def _dispatch_and_flush(argv: Sequence[str]) -> int:
-    """Run a command and write out what it printed, while a failure to do so can still be said."""
-    code = _dispatch(argv)
-    sys.stdout.flush()
-    return code
+    args = parser_of(argv[0]).parse_args(argv[1:])
+    return int(importlib.import_module(COMMANDS[argv[0]][0]).run(args))
 
 
 def _discard_output() -> None:
-    """Send what is still unwritten nowhere, or the interpreter would complain of it at its end."""
+    """Drop unwritten output: the interpreter would report it as an error when it ends."""
     if sys.__stdout__ is not None and sys.stdout is sys.__stdout__:
         with contextlib.suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno())
@@ -121,15 +156,16 @@ def _discard_output() -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return its exit code."""
     try:
-        return _dispatch_and_flush(sys.argv[1:] if argv is None else argv)
+        code = _dispatch(sys.argv[1:] if argv is None else argv)
+        sys.stdout.flush()  # a full disk is reported below
+        return code
     except UserError as error:
         print(f"mirrorax: error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("mirrorax: interrupted", file=sys.stderr)
         return 130
-    except BrokenPipeError:
-        # The reader of our output went away (`mirrorax ... | head`): not an error of ours.
+    except BrokenPipeError:  # the reader of the output ended: `mirrorax ... | head`
         _discard_output()
         sys.stderr.close()
         return 141

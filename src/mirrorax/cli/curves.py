@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mirrorax.cli.summary import varying
+from mirrorax.cli.output import varying
 from mirrorax.figures.style import LINES, PALETTE
 
 if TYPE_CHECKING:

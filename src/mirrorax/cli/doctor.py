@@ -12,20 +12,21 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from mirrorax.cli import plugin
+from mirrorax.cli import flags
+from mirrorax.cli.output import columns
 from mirrorax.errors import UserError
 from mirrorax.formatting import counted
 
 _EXAMPLES = """examples:
   mirrorax doctor                 everything, in about ten seconds
-  mirrorax doctor --no-self-test  only what can be seen without computing
+  mirrorax doctor --no-self-test  versions, cores and memory only
   mirrorax doctor --json
-  mirrorax doctor --no-self-test --plugin mine   the names that mine.py registers, too
+  mirrorax doctor --no-self-test --plugin mine   also check the names that mine.py registers
 
-The self-test compares a mirror step with its closed form, trains on a small board and lets the
-exact solver judge the policy, and measures the speed of one core beside the shipped table.
+The self-test compares a mirror step with its closed form, trains on a small board and compares the
+policy with the exact solution, and compares the speed of one core with the expected one.
 
-exit codes: 0 nothing is wrong (there may be remarks), 1 something is.
+exit codes: 0 nothing is wrong (there may be remarks), 1 something is wrong.
 """
 
 #: Slower than the shipped table by more than this is worth a remark.
@@ -35,15 +36,12 @@ TIMEOUT = 300.0
 #: Extras that only people who change mirrorax need.
 _FOR_DEVELOPERS = ("dev", "docs")
 
-#: As in the workers of a sweep, which the shipped table speaks of.
-_ONE_THREAD = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
-
 Status = Literal["ok", "remark", "wrong"]
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the doctor's."""
+    """One line of the output."""
 
     subject: str
     status: Status
@@ -53,9 +51,11 @@ class Finding:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
     parser.epilog = _EXAMPLES
-    parser.add_argument("--no-self-test", action="store_true", help="compute nothing")
-    parser.add_argument("--json", action="store_true", help="print one JSON object, nothing else")
-    plugin.add_flag(parser)
+    parser.add_argument(
+        "--no-self-test", action="store_true", help="look at the installation, train nothing"
+    )
+    flags.add_plugin(parser)
+    flags.add_json(parser)
 
 
 def _installed(package: str) -> str | None:
@@ -81,37 +81,32 @@ def packages() -> tuple[list[Finding], dict[str, str | None], dict[str, bool]]:
     wanted = [Requirement(text) for text in about.get_all("Requires-Dist") or ()]
     versions: dict[str, str | None] = {}
     wrong = []
-    for one in wanted:
-        if one.marker is not None and not one.marker.evaluate({"extra": ""}):
-            continue
-        found = versions[one.name] = _installed(one.name)
-        if found is None:
-            wrong.append(f"{one.name} is missing")
-        elif not one.specifier.contains(found, prereleases=True):
-            wrong.append(f"{one.name} {found}, but {one.specifier} is needed")
+
+    def needed(extra: str) -> list[Requirement]:
+        return [r for r in wanted if r.marker is None or r.marker.evaluate({"extra": extra})]
+
+    for requirement in needed(""):
+        name, version = requirement.name, _installed(requirement.name)
+        versions[name] = version
+        if version is None:
+            wrong.append(f"{name} is missing")
+        elif not requirement.specifier.contains(version, prereleases=True):
+            wrong.append(f"{name} {version}, but {requirement.specifier} is needed")
     extras = {}
     for extra in about.get_all("Provides-Extra") or ():
-        if extra in _FOR_DEVELOPERS:
-            continue
-        own = [
-            one
-            for one in wanted
-            if one.marker is not None
-            and one.marker.evaluate({"extra": extra})
-            and not one.marker.evaluate({"extra": ""})
-        ]
-        if own:
-            extras[extra] = all(_installed(one.name) is not None for one in own)
+        own = [r.name for r in needed(extra) if r not in needed("")]
+        if own and extra not in _FOR_DEVELOPERS:
+            extras[extra] = all(_installed(name) is not None for name in own)
     if wrong:
-        told = Finding("packages", "wrong", "; ".join(wrong) + "; install mirrorax again")
+        finding = Finding("packages", "wrong", "; ".join(wrong) + "; install mirrorax again")
     else:
-        named = ", ".join(f"{n} {versions[n]}" for n in ("jax", "gymnax", "numpy") if n in versions)
-        told = Finding("packages", "ok", f"all {len(versions)} that are needed, among them {named}")
-    return [told], versions, extras
+        main = ", ".join(f"{n} {versions[n]}" for n in ("jax", "gymnax", "numpy") if n in versions)
+        finding = Finding("packages", "ok", f"all {len(versions)} required ones, with {main}")
+    return [finding], versions, extras
 
 
 def own_names() -> list[Finding]:
-    """Check every environment, potential and drift that a declared plugin has registered."""
+    """Check every environment, potential and drift that a plugin of the flag has registered."""
     from mirrorax import check_drift, check_environment, check_potential, registry
 
     checks: dict[registry.Kind, Callable[[str], Any]] = {
@@ -119,48 +114,48 @@ def own_names() -> list[Finding]:
         "potential": check_potential,
         "drift": check_drift,
     }
-    told = []
+    findings = []
     for kind, check in checks.items():
         for name in registry.names(kind):
             if registry.owner(kind, name) is None:
                 continue
             if kind == "environment" and (why := _not_played(name)):
-                told.append(Finding(f"{kind} {name}", "remark", why))
+                findings.append(Finding(f"{kind} {name}", "remark", why))
                 continue
             try:
-                found = check(name)
-                good, text = bool(found), str(found).removeprefix(f"{name}: ")
+                result = check(name)
+                good, text = bool(result), str(result).removeprefix(f"{name}: ")
             except UserError as error:
                 good, text = False, str(error).removeprefix(f"{kind}: ")
-            told.append(Finding(f"{kind} {name}", "ok" if good else "wrong", text))
-    if not told:
+            findings.append(Finding(f"{kind} {name}", "ok" if good else "wrong", text))
+    if not findings:
         text = "it registers no environment, potential or drift"
-        told.append(Finding("plugin", "remark", text))
-    return told
+        findings.append(Finding("plugin", "remark", text))
+    return findings
 
 
 def _not_played(name: str) -> str:
-    """Say why a registered environment cannot be played here, if so, though nothing is wrong."""
+    """Say why a registered environment is not checked here, although nothing is wrong."""
     import inspect
 
     from mirrorax import registry
 
-    found = registry.registered("environment", name)
-    if registry.is_factory(found):
+    maker = registry.registered("environment", name)
+    if registry.is_factory(maker):
         try:
-            inspect.signature(found).bind()
+            inspect.signature(maker).bind()
         except TypeError:
-            return f"not played, for it needs values in brackets: {name}(...)"
+            return f"not checked: it needs values in brackets, {name}(...)"
         except ValueError:
-            return ""  # a callable that does not tell
+            return ""  # a callable without a signature
     try:
         from mirrorax.envs.adapter import make
         from mirrorax.envs.host import Gymnasium
 
         if isinstance(make(name), Gymnasium):
-            return "not played: Gymnasium's own check is gymnasium.utils.env_checker.check_env"
+            return "not checked: use Gymnasium's check, gymnasium.utils.env_checker.check_env"
     except UserError:
-        pass  # the check says it
+        pass  # the check reports it
     return ""
 
 
@@ -171,30 +166,32 @@ def machine() -> tuple[list[Finding], dict[str, Any]]:
         from mirrorax.sweep import rates
         from mirrorax.sweep.engines.local import cores
     except ImportError as error:
-        return [Finding("machine", "wrong", f"cannot look: {error}")], {}
+        return [Finding("machine", "wrong", f"cannot be examined: {error}")], {}
     usable, free = len(cores()), rates.available_bytes()
     settings = make_settings(environment="CartPole")
     lanes = rates.lanes_that_fit(settings, usable)
     wide = f"{counted(usable, 'worker')} with up to {min(lanes, 4096):,} lanes of CartPole fit"
     enough = lanes >= 8
     facts = {"cores": usable, "free_bytes": free, "lanes_that_fit": lanes}
-    told = [
+    findings = [
         Finding("cores", "ok", f"{usable} usable of {os.cpu_count()}, {platform.machine()}"),
         Finding("memory", "ok" if enough else "remark", f"{free / 2**30:.1f} GiB free; {wide}"),
     ]
-    return told, facts
+    return findings, facts
 
 
 def self_test(timeout: float = TIMEOUT) -> dict[str, dict[str, Any]]:
-    """Run `mirrorax.selftest` in a process of its own; return what each check found."""
-    flags = f"{os.environ.get('XLA_FLAGS', '')} {_ONE_THREAD}".strip()
+    """Run `mirrorax.selftest` in another process; return the result of each check."""
+    from mirrorax.sweep.engines.local import CPU_XLA_FLAGS  # those of the workers of a sweep
+
+    xla_flags = f"{os.environ.get('XLA_FLAGS', '')} {CPU_XLA_FLAGS}".strip()
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     try:
         done = subprocess.run(
             [sys.executable, "-P", "-m", "mirrorax.selftest"],
             capture_output=True,
             text=True,
-            env={**os.environ, **threads, "XLA_FLAGS": flags},
+            env={**os.environ, **threads, "XLA_FLAGS": xla_flags},
             timeout=timeout,
             check=False,
         )
@@ -202,77 +199,78 @@ def self_test(timeout: float = TIMEOUT) -> dict[str, dict[str, Any]]:
     except subprocess.TimeoutExpired as late:
         output = late.stdout.decode() if isinstance(late.stdout, bytes) else late.stdout or ""
         code, last = -1, [f"it was still running after {timeout:g} seconds"]
-    found = {}
+    results = {}
     for line in output.splitlines():
         try:
-            one = json.loads(line)
+            result = json.loads(line)
         except ValueError:
             continue
-        found[one.pop("check")] = one
+        results[result.pop("check")] = result
     if code != 0:
-        found["end"] = {"code": code, "reason": " ".join(last) or f"it ended with code {code}"}
-    return found
+        results["end"] = {"code": code, "reason": " ".join(last) or f"it ended with code {code}"}
+    return results
 
 
-def judge(found: dict[str, dict[str, Any]]) -> list[Finding]:
-    """Turn the findings of the self-test into lines for a person."""
-    told = []
-    for name, one in found.items():
-        if "error_raised" in one:
-            told.append(Finding(name.replace("_", " "), "wrong", one["error_raised"]))
+def judge(results: dict[str, dict[str, Any]]) -> list[Finding]:
+    """Turn the results of the self-test into lines for a person."""
+    findings = []
+    for name, result in results.items():
+        if "error_raised" in result:
+            findings.append(Finding(name.replace("_", " "), "wrong", result["error_raised"]))
         elif name == "end":
-            told.append(Finding("self-test", "wrong", f"it did not end well: {one['reason']}"))
+            findings.append(Finding("self-test", "wrong", f"it ended early: {result['reason']}"))
         else:
-            told.append(_WORDS[name](one))
-    return told
+            findings.append(_LINES[name](result))
+    return findings
 
 
-def _devices(one: dict[str, Any]) -> Finding:
-    text = f"{one['count']} x {one['platform']} ({one['kind']}), jax {one['jax']}"
+def _devices(result: dict[str, Any]) -> Finding:
+    text = f"{result['count']} x {result['platform']} ({result['kind']}), jax {result['jax']}"
     return Finding("device", "ok", text)
 
 
-def _cache(one: dict[str, Any]) -> Finding:
-    if one["off"]:
-        return Finding("compile cache", "remark", "off: every start compiles anew")
-    if one["folder"] is None or not one["writable"]:
-        where = one["folder"] or "its folder cannot be made"
-        return Finding("compile cache", "remark", f"{where}: cannot be written, so not used")
-    size = f"{counted(one['files'], 'file')}, {one['bytes'] / 2**20:.0f} MiB"
-    return Finding("compile cache", "ok", f"{one['folder']} ({size})")
+def _cache(result: dict[str, Any]) -> Finding:
+    if result["off"]:
+        return Finding("compile cache", "remark", "off: every start compiles again")
+    if result["folder"] is None or not result["writable"]:
+        where = result["folder"] or "its folder cannot be made"
+        return Finding("compile cache", "remark", f"{where}: cannot be written, so it is not used")
+    size = f"{counted(result['files'], 'file')}, {result['bytes'] / 2**20:.0f} MiB"
+    return Finding("compile cache", "ok", f"{result['folder']} ({size})")
 
 
-def _exact(one: dict[str, Any]) -> Finding:
-    text = f"off its closed form by {one['error']:.1e} (allowed {one['allowed']:.0e})"
-    return Finding("mirror step", "ok" if one["ok"] else "wrong", text)
+def _exact(result: dict[str, Any]) -> Finding:
+    text = f"off its closed form by {result['error']:.1e} (allowed {result['allowed']:.0e})"
+    return Finding("mirror step", "ok" if result["ok"] else "wrong", text)
 
 
-def _learning(one: dict[str, Any]) -> Finding:
+def _learning(result: dict[str, Any]) -> Finding:
     text = (
-        f"closed {one['share']:.1%} of the gap between a random and the best policy "
-        f"(at least {one['allowed']:.0%}), in {one['seconds']:.1f} s"
+        f"closed {result['share']:.1%} of the gap between a random and the best policy "
+        f"(at least {result['allowed']:.0%}), in {result['seconds']:.1f} s"
     )
-    return Finding("learning", "ok" if one["ok"] else "wrong", text)
+    return Finding("learning", "ok" if result["ok"] else "wrong", text)
 
 
-def _products(one: dict[str, Any]) -> Finding:
-    text = f"{one['gflops']:.0f} GFLOP/s in float32 on one core"
+def _products(result: dict[str, Any]) -> Finding:
+    text = f"{result['gflops']:.0f} GFLOP/s in float32 on one core"
     return Finding("matrix products", "ok", text)
 
 
-def _speed(one: dict[str, Any]) -> Finding:
-    if one["ratio"] is None:
-        return Finding("speed", "ok", "the shipped table is of CPU cores, so nothing to compare")
+def _speed(result: dict[str, Any]) -> Finding:
+    if result["ratio"] is None:
+        return Finding("speed", "ok", "not compared: the expected speeds are of CPU cores")
     text = (
-        f"{one['core_seconds_per_run']:.1f} core-seconds for a run of 10^6 steps on "
-        f"{one['environment']}, {one['ratio']:.2f} times the shipped table's "
-        f"{one['expected_core_seconds']:.1f}"
+        f"{result['core_seconds_per_run']:.1f} core-seconds for a run of 10^6 steps on "
+        f"{result['environment']}, {result['ratio']:.2f} times the expected "
+        f"{result['expected_core_seconds']:.1f}"
     )
-    slow = one["ratio"] > SLOW
-    return Finding("speed", "remark" if slow else "ok", text + ("; is it busy?" if slow else ""))
+    slow = result["ratio"] > SLOW
+    hint = "; is the machine busy?" if slow else ""
+    return Finding("speed", "remark" if slow else "ok", text + hint)
 
 
-_WORDS = {
+_LINES = {
     "devices": _devices,
     "cache": _cache,
     "exact_step": _exact,
@@ -283,28 +281,28 @@ _WORDS = {
 
 
 def run(args: argparse.Namespace) -> int:
-    """Look, compute, tell."""
+    """Look at the installation, run the self-test, print the findings."""
     from mirrorax._version import __version__
 
     system = f"Python {platform.python_version()}, {platform.system()} {platform.release()}"
-    told = [Finding("mirrorax", "ok", f"{__version__}, {system}")]
+    findings = [Finding("mirrorax", "ok", f"{__version__}, {system}")]
     lines, versions, extras = packages()
-    told += lines
+    findings += lines
     for extra, present in extras.items():
         text = "present" if present else f"absent (pip install 'mirrorax[{extra}]')"
-        told.append(Finding(f"extra {extra}", "ok", text))
+        findings.append(Finding(f"extra {extra}", "ok", text))
     lines, facts = machine()
-    told += lines
+    findings += lines
     if args.plugin:
-        plugin.load(args)
-        told += own_names()
-    tested: dict[str, dict[str, Any]] = {}
+        flags.load_plugins(args)
+        findings += own_names()
+    results: dict[str, dict[str, Any]] = {}
     if not args.no_self_test:
         if not args.json and sys.stderr.isatty():
             print("self-test, about ten seconds ...", file=sys.stderr)
-        tested = self_test()
-        told += judge(tested)
-    wrong = [one.subject for one in told if one.status == "wrong"]
+        results = self_test()
+        findings += judge(results)
+    wrong = [finding.subject for finding in findings if finding.status == "wrong"]
     if args.json:
         answer = {
             "ok": not wrong,
@@ -313,18 +311,11 @@ def run(args: argparse.Namespace) -> int:
             "versions": versions,
             "extras": extras,
             **facts,
-            "self_test": tested,
-            "findings": [asdict(one) for one in told],
+            "self_test": results,
+            "findings": [asdict(finding) for finding in findings],
         }
         print(json.dumps(answer))
     else:
-        _show(told, wrong)
+        print(columns([(f.status.ljust(6), f.subject, f.text) for f in findings], left=3))
+        print(f"\nwrong: {', '.join(wrong)}" if wrong else "\nnothing is wrong")
     return 1 if wrong else 0
-
-
-def _show(told: list[Finding], wrong: list[str]) -> None:
-    width = max(len(one.subject) for one in told)
-    for one in told:
-        print(f"{one.status:<6}  {one.subject:<{width}}  {one.text}")
-    print()
-    print(f"wrong: {', '.join(wrong)}" if wrong else "nothing is wrong")

@@ -6,9 +6,10 @@ import argparse
 import json
 from typing import Any
 
+from mirrorax.cli import flags
+
 _READING = (
-    "how the paper is read: a name of `paper list --readings` (default: the one of the first "
-    "published results)"
+    "how the paper is read: a name of `paper list --readings` (that of the first published results)"
 )
 
 _EXAMPLES = """\
@@ -17,12 +18,12 @@ examples:
   mirrorax paper run --scale demo --store demo/store
   mirrorax paper run baseline pairs --scale reduced --grid 8 --seeds 2 --store runs
   mirrorax paper run --scale full --store runs --engine ray        all 504,600 runs
-  mirrorax paper report --store runs --out paper                   whatever the store holds
+  mirrorax paper report runs                  every figure and table that these runs allow
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the three commands and their flags."""
+    """Declare the actions and their flags."""
     from mirrorax.cli.sweep import add_engine
 
     parser.epilog = _EXAMPLES
@@ -39,42 +40,39 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="list the readings of what the paper leaves open, with their cost",
     )
-    listed.add_argument("--json", action="store_true", help="one JSON object")
+    flags.add_json(listed)
 
     run = command("run", "Run studies of the paper, from the start or again.")
-    run.add_argument("names", nargs="*", metavar="NAME", help="studies (default: all)")
+    run.add_argument("names", nargs="*", metavar="NAME", help="studies of `paper list` (all)")
     run.add_argument(
         "--scale",
         choices=("demo", "reduced", "full"),
         required=True,
-        help="demo: minutes; reduced: fewer cells and seeds; full: as the paper",
+        help="demo: some minutes; reduced: fewer cells and seeds; full: as in the paper",
     )
     run.add_argument(
         "--grid",
         type=int,
         choices=(8, 15, 29),
         metavar="N",
-        help="values of each temperature when reduced: 8 (default), 15 or 29",
+        help="values of each temperature when reduced: 8, 15 or 29 (8)",
     )
-    run.add_argument("--seeds", type=int, metavar="N", help="seeds (reduced: 2, full: 5)")
+    run.add_argument("--seeds", type=int, metavar="N", help="number of seeds (reduced: 2, full: 5)")
     run.add_argument("--reading", metavar="NAME", help=_READING)
     run.add_argument("--store", metavar="DIR", required=True, help="the folder of results")
     add_engine(run)
 
-    report = command("report", "Draw every figure and table the runs are there for; compare.")
-    report.add_argument(
-        "--store",
-        metavar="DIR",
-        required=True,
-        help="a store, or a folder of exported Parquet files",
-    )
+    report = command("report", "Draw every figure and table that the runs allow; compare.")
+    flags.add_place(report, "a store, an exported file, or a folder of exported files")
     report.add_argument("--reading", metavar="NAME", help=_READING)
-    report.add_argument("--out", metavar="DIR", required=True, help="the folder to write to")
-    report.add_argument("--seed", type=int, default=0, help="seed of the resampling (default: 0)")
+    report.add_argument(
+        "--out", metavar="DIR", default="paper_report", help="the folder to write (paper_report)"
+    )
+    report.add_argument("--seed", type=int, default=0, help="seed of the resampling (0)")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do what was asked; return the exit code."""
+    """Do the action; return the exit code."""
     return {"list": _list, "run": _run, "report": _report}[args.action](args)
 
 
@@ -169,9 +167,7 @@ def _report(args: argparse.Namespace) -> int:
 
     if args.seed < 0:
         raise UserError(f"seed: {args.seed} is negative; a whole number from 0 is needed")
-    if not Path(args.store).exists():
-        raise UserError(f"store: {args.store} does not exist")
-    table = read_runs(args.store, exports=True)
+    table = read_runs(flags.place_of(args))
     reading = readings.reading(args.reading or readings.FIRST)
     claims, drawn, foreign = write(table, args.out, np.random.default_rng(args.seed), reading)
     for claim in claims:

@@ -1,26 +1,28 @@
-"""`mirrorax report`: one HTML page to explore a store."""
+"""`mirrorax report`: one HTML page to explore results."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+import time
+import webbrowser
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mirrorax.cli import reference
+from mirrorax.cli import flags
+from mirrorax.errors import UserError
 from mirrorax.formatting import counted
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from mirrorax.analysis.reference import Reference
 
 _EXAMPLES = """\
 examples:
-  mirrorax report --store runs --out report.html
-  mirrorax report --store runs --out report.html --open
-  mirrorax report --store runs --out report.html --figures figures
-  mirrorax report --store runs --out report.html --reference last_year.toml
-  mirrorax report --store runs --out report.html --watch      while a sweep runs; Ctrl-C ends
+  mirrorax report runs --open                       writes runs.html and shows it
+  mirrorax report results/paper --out paper.html
+  mirrorax report runs --figures figures            and every figure as a file
+  mirrorax report runs --reference last_year.toml
+  mirrorax report runs --watch                      while a sweep runs; Ctrl-C ends
 """
 
 _DAY = 86_400
@@ -29,14 +31,16 @@ _DAY = 86_400
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
     parser.epilog = _EXAMPLES
-    parser.add_argument("--store", required=True, metavar="DIR", help="the store of a sweep")
-    parser.add_argument("--out", required=True, metavar="FILE", help="the HTML file to write")
+    flags.add_place(parser, "a store, an exported file, or a folder of exported files")
+    parser.add_argument(
+        "--out", metavar="FILE", help="the HTML file to write (the name of RESULTS with .html)"
+    )
     parser.add_argument(
         "--figures", metavar="DIR", help="also write every figure and the table to this folder"
     )
-    reference.add_flag(parser)
-    parser.add_argument("--title", metavar="TEXT", help="default: the name of the study")
-    parser.add_argument("--open", action="store_true", help="show it in the browser")
+    flags.add_reference(parser)
+    parser.add_argument("--title", metavar="TEXT", help="title of the page (the study's name)")
+    parser.add_argument("--open", action="store_true", help="show the page in the browser")
     parser.add_argument(
         "--watch", action="store_true", help="build it again whenever the store has new runs"
     )
@@ -45,89 +49,75 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=10.0,
         metavar="SECONDS",
-        help="how often --watch looks at the store (default: 10)",
+        help="how often --watch looks for new runs (10)",
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Build the page, once or again and again."""
-    import time
-    import webbrowser
-
-    from mirrorax.errors import UserError
-
+    """Build the page, once or whenever there are new runs."""
     if not 0 < args.every <= _DAY:
         raise UserError(f"every: {args.every} is not a positive number of seconds up to {_DAY}")
-    beside = reference.load(args)
-    seen = _state(args.store)
-    path = _make(args, beside)
-    if path is not None and args.open:
-        webbrowser.open(path.absolute().as_uri())
-    opened = path is not None
-    while args.watch:
+    place = flags.place_of(args)
+    if args.out is None:
+        args.out = f"{Path(place).resolve().stem}.html"
+    reference = flags.load_reference(args)
+    seen: tuple[str, ...] | None = None
+    opened = False
+    while True:
+        if (shards := _shards(place)) != seen:
+            try:
+                path = _make(args, place, reference)
+            except UserError as error:
+                if seen is None or not args.watch:
+                    raise
+                print(f"mirrorax: note: {error}", file=sys.stderr)  # later runs may settle it
+                path = None
+            seen = shards
+            if path is not None and args.open and not opened:
+                opened = True
+                webbrowser.open(path.absolute().as_uri())
+        if not args.watch:
+            return 0
         time.sleep(args.every)
-        now = _state(args.store)
-        if now == seen:
-            continue
-        seen = now
-        try:
-            path = _make(args, beside)
-        except UserError as error:  # the next runs may mend it
-            print(f"mirrorax: note: {error}", file=sys.stderr)
-            continue
-        if path is not None and args.open and not opened:
-            opened = True
-            webbrowser.open(path.absolute().as_uri())
-    return 0
 
 
-def _state(store: str) -> tuple[str, ...]:
-    """The shards of the store, by name: a shard never changes, so a new state has other names."""
-    from pathlib import Path
-
-    return tuple(sorted(path.name for path in Path(store).glob("shards/*.parquet")))
+def _shards(place: str) -> tuple[str, ...]:
+    """The names of a store's shards. A shard never changes, so new runs have new names."""
+    return tuple(sorted(path.name for path in Path(place).glob("shards/*.parquet")))
 
 
-def _make(args: argparse.Namespace, beside: Reference | None) -> Path | None:
-    """Write the page; with --watch a store without runs is waited for, not an error."""
-    import time
-    from pathlib import Path
-
-    from mirrorax.cli.stored import read_curves, read_runs
-    from mirrorax.errors import UserError
+def _make(args: argparse.Namespace, place: str, reference: Reference | None) -> Path | None:
+    """Write the page and the figures; None if --watch has to wait for the first runs."""
+    from mirrorax.cli.stored import read_curves, read_runs, read_study
     from mirrorax.report import build, facts, write
-    from mirrorax.store import studies
 
-    table = read_runs(args.store)
+    table = read_runs(place)
     if table.num_rows == 0 and args.watch:
         print("waiting for the first runs", file=sys.stderr)
         return None
-    known = studies.latest(Path(args.store))
+    study = read_study(place)
+    planned = study.run_ids if study else None
     about = facts(
         table,
-        title=args.title or (known.name if known else Path(args.store).name),
+        title=args.title or (study.name if study else Path(place).resolve().name),
         made=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
-        planned=known.run_ids if known else None,
-        study=known.text if known else "",
+        planned=planned,
+        study=study.text if study else "",
         refresh=max(1, round(args.every)) if args.watch else 0,
     )
     if args.figures:
-        from mirrorax.figures.gallery import prepare
+        from mirrorax.figures.gallery import gallery, prepare
 
         prepare(args.figures)  # before anything is written
-    path = write(build(table, about, read_curves(args.store), beside), args.out)
-    megabytes = path.stat().st_size / 1e6
-    print(f"{path}: {counted(about.done, 'run')}, {megabytes:.1f} MB")
+    path: Path = write(build(table, about, read_curves(place), reference), args.out)
+    print(f"{path}: {counted(about.done, 'run')}, {path.stat().st_size / 1e6:.1f} MB")
     if args.figures:
-        from mirrorax.figures.gallery import gallery
-
         try:
-            planned = known.run_ids if known else None
-            files, skipped = gallery(table, args.figures, planned=planned, reference=beside)
+            files, skipped = gallery(table, args.figures, planned=planned, reference=reference)
         except UserError as error:
             if not args.watch:
                 raise
-            print(f"mirrorax: note: {error}", file=sys.stderr)  # more runs may mend it
+            print(f"mirrorax: note: {error}", file=sys.stderr)
             return path
         print(f"{args.figures}: {counted(len(files), 'file')}")
         for reason in skipped:

@@ -1,8 +1,8 @@
-"""The folder `mirrorax train --out` writes and `mirrorax play` reads.
+"""The folder that `mirrorax train --out` writes and `mirrorax play` reads.
 
 `results.json` (what --json prints), `config.toml` (to train the same again), `policies.npz` (the
-policies and the learning curves as plain arrays), `learning_curve.png`. All are of one result: they
-are made aside, and then moved into place together.
+policies and the learning curves as plain arrays), `learning_curve.png`. The files of one result are
+made in a hidden folder and then moved into place together.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import json
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,18 +20,20 @@ import numpy as np
 
 from mirrorax.cli.output import save_figure
 from mirrorax.errors import UserError
+from mirrorax.files import write_file
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
-
     from mirrorax.cli.live import Stop
     from mirrorax.runs.settings import RunValues, Settings
     from mirrorax.training import TrainResult
 
 _CURVE = "curve."
 
-#: What a folder holds, in the order in which it is moved into place: with the last one it is whole.
+#: The files, in the order in which they are moved into place: with the last one it is complete.
 _NAMES = ("policies.npz", "config.toml", "learning_curve.png", "results.json")
+
+#: of a list of values this many are shown
+_MOST_SHOWN = 4
 
 
 def _toml(value: Any) -> str:
@@ -51,9 +54,9 @@ def config_text(result: TrainResult) -> str:
     lines = [f"env = {_toml(fields.pop('environment'))}"]
     lines += [f"{name} = {_toml(value)}" for name, value in fields.items()]
     for name in GRID:
-        found = list(dict.fromkeys(getattr(run, name) for run in result.runs))
-        if found != [None]:
-            lines.append(f"{name} = {_toml(found[0] if len(found) == 1 else found)}")
+        values = list(dict.fromkeys(getattr(run, name) for run in result.runs))
+        if values != [None]:
+            lines.append(f"{name} = {_toml(values[0] if len(values) == 1 else values)}")
     lines.append(f"seeds = {_toml(list(dict.fromkeys(run.seed for run in result.runs)))}")
     # Results depend on these two in the last bits.
     lines.append(f"lanes = {_toml(result.lanes)}")
@@ -67,69 +70,50 @@ def config_text(result: TrainResult) -> str:
     return "\n".join(lines) + "\n"
 
 
-def put(path: Path, data: bytes) -> None:
-    """Write a file that appears whole or not at all."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
-
-
 def check_free(out: Path, settings: Settings, runs: list[RunValues]) -> None:
     """Refuse a folder that holds anything but the result of these same runs."""
     try:
-        there = [name for name in _NAMES if (out / name).exists()]
+        present = [name for name in _NAMES if (out / name).exists()]
     except OSError as error:
         raise UserError(f"out: cannot look into {str(out)!r}: {error.strerror}") from None
-    if not there:
+    if not present:
         return
-    if "results.json" not in there:
-        found = f"{there[0]}, but no finished result"
-    elif (other := _difference(out / "results.json", settings, runs)) is not None:
-        found = f"another result ({other})"
+    if "results.json" not in present:
+        content = f"{present[0]}, but no finished result"
+    elif (difference := _difference(out / "results.json", settings, runs)) is not None:
+        content = f"another result ({difference})"
     else:
         return
     raise UserError(
-        f"out: {str(out)!r} holds {found}; name another folder, or give --overwrite to replace it"
+        f"out: {str(out)!r} holds {content}; name another folder, or give --overwrite to replace it"
     )
 
 
 def _difference(path: Path, settings: Settings, runs: list[RunValues]) -> str | None:
-    """Say in what a stored result is not that of these runs; None if it is."""
+    """Say in what a stored result differs from that of these runs; None if it does not."""
     from mirrorax.runs.settings import LATER, RunValues, Settings
 
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))
-        # As they stand, for a plugin or a name of theirs may not be known here.
-        theirs = {name: stored["settings"].get(name, LATER.get(name)) for name in _fields(Settings)}
-        other = [{name: run[name] for name in _fields(RunValues)} for run in stored["runs"]]
+        # Compared as text and numbers: a name of a plugin may not be known here.
+        theirs = {n: stored["settings"].get(n, LATER.get(n)) for n in Settings.model_fields}
+        their_runs = [{n: run[n] for n in RunValues.model_fields} for run in stored["runs"]]
         continued = list(stored.get("continued_from", []))
     except OSError as error:
         return f"it cannot be read: {error.strerror}"
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return "it is none of train's"
+        return "it was not written by train"
     if continued:
         return f"it was trained on from update {continued[-1]}"
     ours = settings.model_dump(mode="json")
-    for name, before in theirs.items():
-        before = list(before) if isinstance(before, tuple) else before
-        if before != ours[name]:
-            return f"{name} is {_shown([before])} there, {_shown([ours[name]])} here"
-    mine = [run.model_dump(mode="json") for run in runs]
-    for name in _fields(RunValues):
-        before, now = ([run[name] for run in each] for each in (other, mine))
-        if _distinct(before) != _distinct(now):
-            return f"{name} is {_shown(_distinct(before))} there, {_shown(_distinct(now))} here"
-    return None if other == mine else "of other runs"
-
-
-def _fields(model: type[BaseModel]) -> list[str]:
-    return list(model.model_fields)
+    our_runs = [run.model_dump(mode="json") for run in runs]
+    pairs = {n: ([list(v) if isinstance(v, tuple) else v], [ours[n]]) for n, v in theirs.items()}
+    for n in RunValues.model_fields:
+        pairs[n] = _distinct([run[n] for run in their_runs]), _distinct([r[n] for r in our_runs])
+    for name, (there, here) in pairs.items():
+        if there != here:
+            return f"{name} is {_shown(there)} there, {_shown(here)} here"
+    return None if their_runs == our_runs else "of other runs"
 
 
 def _distinct(values: list[Any]) -> list[Any]:
@@ -137,14 +121,35 @@ def _distinct(values: list[Any]) -> list[Any]:
 
 
 def _shown(values: list[Any]) -> str:
-    """Write the values of an axis of a grid; many are cut short."""
-    most = 4
-    text = ", ".join("none" if value is None else _toml(value) for value in values[:most])
-    return f"{text}, ..." if len(values) > most else text
+    text = ", ".join("none" if value is None else _toml(value) for value in values[:_MOST_SHOWN])
+    return f"{text}, ..." if len(values) > _MOST_SHOWN else text
+
+
+@contextlib.contextmanager
+def open_folder(out: Path, stop: Stop) -> Iterator[None]:
+    """Make the folder and try to write there, before the training; remove it if it stays empty."""
+    new = [folder for folder in (out, *out.parents) if not folder.exists()]
+
+    def tidy() -> None:
+        with contextlib.suppress(OSError):  # a folder with something in it stays
+            for folder in new:
+                folder.rmdir()
+
+    stop.cleanup.append(tidy)
+    try:
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=out, prefix=".mirrorax."):
+                pass
+        except OSError as error:
+            raise UserError(f"out: cannot write into {str(out)!r}: {error.strerror}") from None
+        yield
+    finally:
+        tidy()
 
 
 def write(out: Path, result: TrainResult, stop: Stop | None = None) -> None:
-    """Write the folder; what it held of another result is gone when this one is there."""
+    """Write the folder; the files of a previous result are replaced together."""
     stage = Path(tempfile.mkdtemp(dir=out, prefix=".mirrorax."))
 
     def clear() -> None:
@@ -161,7 +166,7 @@ def write(out: Path, result: TrainResult, stop: Stop | None = None) -> None:
 
 
 def _swap(stage: Path, out: Path) -> None:
-    """Move the old files away, then the new ones in: files of two results never lie together."""
+    """Move the old files away, then the new ones in: files of two results are never mixed."""
     aside = stage / "before"
     aside.mkdir()
     moved: list[tuple[Path, Path]] = []
@@ -185,8 +190,8 @@ def _swap(stage: Path, out: Path) -> None:
 def _write_files(out: Path, result: TrainResult) -> None:
     from mirrorax.mdpo import checkpoint
 
-    put(out / "results.json", (result.to_json() + "\n").encode())
-    put(out / "config.toml", config_text(result).encode())
+    write_file(out / "results.json", (result.to_json() + "\n").encode())
+    write_file(out / "config.toml", config_text(result).encode())
     arrays = {"policies": result.policies}
     arrays |= {f"{_CURVE}{name}": curve for name, curve in result.curves.items()}
     meta = {
@@ -203,7 +208,7 @@ def _write_files(out: Path, result: TrainResult) -> None:
 
 
 def read(folder: str) -> tuple[np.ndarray, dict[str, Any]]:
-    """Read (policies, settings and runs) back."""
+    """Read the policies back, and the settings and runs they are of."""
     path = Path(folder)
     if not path.is_dir():
         raise UserError(f"folder: there is no folder {folder!r}")
@@ -222,5 +227,5 @@ def read(folder: str) -> tuple[np.ndarray, dict[str, Any]]:
         and all(isinstance(run, dict) for run in runs)
         and len(runs) == len(policies) > 0
     ):
-        raise UserError(f"folder: {folder!r} holds a policies.npz that is not one of train's")
+        raise UserError(f"folder: {folder!r} holds a policies.npz that train did not write")
     return policies, meta

@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
-from mirrorax.cli import plugin
+from mirrorax.cli import flags
 from mirrorax.errors import UserError
 
 if TYPE_CHECKING:
@@ -24,35 +24,37 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
     parser.epilog = _EXAMPLES
     add = parser.add_argument
-    add("--mdp", default="deepsea", choices=("deepsea", "catch", "chain", "garnet"))
-    add("--size", type=int, help="deepsea: side (8); catch: rows (10); chain: length (10)")
-    add("--columns", type=int, help="catch: columns (5)")
-    add("--states", type=int, help="garnet: states (20)")
-    add("--actions", type=int, help="garnet: actions (4)")
-    add("--branching", type=int, help="garnet: states each action can lead to (3)")
-    add("--seed", type=int, default=0, help="of a garnet's numbers and of --noise (0)")
-    add("--gamma", type=float, default=0.99, help="discount factor (0.99)")
-    add("--potential", default="entropy", help="h: entropy, tsallis(m), lp(p), max, zero")
-    add("--drift", default="kl", help="D: kl, forward_kl, bregman(h), squared_tv, zero")
-    add("--alpha", type=float, default=0.01, help="temperature of h (0.01)")
-    add("--lam", type=float, default=0.1, help="temperature of D (0.1)")
     add(
-        "--anneal-alpha",
-        action="store_true",
-        help="let alpha fall as alpha (1 - k/K) (homotopic PMD)",
+        "--mdp",
+        default="deepsea",
+        choices=("deepsea", "catch", "chain", "garnet"),
+        help="the finite MDP; garnet is a random one (deepsea)",
     )
-    add("--anneal-lam", action="store_true", help="let lam fall as lam (1 - k/K)")
+    sizes = "deepsea: side (8); catch: rows (10); chain: length (10)"
+    add("--size", type=int, metavar="N", help=sizes)
+    add("--columns", type=int, metavar="N", help="catch: columns (5)")
+    add("--states", type=int, metavar="N", help="garnet: states (20)")
+    add("--actions", type=int, metavar="N", help="garnet: actions (4)")
+    add("--branching", type=int, metavar="N", help="garnet: states each action can lead to (3)")
+    add("--seed", type=int, default=0, metavar="N", help="seed of a garnet and of --noise (0)")
+    add("--gamma", type=float, default=0.99, metavar="X", help="discount factor (0.99)")
+    add("--potential", default="entropy", metavar="NAME", help="the potential h (entropy)")
+    add("--drift", default="kl", metavar="NAME", help="the drift D (kl)")
+    add("--alpha", type=float, default=0.01, metavar="X", help="temperature of h (0.01)")
+    add("--lam", type=float, default=0.1, metavar="X", help="temperature of D (0.1)")
+    add("--anneal-alpha", action="store_true", help="let alpha fall to 0 (homotopic PMD)")
+    add("--anneal-lam", action="store_true", help="let lam fall to 0")
     add(
         "--critic",
         default="regularized",
         choices=("regularized", "unregularized"),
-        help="Q the steps follow; unregularized is APMD",
+        help="the Q that steps follow; unregularized is APMD (regularized)",
     )
-    add("--noise", type=float, default=0.0, help="standard deviation of noise on Q (0)")
-    plugin.add_flag(parser)
-    add("--iterations", type=int, default=50, help="number of steps (50)")
+    add("--noise", type=float, default=0.0, metavar="X", help="noise on Q, its deviation (0)")
+    add("--iterations", type=int, default=50, metavar="N", help="number of steps (50)")
     add("--plot", metavar="FILE", help="draw the gap on a log axis: .png, .svg or .pdf")
-    add("--json", action="store_true", help="print one JSON object and nothing else")
+    flags.add_plugin(parser)
+    flags.add_json(parser)
 
 
 #: MDP -> {flag: the builder's argument}: the flags that mean something for it
@@ -67,24 +69,24 @@ _FLAGS = {
 def _build(args: argparse.Namespace) -> MDP:
     from mirrorax import tabular
 
-    given = {}
+    values = {}
     for flag in ("size", "columns", "states", "actions", "branching"):
         value = getattr(args, flag)
         if value is None:
             continue
         if flag not in _FLAGS[args.mdp]:
-            theirs = ", ".join(f"--{f}" for f in _FLAGS[args.mdp])
-            raise UserError(f"--{flag}: {value} has no meaning for --mdp {args.mdp}; use {theirs}")
-        given[_FLAGS[args.mdp][flag]] = value
+            known = ", ".join(f"--{f}" for f in _FLAGS[args.mdp])
+            raise UserError(f"--{flag}: {value} has no meaning for --mdp {args.mdp}; use {known}")
+        values[_FLAGS[args.mdp][flag]] = value
     if args.mdp == "garnet":
-        given["seed"] = args.seed
-    built: MDP = getattr(tabular, args.mdp)(gamma=args.gamma, **given)
-    return built
+        values["seed"] = args.seed
+    mdp: MDP = getattr(tabular, args.mdp)(gamma=args.gamma, **values)
+    return mdp
 
 
 def run(args: argparse.Namespace) -> int:
     """Solve, print, draw."""
-    plugin.load(args)
+    flags.load_plugins(args)
     # Names and numbers are checked before anything heavy is imported.
     from mirrorax.regularizers.names import parse_drift, parse_potential
 
@@ -101,9 +103,9 @@ def run(args: argparse.Namespace) -> int:
     if args.seed < 0:
         raise UserError(f"--seed: {args.seed} is not allowed: a whole number >= 0")
     if args.plot is not None:
-        from mirrorax.cli.output import check_figure_path
+        from mirrorax.cli.output import check_target
 
-        check_figure_path("--plot", args.plot)
+        check_target("--plot", args.plot)
 
     from mirrorax.tabular import solve
 
@@ -153,11 +155,9 @@ def _as_json(mdp: MDP, trace: Trace, args: argparse.Namespace) -> dict[str, Any]
 
 def _rates(trace: Trace) -> str:
     rate = float(trace.measured_rate)
-    measured = (
-        "the gap was gone at once"
-        if rate != rate
-        else f"the gap shrank by a factor {rate:.4f} per step"
-    )
+    measured = f"the gap shrank by a factor {rate:.4f} per step"
+    if rate != rate:
+        measured = "the gap was 0 after the first step"
     if trace.promised_rate is None:
         return f"{measured}; theory promises no rate for this setting"
     return f"{measured}; theory promises at most {float(trace.promised_rate):.4f}"

@@ -1,4 +1,4 @@
-"""How commands read a store: what is wrong with it is one line, not a traceback."""
+"""How commands read results: whatever is wrong with a file is one line, not a traceback."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from mirrorax.errors import plain
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from mirrorax.store.studies import Recorded
+
 
 @contextlib.contextmanager
 def damage_named() -> Iterator[list[str]]:
-    """Print what is left out as damaged on standard error; the list holds it when all is read."""
+    """Print the files that are left out as damaged; the list holds them at the end."""
     from mirrorax.store.errors import DamagedShardWarning
 
     named: list[str] = []
@@ -28,34 +30,40 @@ def damage_named() -> Iterator[list[str]]:
         print(f"mirrorax: note: {plain(text)}", file=sys.stderr)
 
 
-def read_runs(directory: str, *, exports: bool = False) -> pa.Table:
-    """Return the runs of a store; damaged shards are named on standard error and left out.
+def read_runs(place: str) -> pa.Table:
+    """Return the runs of a store, of an exported file, or of a folder of exported files.
 
-    With `exports` it may be an exported file, or a folder of some, as well.
+    Damaged shards are left out and named on standard error.
     """
     from mirrorax.errors import UserError
-    from mirrorax.store import load
     from mirrorax.store.errors import StoreError
+    from mirrorax.store.importing import read_results
 
     with damage_named():
         try:
-            if exports:
-                from mirrorax.store.importing import read_results
-
-                return read_results(directory, "store")
-            return load(directory)
+            return read_results(place, "store")
         except StoreError as error:
             raise UserError(f"store: {error}") from error
 
 
-def read_curves(directory: str) -> pa.Table | None:
-    """Return the learning curves of a store, or nothing where no study asked for them."""
+def read_curves(place: str) -> pa.Table | None:
+    """Return the learning curves of a store; None if it has none, or is an export."""
     from mirrorax.errors import UserError
     from mirrorax.store import load_curves
     from mirrorax.store.errors import StoreError
 
     with damage_named():
         try:
-            return load_curves(directory)
+            return load_curves(place)
         except (UserError, StoreError):
             return None
+
+
+def read_study(place: str) -> Recorded | None:
+    """Return the latest study of a store; None for an export."""
+    from pathlib import Path
+
+    from mirrorax.store import studies
+
+    root = Path(place)
+    return studies.latest(root) if (root / "studies").is_dir() else None

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import textwrap
 from typing import TYPE_CHECKING
 
-from mirrorax.cli import plugin
+from mirrorax.cli import flags
+from mirrorax.cli.output import columns
 from mirrorax.errors import UserError
 
 if TYPE_CHECKING:
@@ -17,12 +19,12 @@ if TYPE_CHECKING:
 _EXAMPLES = """examples:
   mirrorax suggest --env CartPole
   mirrorax suggest --env CartPole --max-return 50          its rewards divided by ten
-  mirrorax suggest --plugin mine --env Maze --drift kl     a task nobody has measured
+  mirrorax suggest --plugin mine --env Maze --drift kl     a task without results
   mirrorax suggest --env Catch --results my_store          learn from your own results
-  mirrorax suggest --validate                              how far this can be trusted
+  mirrorax suggest --validate                              how far to trust a suggestion
 
-The environment may be one that mirrorax does not know: then --max-return says how large its returns
-are. 'mirrorax tune' searches the ranges that are suggested.
+The environment may be unknown to mirrorax: then --max-return says how large its returns are.
+'mirrorax tune' searches the suggested ranges.
 """
 
 
@@ -30,52 +32,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
     parser.epilog = _EXAMPLES
     add = parser.add_argument
-    add("--env", "--environment", dest="env", help="the environment, known or not")
+    add("--env", "--environment", dest="env", metavar="NAME", help="the environment, known or not")
     add("--max-return", type=float, metavar="R", help="the return that counts as 1")
-    add("--reward-scale", type=float, default=1.0, metavar="C", help="rewards times C (1)")
-    add("--potential", metavar="H", help="only this potential")
-    add("--drift", metavar="D", help="only this drift")
-    add("--results", metavar="PATH", help="a store or exports to learn from (the shipped table)")
+    add("--reward-scale", type=float, default=1.0, metavar="X", help="factor on all rewards (1)")
+    add("--potential", metavar="NAME", help="suggest for this potential h only")
+    add("--drift", metavar="NAME", help="suggest for this drift D only")
+    add("--results", metavar="PATH", help="learn from a store or exports (the shipped table)")
     add(
         "--validate",
         action="store_true",
         help="leave each environment out in turn and predict it from the others",
     )
-    add("--threshold", type=float, help="with --validate: a good score (0.9)")
-    add("--json", action="store_true", help="print one JSON object and nothing else")
-    plugin.add_flag(parser)
+    add("--threshold", type=float, metavar="T", help="with --validate: a good score (0.9)")
+    flags.add_plugin(parser)
+    flags.add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Suggest, or validate."""
-    from mirrorax.tuning.evidence import of_results
     from mirrorax.tuning.suggestion import suggest
-    from mirrorax.tuning.validation import THRESHOLD, validate
 
-    plugin.load(args)
+    flags.load_plugins(args)
     if args.validate:
-        if args.env is not None:
-            raise UserError("validate: it leaves out every environment; leave --env out too")
-        given = (args.potential, args.drift, args.max_return)
-        for name, value in zip(("potential", "drift", "max-return"), given, strict=True):
-            if value is not None:
-                raise UserError(
-                    f"--{name}: {value} says nothing to --validate, which takes all pairs"
-                )
-        if args.reward_scale != 1:
-            raise UserError("--reward-scale: it says nothing to --validate")
-        threshold = THRESHOLD if args.threshold is None else args.threshold
-        found = validate(of_results(args.results), threshold)
-        if args.json:
-            print(json.dumps(found.to_dict()))
-        else:
-            _show_validation(found)
-        return 0
+        return _validate(args)
     if args.threshold is not None:
-        raise UserError(f"--threshold: {args.threshold:g} is for --validate alone")
+        raise UserError(f"--threshold: {args.threshold:g} needs --validate")
     if args.env is None:
         raise UserError("env: missing; for example --env Catch")
-    made = suggest(
+    suggestion = suggest(
         args.env,
         args.max_return,
         reward_scale=args.reward_scale,
@@ -84,37 +68,55 @@ def run(args: argparse.Namespace) -> int:
         results=args.results,
     )
     if args.json:
-        print(json.dumps(made.to_dict()))
+        print(json.dumps(suggestion.to_dict()))
     else:
-        _show(made, "".join(f" --plugin {name}" for name in args.plugin))
+        _show(suggestion, args)
     return 0
 
 
-def _show(made: Suggestion, plugins: str) -> None:
-    print(f"for {made.environment}")
-    print(f"  potential  {made.potential}")
-    print(f"  drift      {made.drift}")
+def _validate(args: argparse.Namespace) -> int:
+    from mirrorax.tuning.evidence import of_results
+    from mirrorax.tuning.validation import THRESHOLD, validate
+
+    for name in ("env", "potential", "drift", "max_return"):
+        if getattr(args, name) is not None:
+            raise UserError(f"--{name.replace('_', '-')}: --validate takes all of the results")
+    if args.reward_scale != 1:
+        raise UserError("--reward-scale: --validate takes all of the results")
+    threshold = THRESHOLD if args.threshold is None else args.threshold
+    validation = validate(of_results(args.results), threshold)
+    if args.json:
+        print(json.dumps(validation.to_dict()))
+    else:
+        _show_validation(validation)
+    return 0
+
+
+def _show(suggestion: Suggestion, args: argparse.Namespace) -> None:
+    print(f"for {suggestion.environment}")
+    print(f"  potential  {suggestion.potential}")
+    print(f"  drift      {suggestion.drift}")
     for name, value, (low, high) in (
-        ("alpha", made.alpha, made.alpha_range),
-        ("lam", made.lam, made.lam_range),
+        ("alpha", suggestion.alpha, suggestion.alpha_range),
+        ("lam", suggestion.lam, suggestion.lam_range),
     ):
         print(f"  {name:<9}  {value:<8g} search {low:g} to {high:g}")
-    print()
-    print("why")
-    for reason in made.reasons:
+    print("\nwhy")
+    for reason in suggestion.reasons:
         print(textwrap.fill(reason, 96, initial_indent="  - ", subsequent_indent="    "))
     print("how sure")
-    print(textwrap.fill(made.sure, 96, initial_indent="  ", subsequent_indent="  "))
-    print()
-    print(f"try   {made.command}{plugins}")
-    print(f"      {made.search}{plugins}")
+    print(textwrap.fill(suggestion.sure, 96, initial_indent="  ", subsequent_indent="  "))
+    plugins = "".join(f" --plugin {name}" for name in args.plugin)
+    results = f" --results {shlex.quote(args.results)}" if args.results else ""
+    print(f"\ntry   {suggestion.command}{plugins}")
+    print(f"      {suggestion.search}{plugins}{results}")
 
 
-def _show_validation(found: Validation) -> None:
-    print(f"left out, and predicted from the others (good: at least {found.threshold:g})")
-    lines = [("pair", "environment", "alpha", "lam", "score", "best", "hit", "random", "single")]
-    for row in found.rows:
-        lines.append(
+def _show_validation(validation: Validation) -> None:
+    print(f"left out, and predicted from the others (good: at least {validation.threshold:g})")
+    rows = [("pair", "environment", "alpha", "lam", "score", "best", "hit", "random", "single")]
+    for row in validation.rows:
+        rows.append(
             (
                 f"({row.potential}, {row.drift})",
                 row.environment,
@@ -127,15 +129,10 @@ def _show_validation(found: Validation) -> None:
                 "yes" if row.fixed else "no",
             )
         )
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for line in lines:
-        cells = zip(line, widths, strict=True)
-        text = [c.ljust(w) if k < 2 else c.rjust(w) for k, (c, w) in enumerate(cells)]
-        print("  " + "  ".join(text).rstrip())
-    print()
-    count = len(found.rows)
-    print(f"suggested cell, without a look at the environment: {found.suggested:.1%} of {count}")
-    print(f"random cell:                                       {found.random:.1%}")
-    print(f"best single cell, which has seen every one:        {found.fixed:.1%}")
-    names = len({row.environment for row in found.rows})
-    print(f"{names} environments are few to leave out: the rates say which way, not how far.")
+    print(textwrap.indent(columns(rows, left=2), "  "))
+    count = len(validation.rows)
+    print(f"\nsuggested cell, for an environment not seen:   {validation.suggested:.1%} of {count}")
+    print(f"random cell:                                   {validation.random:.1%}")
+    print(f"best single cell, which has seen every one:    {validation.fixed:.1%}")
+    names = len({row.environment for row in validation.rows})
+    print(f"{names} environments are few: the rates show a direction, not a size.")

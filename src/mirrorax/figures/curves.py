@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,8 @@ from mirrorax.figures.style import LINES, PALETTE
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+_ABOVE: Any = {"ha": "right", "va": "bottom", "size": 6, "color": "0.4"}
+
 
 @dataclass(frozen=True, eq=False)
 class LearningCurve:
@@ -28,6 +30,7 @@ class LearningCurve:
     label: str
     steps: Float[np.ndarray, " time"]
     scores: Float[np.ndarray, "seed time"]
+    random: float | None = None  # the score of a random policy, where it is known
 
 
 def learning_curve(
@@ -51,16 +54,17 @@ def learning_curve(
         raise UserError(f"{landscape.axis}, lam: the grid has no cell ({alpha:g}, {lam:g})")
     rows = chosen.rows[i[0], j[0], 0]
     ids = table["run_id"].take(pa.array(rows[rows >= 0]))
-    found = pc.drop_null(pc.index_in(ids, value_set=curves["run_id"].combine_chunks()))
-    if len(found) == 0:
+    matches = pc.drop_null(pc.index_in(ids, value_set=curves["run_id"].combine_chunks()))
+    if len(matches) == 0:
         raise UserError("curves: the store kept none for this cell (a study asks with eval_every)")
-    mine = curves.take(found)
+    mine = curves.take(matches)
     values, _ = columns.matrix(mine, "return")
     updates, _ = columns.matrix(mine, "update")
     bounds = chosen.environments[0]
     scores = (values - bounds.return_min) / (bounds.return_max - bounds.return_min)
     label = f"{landscape.label}, ({alpha:g}, {lam:g})"
-    return LearningCurve(label, updates[0] * steps_per_update, scores)
+    random = 0.0 if bounds.bounds_source == "estimated" else None  # its estimated lower bound
+    return LearningCurve(label, updates[0] * steps_per_update, scores, random)
 
 
 def draw_curves(
@@ -71,10 +75,12 @@ def draw_curves(
 ) -> Axes:
     """Draw the mean over seeds with a pointwise 95% band; with `seeds`, each seed as a thin line.
 
-    With one seed or two there is no band, and the label says so; two are drawn as lines.
+    With one seed or two there is no band, and the label says so; two are drawn as lines. The score
+    of a random policy, where known, is a dotted line.
     """
     if not curves:
         raise UserError("curves: there is no learning curve to draw")
+    lows, highs = [0.0], [1.0]
     for k, curve in enumerate(curves):
         if curve.scores.shape[1] != len(curve.steps):
             raise UserError(
@@ -90,6 +96,8 @@ def draw_curves(
             out=np.full(len(curve.steps), np.nan),
             where=count > 0,
         )
+        lows.append(float(np.nanmin(mean, initial=0.0)))
+        highs.append(float(np.nanmax(mean, initial=1.0)))
         label = curve.label
         most = count.max(initial=0)
         if most < 3:
@@ -108,6 +116,11 @@ def draw_curves(
     else:
         ax.set_xlabel("environment steps")
     ax.set_ylabel("normalised return")
-    ax.set_ylim(-0.05, 1.05)  # one seed's wide band must not squeeze the curves
-    ax.legend(loc="best")
+    for level in {curve.random for curve in curves if curve.random is not None}:
+        ax.axhline(level, color="0.5", lw=0.8, linestyle=":")
+        ax.annotate("random policy", (1, level), xycoords=("axes fraction", "data"), **_ABOVE)
+    # From 0 to 1, further where a mean is: a wide band must not squeeze the curves.
+    ax.set_ylim(min(0.0, *lows) - 0.04, max(1.0, *highs) + 0.04)
+    ax.set_xlim(left=0)
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 1.0), borderaxespad=0.2)
     return ax

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,14 +11,19 @@ from jaxtyping import Bool, Float
 
 from mirrorax.analysis.estimates import frequency_band
 from mirrorax.errors import UserError
-from mirrorax.figures.style import LINES, MANY
+from mirrorax.figures.style import COLUMN, LINES, MANY, PAGE, new
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from mirrorax.figures.gallery import Source
+
+_BANDS = 4  # curves up to which each has a band
 
 
 @dataclass(frozen=True, eq=False)
-class Curve:
+class FrequencyCurve:
     """freq(tau) of one algorithm at some levels, with the ends of its band (NaN without one)."""
 
     label: str
@@ -35,12 +40,12 @@ def frequency_curve(
     cells: Bool[np.ndarray, "alpha lam"] | None = None,
     start: float = 0.8,
     points: int = 101,
-) -> Curve:
+) -> FrequencyCurve:
     """Compute the curve and its 95% band from `start` to 1."""
     levels = np.linspace(start, 1.0, points)
     estimates = frequency_band(runs, levels.tolist(), cells=cells)
     ends = [e.interval() for e in estimates]
-    return Curve(
+    return FrequencyCurve(
         label,
         levels,
         np.array([e.value for e in estimates]),
@@ -49,47 +54,42 @@ def frequency_curve(
     )
 
 
-def draw_frequency(curves: Sequence[Curve], ax: Axes) -> Axes:
+def draw_frequency(curves: Sequence[FrequencyCurve], ax: Axes) -> Axes:
     """Draw the share of temperature pairs that reach each level.
 
-    Lines differ in dash as well as in colour. Up to four have bands; more of them would hide each
-    other, so then each curve has error bars at levels of its own.
+    Lines differ in dash as well as in colour. Up to four have 95% bands; more of them would hide
+    each other, so then the first alone has one.
     """
     from matplotlib.ticker import MultipleLocator
 
     if not curves:
         raise UserError("frequency: there is no curve to draw")
     for k, curve in enumerate(curves):
-        colour = MANY[k % len(MANY)]
-        dash = LINES[k % len(LINES)]
+        colour, dash = MANY[k % len(MANY)], LINES[k % len(LINES)]
         ax.plot(curve.levels, curve.values, color=colour, linestyle=dash, label=curve.label)
-        if not np.isfinite(curve.low).any():
-            continue
-        if len(curves) <= 4:
+        if np.isfinite(curve.low).any() and (k == 0 or len(curves) <= _BANDS):
             ax.fill_between(curve.levels, curve.low, curve.high, color=colour, alpha=0.15, lw=0)
-        else:
-            at = np.linspace(0, len(curve.levels) - 1, 4 * len(curves) + 1)[1:-1].astype(int)
-            ax.vlines(
-                curve.levels[at[k :: len(curves)]],
-                curve.low[at[k :: len(curves)]],
-                curve.high[at[k :: len(curves)]],
-                color=colour,
-                lw=0.8,
-            )
     ax.set_xlim(curves[0].levels[0], curves[0].levels[-1])
     if np.ptp(curves[0].levels) <= 0.3:
         ax.xaxis.set_major_locator(MultipleLocator(0.05))
     ax.set_ylim(bottom=0)
     ax.set_xlabel(r"performance level $\tau$")
     ax.set_ylabel(r"share of pairs ($\alpha$, $\lambda$) with $d \geq \tau$")
-    short = max(len(curve.label) for curve in curves) < 10
-    rows = -(-len(curves) // 4) if short else len(curves)
-    ax.legend(
-        loc="lower left",
-        bbox_to_anchor=(0, 1.0),
-        ncols=-(-len(curves) // rows),
-        handlelength=2.4,
-        columnspacing=1.0,
-        borderaxespad=0.2,
-    )
+    note = "95% band of the first" if len(curves) > _BANDS else None
+    ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), title=note, handlelength=2.4)
     return ax
+
+
+def pictures(source: Source) -> Iterator[tuple[str, Figure]]:
+    """Draw all algorithms, from a little below the best score and no higher than 0.8."""
+    rows = source.table.rows
+    best = max(row.best for row in rows)
+    start = float(np.clip(np.floor(10 * best - 2) / 10, 0.0, 0.8))
+    curves = []
+    for k, row in enumerate(rows):
+        short = row.reference.label if row.reference else ""
+        name = f"{short or k + 1}  {row.label}" if len(rows) > 1 else row.label
+        curves.append(frequency_curve(name, row.landscape.runs(), cells=row.mask, start=start))
+    figure, ax = new(PAGE, COLUMN * 0.9)
+    draw_frequency(curves, ax)
+    yield "frequency", figure

@@ -1,32 +1,35 @@
 """Scores over alpha and lambda, and a panel of them.
 
-The grid is uneven and starts at zero, which has no logarithm. Each grid value gets a column of
-equal width, zero stands apart behind a gap, and the decades are labelled where they begin: so every
-cell can be seen, and one column is one tested value, not a distance.
+The grid is uneven and starts at zero, which has no logarithm. So each grid value gets a column of
+equal width, zero stands apart behind a gap, and the decades are labelled.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
 
+from mirrorax.analysis.grids import map_grid
 from mirrorax.analysis.landscape import Landscape
-from mirrorax.analysis.scores import Statistic, cell_scores, environment_scores
+from mirrorax.analysis.scores import Statistic, cell_scores
 from mirrorax.analysis.shares import reaches
 from mirrorax.errors import UserError
-from mirrorax.figures.style import COLOURS
+from mirrorax.figures.style import COLOURS, COLUMN, PAGE, new
+from mirrorax.formatting import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.cm import ScalarMappable
     from matplotlib.figure import Figure
 
+    from mirrorax.figures.gallery import Source
+
 GAP = 0.5  # between the column of zero and the others
-FULL_DOT = 0.25  # the half-width of the largest dot
+SMALL = 8  # values of a grid up to which each is labelled
+_ROOM = 0.24  # inches that a cell needs to hold its value
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,36 +41,49 @@ class HeatMap:
     lams: Float[np.ndarray, " lam"]
     title: str = ""
     axis: str = "alpha"
-    half_widths: Float[np.ndarray, "alpha lam"] | None = None
+    left_out: int = 0  # cells with a score that are not on this grid
 
 
 def heat_map(
-    landscape: Landscape, *, environment: str | None = None, statistic: Statistic = "mean"
+    landscape: Landscape,
+    *,
+    environment: str | None = None,
+    statistic: Statistic = "mean",
+    whole: Landscape | None = None,
 ) -> HeatMap:
-    """Return what to draw of a landscape: its cells' scores, or those of one environment."""
-    runs = landscape.runs()
-    if environment is None:
-        scores, title = cell_scores(runs, statistic), landscape.label
-    else:
-        chosen = landscape.select([environment])
-        scores, title = environment_scores(chosen.runs())[..., 0], environment
-    return HeatMap(scores, landscape.alphas, landscape.lams, title, landscape.axis)
+    """Return the scores of a landscape's cells, or those of one environment, cropped to its grid.
+
+    Cells with a score outside the grid are counted, also those of a `whole` landscape that this one
+    is a part of.
+    """
+    names = [environment] if environment else [e.label for e in landscape.environments]
+    scores = cell_scores(landscape.select(names).runs(), statistic)
+    given = np.isfinite(scores)
+    rows, columns = map_grid(given | ~given.any())  # without any score the whole grid
+    kept = scores[np.ix_(rows, columns)]
+    everything = cell_scores((whole or landscape).select(names).runs(), statistic)
+    return HeatMap(
+        kept,
+        landscape.alphas[rows],
+        landscape.lams[columns],
+        environment or landscape.label,
+        landscape.axis,
+        int(np.isfinite(everything).sum() - np.isfinite(kept).sum()),
+    )
 
 
-def edges(values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n1"]:
-    """Return where each value's column begins and ends: unit columns, zero set apart."""
-    out = np.arange(len(values) + 1, dtype=np.float64)
-    if len(values) > 1 and values[0] == 0:
-        out[1:] += GAP
-    return out
+def _has_gap(values: Float[np.ndarray, " n"]) -> bool:
+    return len(values) > 1 and bool(values[0] == 0)
 
 
 def centres(values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-    """Return the middle of each value's column."""
-    out = np.arange(len(values)) + 0.5
-    if len(values) > 1 and values[0] == 0:
-        out[1:] += GAP
-    return out
+    """Return the middle of each value's column: unit columns, zero set apart."""
+    return np.arange(len(values)) + 0.5 + GAP * (_has_gap(values) & (np.arange(len(values)) > 0))
+
+
+def edges(values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n1"]:
+    """Return where each value's column begins, the gap counted to zero, and where the last ends."""
+    return np.append([0.0, *(centres(values)[1:] - 0.5)], centres(values)[-1] + 0.5)
 
 
 def ticks(
@@ -81,31 +97,26 @@ def ticks(
     places: list[float] = []
     texts: list[str] = []
     marks: list[float] = []
-    for x, value in zip(centres(values), values, strict=True):
+    for x, value in zip(centres(values).tolist(), values.tolist(), strict=True):
         power = np.log10(value) if value > 0 else 0.0
-        if len(values) <= 8:
-            text = f"{value:g}"
-        elif value == 0:
-            text = "0"
-        elif abs(power - round(power)) < 1e-9:
-            text = f"$10^{{{round(power)}}}$"
-        else:
+        whole = abs(power - round(power)) < 1e-9
+        if len(values) > SMALL and value > 0 and not whole:
             continue
         if places and x - places[-1] < spacing:
-            marks.append(float(x))
-        else:
-            places.append(float(x))
-            texts.append(text)
+            marks.append(x)
+            continue
+        places.append(x)
+        decade = value > 0 and whole and (len(values) > SMALL or not 1e-3 <= value <= 1e3)
+        texts.append(f"$10^{{{round(power)}}}$" if decade else short_number(value))
     return places, texts, marks
 
 
-def _spacing(ax: Axes, span: float, way: str) -> float:
-    """How many columns a label needs: its size over the size of a column, in inches."""
-    box = ax.get_position()
-    figure = ax.get_figure(root=True).get_size_inches()  # type: ignore[union-attr]
-    size = float(box.width * figure[0] if way == "x" else box.height * figure[1])
-    label = 0.28 if way == "x" else 0.13
-    return label * span / max(size, 0.1)
+def short_number(value: float) -> str:
+    """Write a temperature with at most three digits: 0.316, 2.5e-4, 5e4."""
+    if value and not 1e-3 <= value < 1e4:
+        digits, power = f"{value:.2e}".split("e")
+        return f"{float(digits):g}e{int(power)}"
+    return f"{float(f'{value:.3g}'):g}"
 
 
 def draw_heat_map(
@@ -119,94 +130,85 @@ def draw_heat_map(
 ) -> Axes:
     """Draw the scores: alpha upwards, lambda to the right.
 
-    `contour` outlines the cells with at least that score; half-widths, where given, are dots.
+    `contour` outlines the cells with at least that score. Cells that are large enough hold their
+    value.
     """
     if data.scores.shape != (len(data.alphas), len(data.lams)):
         raise UserError(f"scores: shape {data.scores.shape} does not fit the grid")
-    x, y = edges(data.lams), edges(data.alphas)
     ax.set_facecolor("0.92")  # holes are grey, not white and not a colour of the scale
-    split = (_starts(data.alphas), _starts(data.lams))
-    mesh: ScalarMappable | None = None
-    # Zero is drawn on its own, so that the gap stays empty.
-    for i in split[0]:
-        for j in split[1]:
-            part = np.ma.masked_invalid(data.scores[i, j])
-            mesh = ax.pcolormesh(
-                x[j.start : j.stop + 1] if j.start else _zero(x, j),
-                y[i.start : i.stop + 1] if i.start else _zero(y, i),
-                part,
-                cmap=COLOURS,
-                vmin=limits[0],
-                vmax=limits[1],
-                linewidth=0,
-                rasterized=True,
-            )
+    (x, y), scores = (_mesh_edges(v) for v in (data.lams, data.alphas)), data.scores
+    for axis, values in enumerate((data.alphas, data.lams)):
+        if _has_gap(values):
+            scores = np.insert(scores, 1, np.nan, axis=axis)
+    shown = np.ma.masked_invalid(scores)
+    low, high = limits
+    mesh = ax.pcolormesh(x, y, shown, cmap=COLOURS, vmin=low, vmax=high, lw=0, rasterized=True)
+    for values, span in ((data.lams, ax.axvspan), (data.alphas, ax.axhspan)):
+        if _has_gap(values):  # in the figure's own colour, so that it is not taken for a hole
+            span(1, 1 + GAP, color=ax.figure.get_facecolor(), lw=0, zorder=1.5)
     if contour is not None:
         _outline(data, ax, contour)
-    if data.half_widths is not None:
-        _dots(data, ax)
-    _gaps(data, ax)
-    for way, axis, values in (("x", ax.xaxis, data.lams), ("y", ax.yaxis, data.alphas)):
-        span = float(edges(values)[-1])
-        slanted = way == "x" and _slanted(values)
-        places, texts, marks = ticks(values, 0.0 if slanted else _spacing(ax, span, way))
-        axis.set_ticks(places, texts)
-        axis.set_ticks(marks, minor=True)
-        axis.set_tick_params(which="both", length=2)
-    if labels:
-        ax.set_xlabel(r"drift temperature $\lambda$")
-        name = r"$\alpha$" if data.axis == "alpha" else "target weight $w$"
-        ax.set_ylabel(f"MDP temperature {name}" if data.axis == "alpha" else name)
     ax.set_xlim(x[0], x[-1])
     ax.set_ylim(y[0], y[-1])
-    if _slanted(data.lams):
-        ax.tick_params(axis="x", rotation=45)
-    for spine in ax.spines.values():
-        spine.set_visible(False)
-    title = data.title
-    if data.half_widths is not None:
-        title += f"\ndots: half-width of the 95% interval (largest: {FULL_DOT:g})"
+    _label_axes(data, ax)
+    _write_values(data, ax, limits)
+    if labels:
+        ax.set_xlabel(r"drift temperature $\lambda$")
+        ax.set_ylabel(r"MDP temperature $\alpha$" if data.axis == "alpha" else "target weight $w$")
+    ax.spines[:].set_visible(False)
+    more = f"{counted(data.left_out, 'cell')} off this grid"
+    title = "\n".join(filter(None, [data.title, more if data.left_out else ""]))
     if title:
         ax.set_title(title)
-    if colour_bar and mesh is not None:
-        bar = ax.figure.colorbar(mesh, ax=ax, fraction=0.05, pad=0.02, extend=_extend(data, limits))
+    if colour_bar:
+        given = data.scores[np.isfinite(data.scores)]
+        below, above = (given < low - 1e-9).any(), (given > high + 1e-9).any()
+        extend = ("neither", "min", "max", "both")[int(below) + 2 * int(above)]
+        bar = ax.figure.colorbar(mesh, ax=ax, fraction=0.05, pad=0.02, extend=extend)
         bar.set_label("normalised return")
         bar.outline.set_visible(False)
     return ax
 
 
-def _slanted(values: np.ndarray) -> bool:
-    """Whether the values of a small grid are too long to stand side by side."""
-    return len(values) <= 8 and sum(len(f"{v:g}") for v in values) > 16
+def _mesh_edges(values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " m"]:
+    """Return the edges of the columns, with the gap as a column of its own."""
+    return np.insert(edges(values), 1, 1.0) if _has_gap(values) else edges(values)
 
 
-def _starts(values: np.ndarray) -> list[slice]:
-    if len(values) > 1 and values[0] == 0:
-        return [slice(0, 1), slice(1, len(values))]
-    return [slice(0, len(values))]
+def _inches(ax: Axes) -> tuple[float, float]:
+    """Return about how wide and high the axes are."""
+    box = ax.get_position()
+    width, height = ax.get_figure(root=True).get_size_inches()  # type: ignore[union-attr]
+    return max(float(box.width * width), 0.1), max(float(box.height * height), 0.1)
 
 
-def _zero(places: np.ndarray, part: slice) -> np.ndarray:
-    if part.stop == 1 and len(places) > 2:
-        return np.array([places[0], places[0] + 1.0])
-    return places[part.start : part.stop + 1]
+def _label_axes(data: HeatMap, ax: Axes) -> None:
+    for axis, values, size, room in zip(
+        (ax.xaxis, ax.yaxis), (data.lams, data.alphas), _inches(ax), (0.36, 0.14), strict=True
+    ):
+        # How many columns a label needs. Long labels of a small grid are slanted and need less.
+        column = size / float(edges(values)[-1])
+        longest = max(map(len, map(short_number, values)))
+        slanted = axis is ax.xaxis and len(values) <= SMALL and 0.08 * longest > column
+        places, texts, marks = ticks(values, (0.18 if slanted else room) / column)
+        axis.set_ticks(places, texts, rotation=45 if slanted else 0)
+        axis.set_ticks(marks, minor=True)
+        axis.set_tick_params(which="both", length=2)
 
 
-def _gaps(data: HeatMap, ax: Axes) -> None:
-    """Paint the gaps in the figure's own colour, so that they are not taken for holes."""
-    back = ax.figure.get_facecolor()
-    if len(data.lams) > 1 and data.lams[0] == 0:
-        ax.axvspan(1, 1 + GAP, color=back, lw=0, zorder=1.5)
-    if len(data.alphas) > 1 and data.alphas[0] == 0:
-        ax.axhspan(1, 1 + GAP, color=back, lw=0, zorder=1.5)
-
-
-def _extend(data: HeatMap, limits: tuple[float, float]) -> str:
-    given = data.scores[np.isfinite(data.scores)]
-    if given.size == 0:
-        return "neither"
-    below, above = given.min() < limits[0] - 1e-9, given.max() > limits[1] + 1e-9
-    return {(0, 0): "neither", (1, 0): "min", (0, 1): "max"}.get((int(below), int(above)), "both")
+def _write_values(data: HeatMap, ax: Axes, limits: tuple[float, float]) -> None:
+    """Write the scores into the cells of a map whose cells are large enough."""
+    width, height = _inches(ax)
+    if width / edges(data.lams)[-1] < _ROOM or height / edges(data.alphas)[-1] < _ROOM / 2:
+        return
+    middle = (limits[0] + limits[1]) / 2
+    for i, y in enumerate(centres(data.alphas)):
+        for j, x in enumerate(centres(data.lams)):
+            score = data.scores[i, j]
+            if np.isfinite(score):
+                colour = "white" if score < middle else "black"
+                text = f"{score:.2f}"
+                ax.text(x, y, text, ha="center", va="center", size=5, color=colour, zorder=5)
 
 
 def outline(
@@ -226,9 +228,7 @@ def outline(
             ((1, 0), ((left, low), (right, low))),
             ((1, 2), ((left, high), (right, high))),
         )
-        for (dj, di), line in sides:
-            if not padded[i + di, j + dj]:
-                lines.append(line)
+        lines += [line for (dj, di), line in sides if not padded[i + di, j + dj]]
     return lines
 
 
@@ -238,20 +238,8 @@ def _outline(data: HeatMap, ax: Axes, level: float) -> None:
     good = np.isfinite(data.scores) & reaches(data.scores, level)
     lines = outline(good, centres(data.lams), centres(data.alphas))
     # White below black: seen on dark and on light cells.
-    ax.add_collection(LineCollection(lines, colors="white", linewidths=1.6, zorder=3))
-    ax.add_collection(
-        LineCollection(lines, colors="black", linewidths=0.7, zorder=4, label=f"score >= {level:g}")
-    )
-
-
-def _dots(data: HeatMap, ax: Axes) -> None:
-    half = data.half_widths
-    assert half is not None
-    i, j = np.nonzero(np.isfinite(half))
-    x, y = centres(data.lams)[j], centres(data.alphas)[i]
-    # The largest dot fills a cell of a 29 x 29 map in one column.
-    size = 14.0 * np.clip(half[i, j] / FULL_DOT, 0, 1)
-    ax.scatter(x, y, s=size, c="white", edgecolors="black", linewidths=0.25, zorder=5)
+    for colour, width, order in (("white", 1.6, 3), ("black", 0.7, 4)):
+        ax.add_collection(LineCollection(lines, colors=colour, linewidths=width, zorder=order))
 
 
 def draw_panel(
@@ -270,7 +258,7 @@ def draw_panel(
     columns = min(columns, len(maps))
     rows = -(-len(maps) // columns)
     # Rows may share their axis only where it has the same values throughout.
-    same = all(np.array_equal(one.alphas, maps[0].alphas) for one in maps)
+    same = all(np.array_equal(each.alphas, maps[0].alphas) for each in maps)
     axes = figure.subplots(rows, columns, squeeze=False, sharey="row" if same else False)
     layout = figure.get_layout_engine()
     if isinstance(layout, ConstrainedLayoutEngine):
@@ -285,8 +273,31 @@ def draw_panel(
             ax.set_xlabel(r"$\lambda$")
         if k % columns == 0:
             ax.set_ylabel(r"$\alpha$" if maps[k].axis == "alpha" else "$w$")
-    mesh = axes.ravel()[0].collections[0]
-    bar = figure.colorbar(mesh, ax=axes, fraction=0.03, pad=0.01)
+    bar = figure.colorbar(axes.ravel()[0].collections[0], ax=axes, fraction=0.03, pad=0.01)
     bar.set_label("normalised return")
     bar.outline.set_visible(False)
     return np.asarray(axes.ravel()[: len(maps)])
+
+
+def pictures(source: Source) -> Iterator[tuple[str, Figure]]:
+    """Draw each algorithm: a map of the mean, and a panel of its environments.
+
+    The averaged environments are on the table's grid, the others on what each has.
+    """
+    for k, row in enumerate(source.table.rows):
+        mean, whole = row.landscape, source.whole[row.label]
+        figure, ax = new(COLUMN)
+        draw_heat_map(heat_map(mean, whole=whole), ax)
+        yield f"landscape_{k + 1:02d}", figure
+        averaged = {e.label for e in mean.environments}
+        maps = [
+            heat_map(mean if e.label in averaged else whole, environment=e.label, whole=whole)
+            for e in whole.environments
+        ]
+        # Few panels need no whole page: a cell should not be three times as wide as it is high.
+        width = PAGE * min(1.0, 0.2 + 0.22 * len(maps))
+        figure, _ = new(width, PAGE * (0.05 + 0.28 * -(-len(maps) // 4)))
+        figure.clear()
+        draw_panel(maps, figure)
+        figure.suptitle(row.label)
+        yield f"environments_{k + 1:02d}", figure

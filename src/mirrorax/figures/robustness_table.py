@@ -1,4 +1,8 @@
-"""The robustness table as text, Markdown, LaTeX, CSV and JSON: ours beside a reference."""
+"""The robustness table as text, Markdown, LaTeX, CSV and JSON.
+
+`COLUMNS` declares every column once: its key, how it is computed from a row, and how it is printed.
+A new statistic is a new entry there, and every format has it.
+"""
 
 from __future__ import annotations
 
@@ -6,182 +10,237 @@ import csv
 import io
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
+import numpy as np
+
 from mirrorax.analysis.estimates import ENOUGH, Estimate, Interval
-from mirrorax.analysis.summary import Row, Summary
+from mirrorax.analysis.findings import headline
+from mirrorax.analysis.summary import RobustnessRow, RobustnessTable
 from mirrorax.errors import unknown
 from mirrorax.figures.latex import latex_text, symbol
 
 FORMATS = ("text", "markdown", "latex", "csv", "json")
-
-
-def render(summary: Summary, form: str = "text") -> str:
-    """Return the table in one of `FORMATS`, ending in a newline."""
-    if form not in FORMATS:
-        raise unknown("format", form, FORMATS)
-    if form == "json":
-        return json.dumps(_json(summary), indent=2, allow_nan=False) + "\n"
-    if form == "csv":
-        return _csv(summary)
-    if form == "latex":
-        return _latex(summary)
-    if form == "markdown":
-        thresholds = (_at(summary, k) for k in range(len(summary.thresholds)))
-        return _markdown(*_beside(_first(summary), *thresholds, _counts(summary)), summary)
-    return _text(summary)
-
-
-def _interval(estimate: Estimate, digits: int = 4) -> str:
-    interval = estimate.interval()
-    if interval is None:
-        return "no interval"
-    return f"[{interval.low:.{digits}f}, {interval.high:.{digits}f}]"
+#: From a row and the place of a threshold to a number, a text, a list, an `Interval` or None.
+Value = Callable[[RobustnessRow, int], Any]
 
 
 def limit_text(estimate: Estimate, digits: int = 4) -> str:
     """Write where Rbst would be with infinitely many seeds; no lower end: only the upper one."""
     limit = estimate.limit
-    if limit is None:
-        return "no interval"
-    if limit.low == 0 < limit.high:
+    if limit is not None and limit.low == 0 < limit.high:
         return f"<= {limit.high:.{digits}f}"
-    return f"[{limit.low:.{digits}f}, {limit.high:.{digits}f}]"
+    return _text(limit, f".{digits}f") if limit else "no interval"
 
 
-def _rank(summary: Summary, k: int, i: int) -> str:
-    ranks = summary.ranks[k]
-    if ranks is None:
+def _text(value: Any, form: str) -> str:
+    """Write a value; `form` is that of a number."""
+    if isinstance(value, Interval):
+        return f"[{value.low:{form}}, {value.high:{form}}]"
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return "-"
-    low, high = int(ranks.low[i]), int(ranks.high[i])
-    return str(low) if low == high else f"{low}-{high}"
+    return f"{value:{form}}"
 
 
-def _has_reference(summary: Summary) -> bool:
-    return any(row.reference is not None for row in summary.rows)
+def _best_cell(row: RobustnessRow, _: int) -> str:
+    return f"({row.best_alpha:g}, {row.best_lam:g})"
 
 
-def _theirs(row: Row, threshold: float) -> float | None:
-    return None if row.reference is None else row.reference.rbst.get(threshold)
+def _best_score(row: RobustnessRow, _: int) -> str:
+    words = row.best_seeds
+    note = f" {words}" if words.startswith("[") else f" ({words})" if words else ""
+    return f"{row.best:.3f}{note}"
 
 
-def _short(summary: Summary, i: int) -> str:
+def _rank(row: RobustnessRow, k: int) -> str:
+    rank = row.ranks[k]
+    if rank is None:
+        return "-"
+    return f"{rank[0]}" if rank[0] == rank[1] else f"{rank[0]}-{rank[1]}"
+
+
+def _difference(row: RobustnessRow, k: int) -> float | None:
+    theirs = row.theirs[k]
+    return None if theirs is None else row.rbst[k].value - theirs
+
+
+def _interval(estimates: str) -> Value:
+    return lambda row, k: attrgetter(estimates)(row)[k].interval()
+
+
+def _field(path: str) -> Value:
+    """Return the field of a row with this path; None where a part of the path is None."""
+    first, _, rest = path.partition(".")
+
+    def value(row: RobustnessRow, _: int) -> Any:
+        part = getattr(row, first)
+        return attrgetter(rest)(part) if rest and part is not None else part
+
+    return value
+
+
+def _setting(name: str, default: str = "constant") -> Value:
+    return lambda row, _: dict(row.landscape.settings).get(name, default)
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a block; those of "threshold" are repeated for each threshold.
+
+    With a heading it is in text and Markdown, with a key in CSV and JSON. A dot in a key nests it
+    in JSON. A heading with {reference} is there only if a reference is.
+    """
+
+    block: str  # name, best, threshold, profile or counts
+    heading: str
+    key: str
+    value: Value
+    form: str = ""  # of a number
+    ends: bool = False  # an `Interval`: two columns in CSV
+
+
+def _data_only(block: str, parent: str, *names: str) -> tuple[Column, ...]:
+    """Return columns for CSV and JSON alone: fields of a row, or of a part of it."""
+    keys = [f"{parent}.{name}" if parent else name for name in names]
+    return tuple(Column(block, "", key, _field(key)) for key in keys)
+
+
+_SEEDS = "95%: as many seeds"
+COLUMNS = (
+    *(Column("name", "", name, _setting(name)) for name in ("potential", "drift")),
+    *(Column("name", "", name, _setting(name)) for name in ("alpha_schedule", "lam_schedule")),
+    Column("name", "(h, D) and schedule", "label", _field("label")),
+    Column("best", "best ({axis}, lam)", "", _best_cell),
+    Column("best", "its score", "", _best_score),
+    Column("best", "", "axis", _field("landscape.axis")),
+    Column("best", "", "best.alpha", _field("best_alpha")),
+    Column("best", "", "best.lam", _field("best_lam")),
+    Column("best", "", "best.score", _field("best")),
+    Column("best", "", "best.interval", _field("best_interval"), ends=True),
+    Column("best", "", "best.seeds", _field("best_seeds")),
+    Column("threshold", "freq({T:g})", "freq", lambda row, k: row.frequency[k].value, ".3f"),
+    Column("threshold", _SEEDS, "freq_interval", _interval("frequency"), ".3f", ends=True),
+    Column("threshold", "Rbst_{T:g}", "rbst", lambda row, k: row.rbst[k].value, ".4f"),
+    Column("threshold", _SEEDS, "rbst_interval", _interval("rbst"), ".4f", ends=True),
+    Column("threshold", "infinitely many", "", lambda row, k: limit_text(row.rbst[k])),
+    Column("threshold", "", "rbst_limit", lambda row, k: row.rbst[k].limit, ends=True),
+    Column("threshold", "", "no_interval", lambda row, k: row.rbst[k].why or None),
+    Column("threshold", "", "no_limit", lambda row, k: row.rbst[k].no_limit or None),
+    Column("threshold", "rank", "", _rank),
+    Column("threshold", "", "rank", lambda row, k: row.ranks[k], ends=True),
+    Column("threshold", "{reference}", "reference", lambda row, k: row.theirs[k], ".4f"),
+    Column("threshold", "ours - {reference}", "difference", _difference, "+.4f"),
+    Column("profile", "tuned", "tuning.tuned", _field("tuning.tuned"), ".3f"),
+    Column("profile", "held out", "tuning.tuned_held_out", _field("tuning.tuned_held_out"), ".3f"),
+    Column("profile", "one for all", "tuning.fixed", _field("tuning.fixed"), ".3f"),
+    Column("profile", "held out", "tuning.fixed_held_out", _field("tuning.fixed_held_out"), ".3f"),
+    *_data_only("profile", "tuning", "price", "price_held_out"),
+    Column("profile", "good area", "region.area", _field("region.area"), ".2f"),
+    Column("profile", "pieces", "region.pieces", _field("region.pieces")),
+    Column("profile", "alpha band", "region.alpha_decades", _field("region.alpha_decades"), ".2f"),
+    Column("profile", "lam band", "region.lam_decades", _field("region.lam_decades"), ".2f"),
+    Column("profile", "L", "region.likeness", _field("region.likeness"), ".2f"),
+    *_data_only("profile", "region", "threshold", "share", "components", "alpha_band", "lam_band"),
+    *_data_only("profile", "region", "explained", "filled"),
+    Column("counts", "cells", "", lambda row, _: f"{row.cells}/{row.grid}"),
+    Column("counts", "runs", "", lambda row, _: f"{row.runs}/{row.wanted}"),
+    *_data_only("counts", "", "cells", "elsewhere", "grid", "runs", "wanted", "failed", "diverged"),
+)
+#: The columns of an article.
+_LATEX = ("rbst", "rbst_interval", "reference", "difference")
+
+_Block = tuple[list[str], list[list[str]]]  # a header and rows
+
+
+def render(table: RobustnessTable, form: str = "text") -> str:
+    """Return the table in one of `FORMATS`, ending in a newline."""
+    if form not in FORMATS:
+        raise unknown("format", form, FORMATS)
+    writers = {"text": _plain, "markdown": _markdown, "latex": _latex, "csv": _csv, "json": _json}
+    return writers[form](table)
+
+
+def _short(table: RobustnessTable, i: int) -> str:
     """Return a row's label in the reference; without a reference its number."""
-    reference = summary.rows[i].reference
-    if not summary.reference:
+    reference = table.rows[i].reference
+    if not table.reference:
         return f"{i + 1}"
     return reference.label if reference else ""
 
 
-def _first(summary: Summary) -> tuple[list[str], list[list[str]]]:
-    """What is said once of each algorithm: its name, its best cell, the data behind it."""
-    learned = any(row.landscape.axis == "w" for row in summary.rows)
-    header = ["#", "(h, D) and schedule", f"best (alpha{' or w' * learned}, lam)", "its score"]
-    rows = []
-    for i, row in enumerate(summary.rows):
-        best = f"{row.best:.3f}"
-        if row.best_seeds:
-            words = row.best_seeds
-            best += f" {words}" if words.startswith("[") else f" ({words})"
-        rows.append(
-            [_short(summary, i), row.label, f"({row.best_alpha:g}, {row.best_lam:g})", best]
-        )
-    return header, rows
+def _block(
+    table: RobustnessTable, block: str, k: int = 0, keys: Sequence[str] | None = None
+) -> _Block:
+    """Return the columns of a block with a heading, or those with these keys, at a threshold."""
+    names = {
+        "T": table.thresholds[k],
+        "axis": "alpha or w" if any(r.landscape.axis == "w" for r in table.rows) else "alpha",
+        "reference": table.reference,
+    }
+    compared = any(row.reference for row in table.rows)
+    shown = [
+        c
+        for c in COLUMNS
+        if c.block == block
+        and c.heading
+        and (keys is None or c.key in keys)
+        and (compared or "{reference}" not in c.heading)
+    ]
+
+    def text(column: Column, row: RobustnessRow) -> str:
+        value = column.value(row, k)
+        if value is None and column.ends:
+            return "no interval"
+        return "" if value is None and "{ref" in column.heading else _text(value, column.form)
+
+    rows = [[text(column, row) for column in shown] for row in table.rows]
+    return [column.heading.format(**names) for column in shown], rows
 
 
-def _at(summary: Summary, k: int) -> tuple[list[str], list[list[str]]]:
-    """What is said of each algorithm at one threshold."""
-    threshold = summary.thresholds[k]
-    header = [f"freq({threshold:g})", "95%: as many seeds", f"Rbst_{threshold:g}"]
-    header += ["95%: as many seeds", "infinitely many", "rank"]
-    if _has_reference(summary):
-        header += [summary.reference, f"ours - {summary.reference}"]
-    rows = []
-    for i, row in enumerate(summary.rows):
-        cells = [
-            f"{row.frequency[k].value:.3f}",
-            _interval(row.frequency[k], 3),
-            f"{row.rbst[k].value:.4f}",
-            _interval(row.rbst[k]),
-            limit_text(row.rbst[k]),
-            _rank(summary, k, i),
-        ]
-        if _has_reference(summary):
-            theirs = _theirs(row, threshold)
-            ours = row.rbst[k].value
-            cells += ["", ""] if theirs is None else [f"{theirs:.4f}", f"{ours - theirs:+.4f}"]
-        rows.append(cells)
-    return header, rows
-
-
-def _profile(summary: Summary) -> tuple[list[str], list[list[str]]]:
-    """What tuning is worth, and what the good region looks like."""
-    header = ["tuned", "one for all", "held out", "good area", "pieces", "alpha band", "lam band"]
-    rows = []
-    for row in summary.rows:
-        t, r = row.tuning, row.region
-        held = "-"
-        if t.tuned_held_out is not None and t.fixed_held_out is not None:
-            held = f"{t.tuned_held_out:.3f}, {t.fixed_held_out:.3f}"
-        cells = [f"{t.tuned:.3f}", f"{t.fixed:.3f}", held]
-        if r is None:
-            cells += ["-"] * 5
-        else:
-            like = "-" if math.isnan(r.likeness) else f"{r.likeness:.2f}"
-            cells += [f"{r.area:.2f}", str(len(r.components))]
-            cells += [f"{r.alpha_decades:.2f}", f"{r.lam_decades:.2f}", like]
-        rows.append(cells)
-    return [*header, "L"], rows
-
-
-def _counts(summary: Summary) -> tuple[list[str], list[list[str]]]:
-    rows = [[f"{r.cells}/{r.grid}", f"{r.runs}/{r.wanted}"] for r in summary.rows]
-    return ["cells", "runs"], rows
-
-
-def _beside(*parts: tuple[list[str], list[list[str]]]) -> tuple[list[str], list[list[str]]]:
+def _beside(*parts: _Block) -> _Block:
     header = [name for part in parts for name in part[0]]
     rows = zip(*(part[1] for part in parts), strict=True)
     return header, [[cell for piece in row for cell in piece] for row in rows]
 
 
-def _footer(summary: Summary) -> list[str]:
-    how = {"mean": "mean", "median": "median", "iqm": "interquartile mean"}[summary.statistic]
-    which = "cells with positive temperatures" if summary.cells == "positive" else "all cells"
-    first = (
-        f"scores: {how} of normalised {summary.evaluation} returns over "
-        f"{', '.join(summary.environments)}; {which}"
-    )
-    second = (
+def _blocks(table: RobustnessTable) -> tuple[_Block, _Block, list[_Block], _Block]:
+    """Return names, the best cell and counts, one block per threshold, and the profile."""
+    header, rows = _block(table, "name")
+    names = (["#", *header], [[_short(table, i), *row] for i, row in enumerate(rows)])
+    first = _beside(_block(table, "best"), _block(table, "counts"))
+    levels = [_block(table, "threshold", k) for k in range(len(table.thresholds))]
+    return names, first, levels, _block(table, "profile")
+
+
+def _footer(table: RobustnessTable) -> list[str]:
+    how = {"mean": "mean", "median": "median", "iqm": "interquartile mean"}[table.statistic]
+    which = "cells with positive temperatures" if table.cells == "positive" else "all cells"
+    return [
+        f"scores: {how} of normalised {table.evaluation} returns over "
+        f"{', '.join(table.environments)}; {which}",
         "95%: as many seeds: of what studies of these cells with as many seeds report on average; "
         "infinitely many: of Rbst if every cell's mean were known, which is lower, as noise can "
-        f"only raise it; '<= x': no lower end shown, {ENOUGH} seeds per cell or more may"
-    )
-    third = (
+        f"only raise it; '<= x': no lower end shown, {ENOUGH} seeds per cell or more may",
         "best: the largest of many noisy scores, which flatters, its interval too; "
-        "held-out scores do not"
-    )
-    return [first, second, third, *(f"note: {note}" for note in summary.notes)]
-
-
-def _text(summary: Summary) -> str:
-    """Several tables below each other, each as wide as a terminal."""
-    first = _first(summary)
-    names: tuple[list[str], list[list[str]]] = (first[0][:2], [row[:2] for row in first[1]])
-    blocks = [_beside(first, _counts(summary))]
-    blocks += [_beside(names, _at(summary, k)) for k in range(len(summary.thresholds))]
-    blocks.append(_beside(names, _profile(summary)))
-    explained = (
-        f"good: a score of at least {summary.thresholds[0]:g}; area in square decades, bands in "
-        "decades; L: 1 is a perfect L;\n"
-        "tuned: the best cell of each environment; held out: both, on seeds not used to choose"
-    )
-    tables = [
-        *(_aligned(*block) for block in blocks[:-1]),
-        _aligned(*blocks[-1]) + "\n" + explained,
+        "held-out scores do not",
+        *(f"note: {note}" for note in table.notes),
     ]
-    return "\n\n".join([*tables, "\n".join(_footer(summary))]) + "\n"
+
+
+def _plain(table: RobustnessTable) -> str:
+    """Several tables below each other, each as wide as a terminal."""
+    names, first, levels, profile = _blocks(table)
+    explained = (
+        f"good: a score of at least {table.thresholds[0]:g}; area in square decades, bands in "
+        "decades; L: 1 is a perfect L;\n"
+        "tuned: the best cell of each environment; held out: on seeds not used to choose"
+    )
+    tables = [_aligned(*_beside(names, block)) for block in (first, *levels, profile)]
+    tables[-1] += "\n" + explained
+    return "\n\n".join(["\n".join(headline(table)), *tables, "\n".join(_footer(table))]) + "\n"
 
 
 def _aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -198,177 +257,105 @@ def _aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join([line(header), rule, *map(line, rows)])
 
 
-def _markdown(header: Sequence[str], rows: Sequence[Sequence[str]], summary: Summary) -> str:
+def _markdown(table: RobustnessTable) -> str:
+    names, first, levels, _ = _blocks(table)
+    header, rows = _beside(names, first, *levels)
+
     def line(cells: Sequence[str]) -> str:
         return "| " + " | ".join(c.replace("|", "\\|") for c in cells) + " |"
 
     rule = "|" + "|".join("---" if k < 3 else "---:" for k in range(len(header))) + "|"
     body = "\n".join([line(header), rule, *map(line, rows)])
-    return body + "\n\n" + "\n".join(f"- {note}" for note in _footer(summary)) + "\n"
+    return body + "\n\n" + "\n".join(f"- {note}" for note in _footer(table)) + "\n"
 
 
-def _latex(summary: Summary) -> str:
-    columns, head = "cll", [r"\#", "$h$", "$D$"]
-    scheduled = any(_schedule(row) for row in summary.rows)
-    if scheduled:
-        columns, head = columns + "l", [*head, "schedule"]
-    for threshold in summary.thresholds:
-        columns += "rr"
-        head += [rf"$\mathrm{{Rbst}}_{{{threshold:g}}}$", r"95\%: as many seeds"]
-        if _has_reference(summary):
-            columns, head = columns + "rr", [*head, latex_text(summary.reference), "diff."]
-    lines = [rf"\begin{{tabular}}{{{columns}}}", r"\hline", " & ".join(head) + r" \\", r"\hline"]
-    for i, row in enumerate(summary.rows):
-        settings = row.landscape.settings
-        cells = [
-            latex_text(_short(summary, i)),
-            f"${symbol(str(settings['potential']))}$",
-            f"${symbol(str(settings['drift']))}$",
-        ]
-        if scheduled:
-            cells.append(latex_text(_schedule(row) or "constant"))
-        for k, threshold in enumerate(summary.thresholds):
-            cells += [f"{row.rbst[k].value:.4f}", _interval(row.rbst[k], 3)]
-            if _has_reference(summary):
-                theirs = _theirs(row, threshold)
-                ours = row.rbst[k].value
-                cells += (
-                    ["", ""] if theirs is None else [f"{theirs:.4f}", f"${ours - theirs:+.4f}$"]
-                )
-        lines.append(" & ".join(cells) + r" \\")
+def _latex(table: RobustnessTable) -> str:
+    """Return the columns of an article: Rbst and its interval, beside a reference."""
+    schedules = [_schedule(row) for row in table.rows]
+    header, rows = [r"\#", "$h$", "$D$"], []
+    for i, row in enumerate(table.rows):
+        settings = dict(row.landscape.settings)
+        pair = (f"${symbol(str(settings[name]))}$" for name in ("potential", "drift"))
+        rows.append([latex_text(_short(table, i)), *pair])
+    if any(schedules):
+        header.append("schedule")
+        rows = [[*r, latex_text(s or "constant")] for r, s in zip(rows, schedules, strict=True)]
+    left = len(header)
+    for k, threshold in enumerate(table.thresholds):
+        names, cells = _block(table, "threshold", k, _LATEX)
+        header += [rf"$\mathrm{{Rbst}}_{{{threshold:g}}}$", *map(latex_text, names[1:])]
+        rows = [[*row, *more] for row, more in zip(rows, cells, strict=True)]
+    columns = "c" + "l" * (left - 1) + "r" * (len(header) - left)
+    lines = [rf"\begin{{tabular}}{{{columns}}}", r"\hline", " & ".join(header) + r" \\", r"\hline"]
+    lines += [" & ".join(row) + r" \\" for row in rows]
     lines += [r"\hline", r"\end{tabular}"]
-    return "\n".join([*lines, *(f"% {note}" for note in _footer(summary))]) + "\n"
+    return "\n".join([*lines, *(f"% {note}" for note in _footer(table))]) + "\n"
 
 
-def _schedule(row: Row) -> str:
-    """What stands behind the pair in the label."""
-    pair = f"({row.landscape.settings['potential']}, {row.landscape.settings['drift']})"
-    return row.label.removeprefix(pair).strip()
+def _schedule(row: RobustnessRow) -> str:
+    """Return what stands behind the pair in the label."""
+    settings = dict(row.landscape.settings)
+    return row.label.removeprefix(f"({settings['potential']}, {settings['drift']})").strip()
 
 
-def _number(value: float | None) -> float | None:
-    return None if value is None or not math.isfinite(value) else value
+def _data(value: Any) -> Any:
+    """Return a value as JSON can hold it."""
+    if isinstance(value, Interval):
+        return [value.low, value.high]
+    if isinstance(value, (tuple, np.ndarray)):
+        return np.asarray(value).tolist()
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _bounds(interval: Interval | None) -> list[float] | None:
-    return None if interval is None else [interval.low, interval.high]
-
-
-def _ends(interval: Interval | None) -> list[Any]:
-    return ["", ""] if interval is None else [interval.low, interval.high]
-
-
-def _tuning(row: Row) -> dict[str, Any]:
-    t = row.tuning
-    return {
-        "tuned": t.tuned,
-        "fixed": t.fixed,
-        "price": t.price,
-        "tuned_held_out": t.tuned_held_out,
-        "fixed_held_out": t.fixed_held_out,
-        "price_held_out": t.price_held_out,
-    }
-
-
-def _region(row: Row) -> dict[str, Any] | None:
-    r = row.region
-    if r is None:
-        return None
-    return {
-        "threshold": r.threshold,
-        "share": r.share,
-        "area": r.area,
-        "components": list(r.components),
-        "alpha_band": r.alpha_band.tolist(),
-        "lam_band": r.lam_band.tolist(),
-        "alpha_decades": r.alpha_decades,
-        "lam_decades": r.lam_decades,
-        "explained": _number(r.explained),
-        "filled": _number(r.filled),
-        "likeness": _number(r.likeness),
-    }
-
-
-def _json(summary: Summary) -> dict[str, Any]:
+def _json(table: RobustnessTable) -> str:
     rows = []
-    for i, row in enumerate(summary.rows):
-        by_threshold = []
-        for k, threshold in enumerate(summary.thresholds):
-            ranks = summary.ranks[k]
-            by_threshold.append(
-                {
-                    "threshold": threshold,
-                    "freq": row.frequency[k].value,
-                    "freq_interval": _bounds(row.frequency[k].interval()),
-                    "rbst": row.rbst[k].value,
-                    "rbst_interval": _bounds(row.rbst[k].interval()),
-                    "no_interval": row.rbst[k].why or None,
-                    "rbst_limit": _bounds(row.rbst[k].limit),
-                    "no_limit": row.rbst[k].no_limit or None,
-                    "rank": None if ranks is None else [int(ranks.low[i]), int(ranks.high[i])],
-                    "reference": _theirs(row, threshold),
-                }
-            )
-        rows.append(
-            {
-                "label": row.label,
-                "reference_label": row.reference.label if row.reference else None,
-                "settings": {k: v for k, v in row.landscape.settings.items() if v is not None},
-                "axis": row.landscape.axis,
-                "best": {
-                    row.landscape.axis: row.best_alpha,
-                    "lam": row.best_lam,
-                    "score": _number(row.best),
-                    "interval": _bounds(row.best_interval),
-                    "seeds": row.best_seeds,
-                },
-                "thresholds": by_threshold,
-                "tuning": _tuning(row),
-                "region": _region(row),
-                "cells": row.cells,
-                "grid": row.grid,
-                "runs": row.runs,
-                "wanted": row.wanted,
-                "failed": row.failed,
-                "diverged": row.diverged,
-            }
-        )
-    return {
-        "environments": list(summary.environments),
-        "cells": summary.cells,
-        "statistic": summary.statistic,
-        "evaluation": summary.evaluation,
-        "diverged": summary.diverged,
-        "reference": summary.reference or None,
-        "rows": rows,
-        "notes": list(summary.notes),
-    }
+    for row in table.rows:
+        settings = {k: v for k, v in dict(row.landscape.settings).items() if v is not None}
+        reference = row.reference.label if row.reference else None
+        out: dict[str, Any] = {"reference_label": reference, "settings": settings}
+        for column in COLUMNS:
+            if column.key and column.block != "threshold":
+                *parents, name = column.key.split(".")
+                place = out.setdefault(parents[0], {}) if parents else out
+                place[name] = _data(column.value(row, 0))
+        out["thresholds"] = [
+            {"threshold": t, **{c.key: _data(c.value(row, k)) for c in _keyed("threshold")}}
+            for k, t in enumerate(table.thresholds)
+        ]
+        rows.append(out)
+    whole = {name: getattr(table, name) for name in ("cells", "statistic", "evaluation")}
+    whole |= {"environments": list(table.environments), "diverged": table.diverged}
+    whole |= {"reference": table.reference or None, "headline": headline(table)}
+    whole |= {"rows": rows, "notes": list(table.notes)}
+    return json.dumps(whole, indent=2, allow_nan=False, default=str) + "\n"
 
 
-def _csv(summary: Summary) -> str:
+def _keyed(*blocks: str) -> list[Column]:
+    return [column for column in COLUMNS if column.key and column.block in blocks]
+
+
+def _csv(table: RobustnessTable) -> str:
+    """Return one line per algorithm; the notes are the same in every line."""
+    before, after = _keyed("name", "best"), _keyed("profile", "counts")
+    levels = range(len(table.thresholds))
+    placed = [(c, 0, "") for c in before]
+    placed += [(c, k, f"_{table.thresholds[k]:g}") for k in levels for c in _keyed("threshold")]
+    placed += [(c, 0, "") for c in after]
+    header = ["reference_label"]
+    for column, _, suffix in placed:
+        name = column.key.replace(".", "_")
+        ends = [f"{name.removesuffix('_interval')}_{end}" for end in ("low", "high")]
+        header += [f"{part}{suffix}" for part in (ends if column.ends else [name])]
     out = io.StringIO()
-    header = ["reference_label", "potential", "drift", "alpha_schedule", "lam_schedule", "label"]
-    header += ["axis", "best_alpha", "best_lam", "best_score", "best_low", "best_high"]
-    for t in summary.thresholds:
-        names = ["freq", "freq_low", "freq_high", "rbst", "rbst_low", "rbst_high"]
-        names += ["rbst_limit_low", "rbst_limit_high", "rank_low", "rank_high"]
-        header += [f"{name}_{t:g}" for name in (*names, "reference", "difference")]
-    header += ["cells", "grid", "runs", "wanted", "failed", "diverged", "notes"]
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(header)
-    for i, row in enumerate(summary.rows):
-        s = row.landscape.settings
-        line: list[Any] = [row.reference.label if row.reference else "", s["potential"], s["drift"]]
-        line += [s.get("alpha_schedule", "constant"), s.get("lam_schedule", "constant"), row.label]
-        line += [row.landscape.axis, row.best_alpha, row.best_lam, row.best]
-        line += _ends(row.best_interval)
-        for k, t in enumerate(summary.thresholds):
-            ranks, theirs, ours = summary.ranks[k], _theirs(row, t), row.rbst[k].value
-            line += [row.frequency[k].value, *_ends(row.frequency[k].interval())]
-            line += [ours, *_ends(row.rbst[k].interval()), *_ends(row.rbst[k].limit)]
-            line += ["", ""] if ranks is None else [int(ranks.low[i]), int(ranks.high[i])]
-            line += ["", ""] if theirs is None else [theirs, ours - theirs]
-        line += [row.cells, row.grid, row.runs, row.wanted, row.failed, row.diverged]
-        line.append("; ".join(summary.notes))  # the same in every row
-        writer.writerow(line)
+    writer.writerow([*header, "notes"])
+    for row in table.rows:
+        line: list[Any] = [row.reference.label if row.reference else ""]
+        for column, k, _ in placed:
+            value = _data(column.value(row, k))
+            if column.ends:
+                line += value or ["", ""]
+            else:
+                line.append(" ".join(map(str, value)) if isinstance(value, list) else value)
+        writer.writerow([*line, "; ".join(table.notes)])
     return out.getvalue()

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mirrorax.analysis.power_law import PowerLaw, power_law
-from mirrorax.analysis.temperature import Minimal, Regression, regression
+from mirrorax.analysis.temperature import (
+    THRESHOLDS,
+    Minimal,
+    Regression,
+    Temperature,
+    minimal_temperatures,
+    regression,
+)
 from mirrorax.errors import UserError
-from mirrorax.figures.style import MARKERS, PALETTE
+from mirrorax.figures.style import COLUMN, MARKERS, PALETTE, new
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from mirrorax.figures.gallery import Source
 
 
 #: Where a triangle stands, as a part of the value that it is below.
@@ -153,3 +164,28 @@ def draw_scaling(data: Scaling, ax: Axes, *, log: bool = False) -> Axes:
         alignment="left",
     )
     return ax
+
+
+def pictures(source: Source) -> Iterator[tuple[str, Figure | str]]:
+    """Draw minimal temperatures of environments that were run with three reward scales or more."""
+    for k, row in enumerate(source.table.rows):
+        item = source.whole[row.label]
+        temperatures: tuple[Temperature, ...] = (
+            ("alpha", "lam") if item.axis == "alpha" else ("lam",)
+        )
+        for name in dict.fromkeys(e.name for e in item.environments):
+            labels = [e.label for e in item.environments if e.name == name]
+            for temperature in temperatures if len(labels) >= 3 else ():
+                try:
+                    points = {
+                        t: minimal_temperatures(item.select(labels), temperature, t)
+                        for t in THRESHOLDS
+                    }
+                except UserError as error:
+                    yield f"{item.label}, minimal {temperature} on {name}", str(error)
+                    continue
+                slug = re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-.") or "environment"
+                for way in ("linear", "log"):
+                    figure, ax = new(COLUMN)
+                    draw_scaling(Scaling(temperature, dict(points)), ax, log=way == "log")
+                    yield f"minimal_{temperature}_{way}_{slug}_{k + 1:02d}", figure

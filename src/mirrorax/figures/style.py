@@ -1,13 +1,19 @@
-"""The house style, as a context: nothing changes outside it."""
+"""The house style: settings as a context, new figures, and files of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from mirrorax.errors import UserError, unknown
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+FORMATS = ("png", "svg", "pdf")
 
 #: Width in inches of one column and of a page of text in common two-column articles.
 COLUMN, PAGE = 3.25, 6.75
@@ -63,3 +69,23 @@ def new(width: float = COLUMN, height: float | None = None, **kwargs: Any) -> tu
     figure = Figure(figsize=(width, height or width * 0.8), layout="constrained")
     FigureCanvasAgg(figure)
     return figure, figure.subplots(**kwargs)
+
+
+def save(
+    figure: Figure, path: str | os.PathLike[str], formats: Sequence[str] = FORMATS
+) -> tuple[Path, ...]:
+    """Write `path` with each format's suffix; return the files."""
+    for form in formats:
+        if form not in FORMATS:
+            raise unknown("format", form, FORMATS)
+    base = Path(path)
+    if not base.parent.is_dir():
+        raise UserError(f"path: there is no folder {base.parent}; make it first")
+    out = []
+    for form in formats:
+        target = base.with_name(f"{base.name}.{form}")
+        # Without a date two files of the same figure are equal.
+        stamp = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}[form]
+        figure.savefig(target, format=form, metadata=stamp)
+        out.append(target)
+    return tuple(out)

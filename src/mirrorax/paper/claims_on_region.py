@@ -10,7 +10,6 @@ from mirrorax.analysis.estimates import no_interval
 from mirrorax.analysis.few_seeds import mean_intervals, seeds_in_words
 from mirrorax.analysis.landscape import Landscape
 from mirrorax.analysis.region import Region, region
-from mirrorax.analysis.resampling import score_resamples
 from mirrorax.analysis.scores import cell_scores
 from mirrorax.paper.axes import SCALED_CATCH
 from mirrorax.paper.claim import (
@@ -25,6 +24,7 @@ from mirrorax.paper.claim import (
     sizes,
 )
 from mirrorax.paper.panels import Panel
+from mirrorax.paper.resampling import score_resamples
 from mirrorax.paper.runs import Found, Runs
 
 _RESAMPLES = 500  # each is a region of its own

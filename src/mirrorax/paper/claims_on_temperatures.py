@@ -12,7 +12,6 @@ import numpy as np
 
 from mirrorax.analysis.estimates import Interval, no_interval
 from mirrorax.analysis.power_law import exponents_without_one, power_law
-from mirrorax.analysis.resampling import score_resamples
 from mirrorax.analysis.scores import cell_scores
 from mirrorax.analysis.shares import top
 from mirrorax.analysis.temperature import (
@@ -36,6 +35,7 @@ from mirrorax.paper.claim import (
     sizes,
 )
 from mirrorax.paper.panels import CARTPOLES, Panel
+from mirrorax.paper.resampling import score_resamples
 from mirrorax.paper.runs import Found, Runs, alike
 
 _SHARES = (0.01, 0.1)

@@ -19,13 +19,12 @@ from mirrorax.analysis.temperature import (
     Temperature,
     minimal_temperatures,
 )
-from mirrorax.figures.best import Bars, draw_best
+from mirrorax.figures.bars import Bars, draw_best
 from mirrorax.figures.frequency import draw_frequency, frequency_curve
 from mirrorax.figures.heatmap import HeatMap, draw_panel, heat_map
 from mirrorax.figures.robustness_table import render
-from mirrorax.figures.save import save
 from mirrorax.figures.scaling import Scaling, draw_scaling
-from mirrorax.figures.style import COLUMN, PAGE, new, style
+from mirrorax.figures.style import COLUMN, PAGE, new, save, style
 from mirrorax.paper.axes import BASELINE, SCHEDULES, TSALLIS
 from mirrorax.paper.claim import sizes
 from mirrorax.paper.panels import Figure, Panel

@@ -12,7 +12,7 @@ import pyarrow as pa
 from jaxtyping import Bool, Int
 
 from mirrorax._version import ALGORITHM_VERSION
-from mirrorax.analysis import differences
+from mirrorax.analysis import setting_differences as differences
 from mirrorax.analysis.landscape import ABSENT, Landscape, landscapes
 from mirrorax.analysis.temperature import Temperature
 from mirrorax.paper import catalogue, readings

@@ -56,7 +56,7 @@ def build(
 
 
 def write(page: str, path: str | os.PathLike[str]) -> Path:
-    """Write the page in one step: whoever has it open never sees half of it."""
+    """Write the page in one step: a reader never sees half of it."""
     target = Path(path)
     if not target.parent.is_dir():
         raise UserError(f"out: there is no folder {target.parent}; make it first")

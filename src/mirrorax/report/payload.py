@@ -13,9 +13,20 @@ import pyarrow.compute as pc
 from jaxtyping import Float
 
 from mirrorax.analysis import columns
-from mirrorax.analysis.landscape import DONE, Landscape, landscapes, order, shared_environments
+from mirrorax.analysis.findings import headline, telling_threshold
+from mirrorax.analysis.grids import map_grid
+from mirrorax.analysis.landscape import (
+    ABSENT,
+    DONE,
+    Landscape,
+    landscapes,
+    order,
+    shared_environments,
+)
 from mirrorax.analysis.reference import Reference
+from mirrorax.analysis.summary import RobustnessRow, summarise
 from mirrorax.errors import UserError
+from mirrorax.report.command import environment_flags, train_command
 from mirrorax.report.facts import Facts
 
 #: Numbers of learning curves that a page may hold: 2 MB of text.
@@ -35,21 +46,29 @@ def payload(
     curves: pa.Table | None = None,
     reference: Reference | None = None,
 ) -> dict[str, Any]:
-    """Return everything the page shows."""
+    """Return everything the page shows; algorithms in the order of the robustness table."""
     items = landscapes(table)
     known = {e.label: e for item in items for e in item.environments}
     environments = sorted(known.values(), key=order)
     labels = [e.label for e in environments]
     try:
         shared = list(shared_environments(items))
-    except UserError:
-        shared = []  # nothing to average over: the page shows each environment on its own
+        start = telling_threshold([item.select(shared) for item in items])
+        ranked = summarise(items, thresholds=[start])
+        rows, sentences = {row.label: row for row in ranked.rows}, headline(ranked)
+    except UserError as error:  # nothing to average over: the page shows each environment
+        shared, start, rows, sentences = [], 0.9, {}, [f"Nothing can be ranked. {error}."]
+    places = {label: k for k, label in enumerate(rows)}
+    items = tuple(sorted(items, key=lambda item: places.get(item.label, len(places))))
     drawn = _curves(table, items, curves)
     return {
         "facts": about.plain(),
+        "headline": sentences,
+        "threshold": start,
         "environments": [
             {
                 "label": e.label,
+                "flags": environment_flags(e.name, e.reward_scale),
                 "low": _plain(e.return_min),
                 "high": _plain(e.return_max),
                 "bounds": e.bounds_source,
@@ -58,12 +77,29 @@ def payload(
         ],
         "shared": [labels.index(name) for name in shared],
         "algorithms": [
-            _algorithm(item, labels, shared, None if drawn is None else drawn[k], reference)
-            for k, item in enumerate(items)
+            _algorithm(item, labels, shared, rows.get(item.label), curve, reference)
+            for item, curve in zip(items, drawn or [None] * len(items), strict=True)
         ],
         "reference": reference.name if reference else None,
         "curves_left_out": curves is not None and drawn is None,
     }
+
+
+def _grids(
+    item: Landscape, labels: Sequence[str], row: RobustnessRow | None
+) -> dict[str, list[list[int]]]:
+    """Return the rows and columns of each map: those of the table, or what an environment has."""
+    out = {}
+    for k, environment in enumerate(item.environments):
+        rows, columns = map_grid((item.state[:, :, k] != ABSENT).any(axis=-1))
+        out[str(labels.index(environment.label))] = [rows, columns]
+    if row is not None:
+        part = row.landscape
+        rows, columns = map_grid((part.state != ABSENT).any(axis=-1).all(axis=-1))
+        grid = [np.isin(item.alphas, part.alphas[rows]), np.isin(item.lams, part.lams[columns])]
+        out |= {str(labels.index(e.label)): grid for e in part.environments}
+        out["shared"] = grid
+    return {name: [np.flatnonzero(axis).tolist() for axis in grid] for name, grid in out.items()}
 
 
 def _plain(value: float) -> float | None:
@@ -74,14 +110,13 @@ def _algorithm(
     item: Landscape,
     labels: Sequence[str],
     shared: Sequence[str],
+    row: RobustnessRow | None,
     curve: dict[str, Any] | None,
     reference: Reference | None,
 ) -> dict[str, Any]:
     theirs = reference.values(item.settings, shared) if reference else None
     out: dict[str, Any] = {
         "label": item.label,
-        "potential": str(item.settings["potential"]),
-        "drift": str(item.settings["drift"]),
         "axis": item.axis,
         "alphas": item.alphas.tolist(),
         "lams": item.lams.tolist(),
@@ -89,7 +124,9 @@ def _algorithm(
         "seeds": item.expected,
         "stochastic": pack(item.runs("stochastic"), "<f4"),
         "greedy": pack(item.runs("greedy"), "<f4"),
-        "settings": [[name, _text(value)] for name, value in item.settings.items()],
+        "grids": _grids(item, labels, row),
+        "command": train_command(dict(item.settings).items()),
+        "settings": [[name, _text(value)] for name, value in dict(item.settings).items()],
         "reference": None,
         "state": None,
         "seed_names": None,
@@ -129,8 +166,8 @@ def _curves(
     if values.size > CURVES or lengths.max(initial=0) < 2:
         return None
     # The row of the curves for each row of the runs; -1 where a run has none.
-    found = pc.index_in(table["run_id"], value_set=curves["run_id"].combine_chunks())
-    at = pc.fill_null(found, -1).to_numpy().astype(np.int64)
+    places = pc.index_in(table["run_id"], value_set=curves["run_id"].combine_chunks())
+    at = pc.fill_null(places, -1).to_numpy().astype(np.int64)
     updates = columns.matrix(curves, "update")[0] if "update" in curves.column_names else None
     out: list[dict[str, Any] | None] = []
     for item in items:

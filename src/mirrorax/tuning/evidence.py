@@ -5,8 +5,8 @@
 
 A row is a cell: one pair (h, D) in one environment at one pair of positive temperatures, with the
 mean normalised return of its runs. Only runs with constant temperatures and the regularised Q
-count, and of the remaining settings only those that most runs share, which are written down beside
-the cells, as is the law by which temperatures grew with the return where rewards were rescaled.
+count, and of the remaining settings only those that most runs share; these are stored beside the
+cells.
 """
 
 from __future__ import annotations
@@ -30,11 +30,10 @@ from jaxtyping import Float, Int
 
 from mirrorax.analysis import columns
 from mirrorax.analysis.landscape import Landscape, landscapes
-from mirrorax.analysis.power_law import power_law
 from mirrorax.analysis.scores import environment_scores
-from mirrorax.analysis.temperature import NARROW, THRESHOLDS, Temperature, minimal_temperatures
 from mirrorax.envs import suite
 from mirrorax.errors import UserError
+from mirrorax.files import write_file
 from mirrorax.formatting import counted
 
 FILE = "evidence.parquet"
@@ -45,7 +44,6 @@ _DIGITS = 4
 _GRID_SHARE = 0.25
 
 _PAIR = ("potential", "drift")
-_TEMPERATURES: tuple[Temperature, ...] = ("alpha", "lam")
 _SCHEMA = pa.schema(
     [
         ("potential", pa.string()),
@@ -63,7 +61,7 @@ _SCHEMA = pa.schema(
 
 
 @dataclass(frozen=True, eq=False)
-class Map:
+class ScoreMap:
     """The scores of one pair in one environment over positive temperatures; NaN without runs."""
 
     potential: str
@@ -99,7 +97,7 @@ class Map:
             return self.environment
         return f"{self.environment} x {self.reward_scale:g}"
 
-    def regular(self) -> Map:
+    def regular(self) -> ScoreMap:
         """Return the map on a grid of which every cell has runs, if one holds a good part of them.
 
         Lines that were measured in a few places, such as the strips along which minimal
@@ -117,7 +115,7 @@ class Map:
                 j = np.delete(j, cols.argmin())
         return self._at(i, j) if i.size * j.size >= _GRID_SHARE * held.sum() else every
 
-    def _at(self, i: Int[np.ndarray, " rows"], j: Int[np.ndarray, " cols"]) -> Map:
+    def _at(self, i: Int[np.ndarray, " rows"], j: Int[np.ndarray, " cols"]) -> ScoreMap:
         return replace(
             self,
             alphas=self.alphas[i],
@@ -129,37 +127,35 @@ class Map:
 
 @dataclass(frozen=True)
 class Evidence:
-    """All maps, the settings they were measured with, and the law of rescaled rewards."""
+    """All maps, and the settings they were measured with."""
 
-    maps: tuple[Map, ...]
+    maps: tuple[ScoreMap, ...]
     settings: Mapping[str, Any] = field(default_factory=dict)
-    #: temperature and threshold -> exponent, its 95% interval and the number of points
-    law: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def pairs(self) -> tuple[tuple[str, str], ...]:
         """The pairs there are results for at the usual rewards, in order."""
-        return tuple(dict.fromkeys(one.pair for one in self.maps if one.reward_scale == 1))
+        return tuple(dict.fromkeys(each.pair for each in self.maps if each.reward_scale == 1))
 
     @property
     def runs(self) -> int:
         """How many runs stand behind it."""
-        return sum(int(one.runs.sum()) for one in self.maps)
+        return sum(int(each.runs.sum()) for each in self.maps)
 
-    def of(self, pair: tuple[str, str]) -> tuple[Map, ...]:
+    def of(self, pair: tuple[str, str]) -> tuple[ScoreMap, ...]:
         """Return the maps of one pair on regular grids, rewards not rescaled."""
         return tuple(
-            one.regular() for one in self.maps if one.pair == pair and one.reward_scale == 1
+            each.regular() for each in self.maps if each.pair == pair and each.reward_scale == 1
         )
 
 
 def family(name: str) -> str:
     """Return what environments of several sizes have in common; the name where it is not known."""
     try:
-        found = suite.environment(name)
+        spec = suite.environment(name)
     except UserError:
         return name
-    return found.family if found.family in suite.SUITE else name
+    return spec.family if spec.family in suite.SUITE else name
 
 
 def read_runs(place: str | os.PathLike[str]) -> pa.Table:
@@ -183,8 +179,7 @@ def gather(table: pa.Table) -> Evidence:
             "results: every run has rescaled rewards; some with reward_scale 1 are needed"
         )
     settings = dict(usual)
-    laws = [law for item in chosen if _rest(item) == usual for law in _law(item)]
-    return Evidence(tuple(maps), settings, tuple(laws))
+    return Evidence(tuple(maps), settings)
 
 
 def _counts(item: Landscape) -> bool:
@@ -213,13 +208,13 @@ def _usual(items: Sequence[Landscape]) -> tuple[tuple[str, Any], ...]:
     return count.most_common(1)[0][0]
 
 
-def _maps(item: Landscape) -> list[Map]:
+def _maps(item: Landscape) -> list[ScoreMap]:
     scores = environment_scores(item.runs())  # diverged runs count as 0
     i, j = np.flatnonzero(item.alphas > 0), np.flatnonzero(item.lams > 0)
     out = []
     for e, environment in enumerate(item.environments):
         out.append(
-            Map(
+            ScoreMap(
                 potential=str(item.settings["potential"]),
                 drift=str(item.settings["drift"]),
                 environment=environment.name,
@@ -235,71 +230,33 @@ def _maps(item: Landscape) -> list[Map]:
     return out
 
 
-def _law(item: Landscape) -> list[dict[str, Any]]:
-    """Fit how the smallest working temperature grows where one environment's rewards were scaled.
-
-    An exponent of 1 is linear growth, which exact mirror descent has.
-    """
-    rescaled = Counter(each.name for each in item.environments if each.reward_scale != 1)
-    out = []
-    for name in rescaled:
-        mine = item.select([e.label for e in item.environments if e.name == name])
-        for temperature in _TEMPERATURES:
-            for threshold in THRESHOLDS:
-                try:
-                    points = minimal_temperatures(mine, temperature, threshold, strip=NARROW)
-                    line = power_law(points)
-                except UserError:
-                    continue  # too few points are bracketed by the grid
-                if not np.isfinite([line.low, line.high]).all():
-                    continue  # they say nothing
-                out.append(
-                    {
-                        "environment": name,
-                        "temperature": temperature,
-                        "threshold": threshold,
-                        "exponent": round(line.exponent, 3),
-                        "low": round(line.low, 3),
-                        "high": round(line.high, 3),
-                        "points": len(line.x),
-                    }
-                )
-    return out
-
-
 def write(evidence: Evidence, path: str | os.PathLike[str]) -> None:
     """Write the table; it appears whole or not at all."""
     rows: dict[str, list[Any]] = {name: [] for name in _SCHEMA.names}
-    for one in evidence.maps:
-        for i, j in np.argwhere(one.runs > 0):
+    for each in evidence.maps:
+        for i, j in np.argwhere(each.runs > 0):
             cell = (
-                *one.pair,
-                one.environment,
-                one.reward_scale,
-                one.return_min,
-                one.return_max,
-                float(one.alphas[i]),
-                float(one.lams[j]),
-                float(one.scores[i, j]),
-                int(one.runs[i, j]),
+                *each.pair,
+                each.environment,
+                each.reward_scale,
+                each.return_min,
+                each.return_max,
+                float(each.alphas[i]),
+                float(each.lams[j]),
+                float(each.scores[i, j]),
+                int(each.runs[i, j]),
             )
             for name, value in zip(rows, cell, strict=True):
                 rows[name].append(value)
-    notes = {"settings": dict(evidence.settings), "law": [dict(law) for law in evidence.law]}
+    notes = {"settings": dict(evidence.settings)}
     schema = _SCHEMA.with_metadata({_NOTES: json.dumps(notes, sort_keys=True).encode()})
-    target = Path(os.fspath(path))
-    temporary = target.with_name(f".{target.name}.{os.getpid()}")
+    data = pa.BufferOutputStream()
+    table = pa.table(rows, schema=schema)
+    pq.write_table(table, data, compression="zstd", write_page_checksum=True)
     try:
-        pq.write_table(
-            pa.table(rows, schema=schema),
-            temporary,
-            compression="zstd",
-            write_page_checksum=True,
-        )
-        os.replace(temporary, target)
+        write_file(path, data.getvalue().to_pybytes())
     except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise UserError(f"out: {str(target)!r} cannot be written: {error.strerror}") from None
+        raise UserError(f"out: {str(path)!r} cannot be written: {error.strerror}") from None
 
 
 def read(path: str | os.PathLike[str]) -> Evidence:
@@ -321,11 +278,10 @@ def read(path: str | os.PathLike[str]) -> Evidence:
     return Evidence(
         tuple(_unpack(key, {n: data[n][rows] for n in data}) for key, rows in groups.items()),
         about["settings"],
-        tuple(about["law"]),
     )
 
 
-def _unpack(key: tuple[Any, ...], data: Mapping[str, np.ndarray]) -> Map:
+def _unpack(key: tuple[Any, ...], data: Mapping[str, np.ndarray]) -> ScoreMap:
     alphas, i = np.unique(data["alpha"], return_inverse=True)
     lams, j = np.unique(data["lam"], return_inverse=True)
     scores = np.full((len(alphas), len(lams)), np.nan)
@@ -333,7 +289,7 @@ def _unpack(key: tuple[Any, ...], data: Mapping[str, np.ndarray]) -> Map:
     scores[i, j] = np.round(data["score"].astype(np.float64), _DIGITS)
     runs[i, j] = data["runs"]
     potential, drift, environment, reward_scale, return_min, return_max = key
-    return Map(
+    return ScoreMap(
         potential=str(potential),
         drift=str(drift),
         environment=str(environment),
@@ -360,19 +316,12 @@ def of_results(place: str | os.PathLike[str] | None) -> Evidence:
 
 
 def describe(evidence: Evidence) -> str:
-    """Say in a few lines what the evidence consists of."""
-    names = dict.fromkeys(one.environment for one in evidence.maps)
-    lines = [
+    """Say in a line what the evidence consists of."""
+    names = dict.fromkeys(each.environment for each in evidence.maps)
+    return (
         f"{counted(evidence.runs, 'run')}: {counted(len(evidence.pairs), 'pair')}, "
         f"{counted(len(names), 'environment')} ({', '.join(names)})"
-    ]
-    for law in evidence.law:
-        lines.append(
-            f"{law['environment']}, rewards rescaled: the smallest {law['temperature']} that "
-            f"reaches {law['threshold']:g} grows with the return to the power "
-            f"{law['exponent']:g} [{law['low']:g}, {law['high']:g}] ({law['points']} points)"
-        )
-    return "\n".join(lines)
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:

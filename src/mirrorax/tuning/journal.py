@@ -117,12 +117,12 @@ def check_scores(recorded: Any, count: int) -> None:
 def difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     """Name the first field in which two sets of arguments differ, with both values."""
     for name in dict.fromkeys((*now, *before)):
-        one, other = before.get(name), now.get(name)
-        if one == other:
+        stored, here = before.get(name), now.get(name)
+        if stored == here:
             continue
-        if isinstance(one, dict) and isinstance(other, dict):
-            return difference(one, other)
-        return f"{name}: {shown(one)}, here {shown(other)}"
+        if isinstance(stored, dict) and isinstance(here, dict):
+            return difference(stored, here)
+        return f"{name}: {shown(stored)}, here {shown(here)}"
     return "another version"
 
 

@@ -13,7 +13,7 @@ from mirrorax.mdpo.program import Layout, Program, default_lanes, default_layout
 from mirrorax.mdpo.session import Progress, Session
 from mirrorax.runs.identity import run_key, specification
 from mirrorax.runs.settings import RunValues, Settings, check_values
-from mirrorax.tuning.search import Group
+from mirrorax.tuning.search import RunGroup
 from mirrorax.tuning.space import Cell
 
 
@@ -38,7 +38,7 @@ class LaneTrainer:
         self.on_segment = on_segment
         self._copied = False
 
-    def start(self, cells: Sequence[Cell], seeds: Sequence[int]) -> Group:
+    def start(self, cells: Sequence[Cell], seeds: Sequence[int]) -> RunGroup:
         """Return a group of fresh runs, one per cell and seed."""
         runs = [
             check_values(self.settings, {**self.fixed, **cell, "seed": seed})
@@ -55,7 +55,7 @@ class LaneTrainer:
             program=self.program,
         )
         if not self._copied and isinstance(self.program.env, Gymnasium):
-            session.select([0])  # halving copies; one that cannot be is to be told at once
+            session.select([0])  # halving copies environments: find out now whether this one can be
             self._copied = True
         return _LaneGroup(self, session)
 
@@ -81,5 +81,5 @@ class _LaneGroup:
         self._session.run(self._trainer.on_segment, until=until)
         return self._trainer.score(self._session)
 
-    def keep(self, rows: Sequence[int]) -> Group:
+    def keep(self, rows: Sequence[int]) -> RunGroup:
         return _LaneGroup(self._trainer, self._session.select(list(rows)))

@@ -1,15 +1,12 @@
 """Predict where a new environment's temperatures are good from maps of other environments.
 
-Multiplying all rewards by c multiplies Q by c, and
+Every cell is scored by its mean over environments. Temperatures are taken as they are: whether they
+should move with the size of the returns cannot be learned from four environments. Within one
+environment they are proportional to its rewards, because
 
     argmin <p, -c Q> + c alpha h(p) + c lam D(p, q)
 
-is the same policy for every c > 0: within one environment good temperatures are proportional to the
-scale of its returns. From one environment to another nothing promises that, so the exponent b of
-
-    alpha, lam  ~  (scale of the returns)^b
-
-is chosen by leaving each environment out in turn; b = 0 ignores the returns.
+is the same policy for every c > 0.
 """
 
 from __future__ import annotations
@@ -22,14 +19,8 @@ from jaxtyping import Bool, Float
 from scipy import ndimage
 
 from mirrorax.analysis.shares import reaches
-from mirrorax.tuning.evidence import Map
+from mirrorax.tuning.evidence import ScoreMap
 
-#: Exponents that are tried; the smallest wins a tie, for it claims least.
-EXPONENTS = (0.0, 0.25, 0.5, 0.75, 1.0)
-#: Exponents whose left-out scores differ by less than this, or than two standard errors of that
-#: difference, are a tie: there are few environments, and a wrong exponent moves the suggestion by
-#: decades.
-_TIE = 0.1
 #: Cells this close to the best are as good as it: scores are means over a few runs.
 _PLATEAU = 0.02
 #: A cell belongs to the range worth searching if it is predicted to reach this share of the best.
@@ -70,35 +61,31 @@ class Prediction:
         with np.errstate(invalid="ignore"):
             good = self.smoothed >= RANGE_SHARE * self.smoothed[self.cell]
         pieces, _ = ndimage.label(good, structure=np.ones((3, 3)))
-        mine = pieces == pieces[self.cell]
+        piece = pieces == pieces[self.cell]
         spans = []
         for axis, values in ((1, self.alphas), (0, self.lams)):
             at = self.cell[1 - axis]
-            found = np.flatnonzero(mine.any(axis=axis))
-            low = min(int(found.min(initial=at)), max(at - 1, 0))
-            high = max(int(found.max(initial=at)), min(at + 1, len(values) - 1))
+            members = np.flatnonzero(piece.any(axis=axis))
+            low = min(int(members.min(initial=at)), max(at - 1, 0))
+            high = max(int(members.max(initial=at)), min(at + 1, len(values) - 1))
             spans.append((float(values[low]), float(values[high])))
         return spans[0], spans[1]
 
 
 def resample(
-    one: Map,
-    factor: float,
-    alphas: Float[np.ndarray, " alpha"],
-    lams: Float[np.ndarray, " lam"],
+    scores: ScoreMap, alphas: Float[np.ndarray, " alpha"], lams: Float[np.ndarray, " lam"]
 ) -> Float[np.ndarray, "alpha lam"]:
-    """Return a map's scores at other temperatures, its own multiplied by `factor`.
+    """Return a map's scores at other temperatures.
 
     Bilinear in the logarithms; NaN outside of what was measured.
     """
-    rows = _weights(np.log10(one.alphas * factor), np.log10(alphas))
-    cols = _weights(np.log10(one.lams * factor), np.log10(lams))
+    rows = _weights(np.log10(scores.alphas), np.log10(alphas))
+    cols = _weights(np.log10(scores.lams), np.log10(lams))
     inside = np.isfinite(rows).all(axis=1)[:, None] & np.isfinite(cols).all(axis=1)[None, :]
     rows, cols = np.nan_to_num(rows), np.nan_to_num(cols)
-    missing = np.isnan(one.scores)
-    filled = np.where(missing, 0.0, one.scores)
-    value = rows @ filled @ cols.T
-    # A cell that leans on one without runs is unknown.
+    missing = np.isnan(scores.scores)
+    value = rows @ np.where(missing, 0.0, scores.scores) @ cols.T
+    # A cell next to one without runs is unknown.
     hole = rows @ missing.astype(float) @ cols.T
     return np.where(inside & (hole < 1e-9), value, np.nan)
 
@@ -137,21 +124,18 @@ def smooth(scores: Float[np.ndarray, "alpha lam"]) -> Float[np.ndarray, "alpha l
 
 
 def combine(
-    maps: Sequence[Map],
-    scale: float,
-    exponent: float,
+    maps: Sequence[ScoreMap],
     alphas: Float[np.ndarray, " alpha"],
     lams: Float[np.ndarray, " lam"],
     allowed: Bool[np.ndarray, "alpha lam"] | None = None,
 ) -> Prediction | None:
-    """Average maps, moved to the target's scale of returns, each family counting once.
+    """Average maps, each family counting once.
 
     The cell is chosen among the `allowed` ones. None where none is covered by every family.
     """
     by_family: dict[str, list[np.ndarray]] = {}
-    for one in maps:
-        moved = resample(one, (scale / one.scale) ** exponent, alphas, lams)
-        by_family.setdefault(one.family, []).append(moved)
+    for each in maps:
+        by_family.setdefault(each.family, []).append(resample(each, alphas, lams))
     scores = np.mean([np.mean(parts, axis=0) for parts in by_family.values()], axis=0)
     smoothed = smooth(scores)
     usable = np.isfinite(scores) if allowed is None else np.isfinite(scores) & allowed
@@ -173,59 +157,28 @@ def _middle(
     return int(i), int(j)
 
 
-def grids(
-    maps: Sequence[Map], scale: float, exponent: float
+def grid_of(
+    maps: Sequence[ScoreMap],
 ) -> tuple[Float[np.ndarray, " alpha"], Float[np.ndarray, " lam"]]:
-    """Return the temperatures to consider: those of the maps, moved, to two digits."""
+    """Return the temperatures of all maps, to two digits."""
 
     def axis(name: str) -> Float[np.ndarray, " n"]:
-        every: list[float] = []
-        for one in maps:
-            every.extend(getattr(one, name) * (scale / one.scale) ** exponent)
-        return np.unique([float(f"{value:.2g}") for value in every])
+        return np.unique([float(f"{value:.2g}") for m in maps for value in getattr(m, name)])
 
     return axis("alphas"), axis("lams")
 
 
-def left_out(
-    maps: Sequence[Map], exponent: float | None = None
-) -> list[tuple[Map, Prediction | None]]:
-    """Predict each map from those of other families, on its own grid.
-
-    Without an exponent it is chosen each time from the maps that are left, so that the one left out
-    has no say in it.
-    """
+def left_out(maps: Sequence[ScoreMap]) -> list[tuple[ScoreMap, Prediction | None]]:
+    """Predict each map from those of other families, on its own grid."""
     out = []
-    for one in maps:
-        rest = [other for other in maps if other.family != one.family]
-        if not rest:
-            continue
-        b = choose_exponent(rest) if exponent is None else exponent
-        measured = np.isfinite(one.scores)
-        out.append((one, combine(rest, one.scale, b, one.alphas, one.lams, measured)))
+    for each in maps:
+        rest = [other for other in maps if other.family != each.family]
+        if rest:
+            measured = np.isfinite(each.scores)
+            out.append((each, combine(rest, each.alphas, each.lams, measured)))
     return out
 
 
-def choose_exponent(maps: Sequence[Map]) -> float:
-    """Return the exponent whose predictions did best on the environment left out each time."""
-    if len({one.family for one in maps}) < 3:
-        return 0.0  # too few to tell: claim nothing
-    scores = np.array([_scores_left_out(maps, exponent) for exponent in EXPONENTS])
-    losses = scores[np.argmax(scores.mean(axis=1))] - scores
-    errors = losses.std(axis=1, ddof=1) / np.sqrt(losses.shape[1])
-    tied = losses.mean(axis=1) <= np.maximum(_TIE, 2 * errors)
-    return EXPONENTS[int(np.argmax(tied))]
-
-
-def _scores_left_out(maps: Sequence[Map], exponent: float) -> list[float]:
-    """Return for each family what the cells reach that were predicted without it, on average."""
-    by_family: dict[str, list[float]] = {}
-    for one, prediction in left_out(maps, exponent):
-        reached = float(one.scores[prediction.cell]) if prediction is not None else 0.0
-        by_family.setdefault(one.family, []).append(reached)
-    return [float(np.mean(reached)) for reached in by_family.values()]
-
-
-def good(one: Map, threshold: float) -> Bool[np.ndarray, "alpha lam"]:
+def good(scores: ScoreMap, threshold: float) -> Bool[np.ndarray, "alpha lam"]:
     """Return the cells whose score reaches the threshold."""
-    return np.isfinite(one.scores) & reaches(one.scores, threshold)
+    return np.isfinite(scores.scores) & reaches(scores.scores, threshold)

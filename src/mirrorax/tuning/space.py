@@ -66,11 +66,11 @@ def rounded(value: float) -> float:
 
 
 def log_axis(
-    name: str, suggested: tuple[float, float], given: tuple[float, float] | None = None
+    name: str, suggested: tuple[float, float], limits: Sequence[float] | None = None
 ) -> Axis:
-    """Return the axis of a temperature: the given range, or the suggested one and a decade more."""
-    if given is not None:
-        low, high = _range(name, given)
+    """Return the axis of a temperature: its limits, or the suggested range and a decade more."""
+    if limits is not None:
+        low, high = _range(name, limits)
         return Axis(name, low, high, True, (low, high))
     wide = suggested[0] * 10**-BEYOND, suggested[1] * 10**BEYOND
     return Axis(name, rounded(wide[0]), rounded(wide[1]), True, suggested)
@@ -81,12 +81,12 @@ def w_axis() -> Axis:
     return Axis("w", 0.0, 1.0, False, (0.0, 1.0))
 
 
-def _range(name: str, given: Sequence[Any]) -> tuple[float, float]:
+def _range(name: str, limits: Sequence[Any]) -> tuple[float, float]:
     try:
-        low, high = map(float, given)
+        low, high = map(float, limits)
     except (TypeError, ValueError):
         raise UserError(
-            f"{name}_range: {given!r} is not allowed: two numbers, low and high"
+            f"{name}_range: {limits!r} is not allowed: two numbers, low and high"
         ) from None
     if not (0 < low < high and math.isfinite(high)):
         raise UserError(

@@ -18,38 +18,39 @@ from mirrorax.errors import UserError
 from mirrorax.runs.settings import OTHER_NUMBERS, TEMPERATURES, RunValues, Settings, make_settings
 from mirrorax.training import check_env_alone, check_lanes, check_layout
 from mirrorax.training.result import finite
+from mirrorax.tuning.cells import CheckedCell, SearchRecord
 from mirrorax.tuning.journal import import_optuna, open_journal
-from mirrorax.tuning.search import Checked, Found, Search
+from mirrorax.tuning.search import Search
 from mirrorax.tuning.space import Axis, Cell, log_axis, plan_budget, w_axis
 from mirrorax.tuning.suggestion import Suggestion, as_flags, suggest
 
 if TYPE_CHECKING:
     from mirrorax.mdpo.session import Progress
 
-#: Bounds of returns that nobody knows.
+#: Bounds of returns that are not known.
 _ANY = (-math.inf, math.inf)
-#: Settings that a command names in other words.
+#: Settings that have their own flags in a command.
 _NAMED = ("environment", "potential", "drift", "plugins")
 
 
 @dataclass(frozen=True)
 class TuneResult:
-    """The best cell by fresh seeds, what its neighbours score, and how it was found."""
+    """The best cell, its scores on fresh seeds, the scores of its neighbours, and the search."""
 
     settings: Settings
     fixed: Mapping[str, float]
     cell: Cell  # alpha (or w) and lam
     scores: tuple[float, ...]  # of the fresh seeds; NaN is one that diverged
-    neighbours: tuple[Checked, ...]
-    found: Found
+    neighbours: tuple[CheckedCell, ...]
+    search: SearchRecord
     budget: int
     units: str  # "normalised return", or "return" where bounds are not known
     suggestion: Suggestion
 
     @property
-    def best(self) -> Checked:
+    def best(self) -> CheckedCell:
         """The best cell with its fresh runs."""
-        return Checked(self.cell, self.scores)
+        return CheckedCell(self.cell, self.scores)
 
     @property
     def mean(self) -> float:
@@ -80,30 +81,29 @@ class TuneResult:
     @property
     def spent(self) -> float:
         """Runs of full length that were used."""
-        return self.found.spent
+        return self.search.spent
 
     @property
     def searched(self) -> float:
         """The best single score of the search: optimistic, never the result."""
-        return self.found.searched
+        return self.search.best_single
 
     @property
     def largest_drop(self) -> float:
-        """How much the worst neighbour is below the best cell; infinitely if all of it diverged."""
-        return self.mean - min(one.worth for one in self.neighbours)
+        """How much the worst neighbour is below the best cell; infinite if it diverged."""
+        return self.mean - min(cell.worth for cell in self.neighbours)
 
     @property
     def largest_rise(self) -> float:
         """How much the best neighbour is above the best cell."""
-        return max(one.worth for one in self.neighbours) - self.mean
+        return max(cell.worth for cell in self.neighbours) - self.mean
 
     @property
     def command(self) -> str:
-        """The command that trains with what was found."""
+        """The command that trains the best cell."""
         settings = self.settings
-        parts = [f'mirrorax train --env "{settings.environment}"']
-        parts.append(f'--potential "{settings.potential}" --drift "{settings.drift}"')
-        parts += as_flags(self.cell)
+        names = {"env": settings.environment, "potential": settings.potential}
+        parts = ["mirrorax train", *as_flags({**names, "drift": settings.drift, **self.cell})]
         parts += as_flags(
             {
                 name: getattr(settings, name)
@@ -111,7 +111,7 @@ class TuneResult:
                 if name not in _NAMED and getattr(settings, name) != info.default
             }
         )
-        parts += [f"--plugin {one.partition('==')[0]}" for one in settings.plugins]
+        parts += [f"--plugin {plugin.partition('==')[0]}" for plugin in settings.plugins]
         parts += as_flags(self.fixed)
         return " ".join(parts)
 
@@ -127,17 +127,17 @@ class TuneResult:
             "interval": self.interval,
             "scores": list(self.scores),
             "diverged": self.diverged,
-            "neighbours": [_row(one) for one in self.neighbours],
+            "neighbours": [_row(cell) for cell in self.neighbours],
             "largest_drop": self.largest_drop,
             "largest_rise": self.largest_rise,
             "budget": self.budget,
             "spent": self.spent,
-            "tried": sum(len(batch.cells) for batch in self.found.batches),
+            "tried": sum(len(batch.cells) for batch in self.search.batches),
             "searched": self.searched,
-            "candidates": [_row(one) for one in self.found.candidates],
+            "candidates": [_row(cell) for cell in self.search.candidates],
             "trials": [
                 {**cell, "score": score, "updates": at, "batch": batch.number}
-                for batch in self.found.batches
+                for batch in self.search.batches
                 for cell, score, at in zip(batch.cells, batch.scores, batch.reached, strict=True)
             ],
             "suggestion": self.suggestion.to_dict(),
@@ -150,13 +150,14 @@ class TuneResult:
         return json.dumps(finite(self.to_dict()), allow_nan=False)
 
 
-def _row(one: Checked) -> dict[str, Any]:
-    return {**one.cell, "mean": one.mean, "runs": len(one.scores), "diverged": one.diverged}
+def _row(checked: CheckedCell) -> dict[str, Any]:
+    runs = {"runs": len(checked.scores), "diverged": checked.diverged}
+    return {**checked.cell, "mean": checked.mean, **runs}
 
 
 @dataclass(frozen=True)
-class Task:
-    """A search that has been checked and not yet begun."""
+class TuneTask:
+    """A search whose arguments are checked."""
 
     settings: Settings
     fixed: Mapping[str, float]
@@ -183,43 +184,45 @@ def prepare(
     lanes: int | None = None,
     layout: Any = None,
     **more: Any,
-) -> Task:
+) -> TuneTask:
     """Check the arguments of `tune`, before anything heavy is imported."""
     import_optuna()
     fixed = {name: more.pop(name) for name in OTHER_NUMBERS if more.get(name) is not None}
     more = {name: value for name, value in more.items() if value is not None}
     for name in TEMPERATURES:
         if name in more:
-            raise UserError(f"{name}: it is what a search finds; give {name}_range to bound it")
+            raise UserError(f"{name}: the search finds it; give {name}_range to limit it")
     check_env_alone(env, more)
     plan_budget(budget)
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 10**6:
         raise UserError(f"seed: {seed!r} is not allowed: a whole number from 0 to 999999")
     check_lanes(lanes)
     check_layout(layout)
-    # Everything but the pair first: a mistake in it is not to wait for a suggestion.
+    # Everything but the pair is checked first: a suggestion takes a while.
     if steps is not None:
         more["steps"] = steps
     draft = make_settings(preset, **{**more, "environment": env})
-    made = suggest(
+    suggestion = suggest(
         draft.environment,
         reward_scale=float(RunValues(**fixed).reward_scale),
         potential=potential,
         drift=drift,
         results=results,
     )
-    pair = {"potential": made.potential, "drift": made.drift}
+    pair = {"potential": suggestion.potential, "drift": suggestion.drift}
     settings = make_settings(preset, **{**more, "environment": env, **pair})
     if settings.learned_alpha:
         if alpha_range is not None:
             raise UserError("alpha_range: alpha is learned; the search is over w in [0, 1]")
         first = w_axis()
     else:
-        first = log_axis("alpha", made.alpha_range, _pair(alpha_range))
-    second = log_axis("lam", made.lam_range, _pair(lam_range))
+        first = log_axis("alpha", suggestion.alpha_range, alpha_range)
+    second = log_axis("lam", suggestion.lam_range, lam_range)
     for axis in (first, second):
         _check_ends(axis)
-    return Task(settings, fixed, (first, second), made, int(budget), int(seed), lanes, layout)
+    return TuneTask(
+        settings, fixed, (first, second), suggestion, int(budget), int(seed), lanes, layout
+    )
 
 
 def _check_ends(axis: Axis) -> None:
@@ -235,10 +238,6 @@ def _check_ends(axis: Axis) -> None:
             raise UserError(f"{axis.name}_range: {reason}, a neighbour of the range") from None
 
 
-def _pair(given: Sequence[float] | None) -> Any:
-    return None if given is None else tuple(given) if isinstance(given, Sequence) else given
-
-
 def tune(
     env: str,
     potential: str | None = None,
@@ -246,15 +245,15 @@ def tune(
     *,
     budget: int = 256,
     store: str | os.PathLike[str] | None = None,
-    on_batch: Callable[[Found, str], None] | None = None,
+    on_batch: Callable[[SearchRecord, str], None] | None = None,
     on_segment: Callable[[Progress], None] | None = None,
     **more: Any,
 ) -> TuneResult:
     """Find temperatures for an environment with a budget of runs.
 
     Unless given, the pair is the suggested one. `budget` counts runs of full length: a run that is
-    stopped half-way is half a run. `store` is a folder for the search's journal; the same call with
-    the same folder goes on where it was. `seed`, `steps`, `preset`, `lanes`, `layout`, `results`
+    stopped half-way counts as half. `store` is a folder for the search's journal; the same call
+    with the same folder resumes the search. `seed`, `steps`, `preset`, `lanes`, `layout`, `results`
     (see `suggest`), `alpha_range` and `lam_range` (two numbers each), `gamma`, `reward_scale`, the
     learning rates, and every setting of `train` can be given too.
 
@@ -265,10 +264,10 @@ def tune(
 
 
 def run_task(
-    task: Task,
+    task: TuneTask,
     *,
     store: str | os.PathLike[str] | None = None,
-    on_batch: Callable[[Found, str], None] | None = None,
+    on_batch: Callable[[SearchRecord, str], None] | None = None,
     on_segment: Callable[[Progress], None] | None = None,
 ) -> TuneResult:
     """Do a prepared search, or what is left of it."""
@@ -280,7 +279,7 @@ def run_task(
         from mirrorax.sweep.rates import check_memory
         from mirrorax.tuning.lanes import LaneTrainer
 
-        # Of the better half of a batch there are two copies for a moment.
+        # The better half of a batch exists twice for a moment.
         check_memory(task.settings, task.lanes or default_lanes(), copies=2)
         trainer = LaneTrainer(
             task.settings,
@@ -308,22 +307,22 @@ def run_task(
             seed=task.seed,
             on_batch=on_batch,
         )
-        found = search.run()
-    assert found.best is not None
+        record = search.run()
+    assert record.best is not None
     return TuneResult(
         settings=task.settings,
         fixed=task.fixed,
-        cell=found.best.cell,
-        scores=found.best.scores,
-        neighbours=tuple(found.neighbours),
-        found=found,
+        cell=record.best.cell,
+        scores=record.best.scores,
+        neighbours=tuple(record.neighbours),
+        search=record,
         budget=task.budget,
         units="return" if trainer.bounds is None else "normalised return",
         suggestion=task.suggestion,
     )
 
 
-def _first(task: Task) -> Cell | None:
+def _first(task: TuneTask) -> Cell | None:
     """Return the suggested cell, if it lies within the range of the search."""
     suggested = {"alpha": task.suggestion.alpha, "lam": task.suggestion.lam}
     if any(axis.name not in suggested for axis in task.axes):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mirrorax.errors import UserError
-from mirrorax.tuning.evidence import Evidence, Map
+from mirrorax.tuning.evidence import Evidence, ScoreMap
 from mirrorax.tuning.prediction import good, left_out, resample
 
 THRESHOLD = 0.9
@@ -29,10 +29,6 @@ class LeftOut:
     success: bool  # the suggested cell is in the good region
     random: float  # the share of the cells it could have been that are: the chance of a draw
     fixed: bool  # whether the best single cell for all environments, this one included, is
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -69,7 +65,7 @@ class Validation:
             "suggested": self.suggested,
             "random": self.random,
             "best_single_cell": self.fixed,
-            "rows": [row.to_dict() for row in self.rows],
+            "rows": [asdict(row) for row in self.rows],
         }
 
 
@@ -86,22 +82,22 @@ def validate(evidence: Evidence, threshold: float = THRESHOLD) -> Validation:
     for pair in evidence.pairs:
         maps = evidence.of(pair)
         fixed = _best_single(maps)
-        for one, prediction in left_out(maps):
-            here = good(one, threshold)
+        for each, prediction in left_out(maps):
+            here = good(each, threshold)
             if not here.any() or prediction is None:
                 continue
-            eligible = np.isfinite(one.scores) & np.isfinite(prediction.scores)
+            eligible = np.isfinite(each.scores) & np.isfinite(prediction.scores)
             rows.append(
                 LeftOut(
                     *pair,
-                    environment=one.label,
+                    environment=each.label,
                     alpha=prediction.alpha,
                     lam=prediction.lam,
-                    score=float(one.scores[prediction.cell]),
-                    best=float(np.nanmax(one.scores)),
+                    score=float(each.scores[prediction.cell]),
+                    best=float(np.nanmax(each.scores)),
                     success=bool(here[prediction.cell]),
                     random=float(here[eligible].mean()),
-                    fixed=fixed is not None and _is_good(one, fixed, threshold),
+                    fixed=fixed is not None and _is_good(each, fixed, threshold),
                 )
             )
     if not rows:
@@ -112,17 +108,17 @@ def validate(evidence: Evidence, threshold: float = THRESHOLD) -> Validation:
     return Validation(threshold, tuple(rows))
 
 
-def _best_single(maps: Sequence[Map]) -> tuple[float, float] | None:
+def _best_single(maps: Sequence[ScoreMap]) -> tuple[float, float] | None:
     """Return the temperatures with the best mean over all maps, of those measured in each."""
     on = maps[0]
     # NaN where one of them has no run.
-    scores = np.mean([resample(one, 1.0, on.alphas, on.lams) for one in maps], axis=0)
+    scores = np.mean([resample(each, on.alphas, on.lams) for each in maps], axis=0)
     if not np.isfinite(scores).any():
         return None
     i, j = np.unravel_index(int(np.nanargmax(scores)), scores.shape)
     return float(on.alphas[i]), float(on.lams[j])
 
 
-def _is_good(one: Map, cell: tuple[float, float], threshold: float) -> bool:
-    i, j = np.flatnonzero(one.alphas == cell[0]), np.flatnonzero(one.lams == cell[1])
-    return bool(i.size and j.size and good(one, threshold)[i[0], j[0]])
+def _is_good(scores: ScoreMap, cell: tuple[float, float], threshold: float) -> bool:
+    i, j = np.flatnonzero(scores.alphas == cell[0]), np.flatnonzero(scores.lams == cell[1])
+    return bool(i.size and j.size and good(scores, threshold)[i[0], j[0]])

@@ -10,27 +10,18 @@ const parse = (hex) => [0, 2, 4].map((k) => parseInt(hex.slice(k, k + 2), 16));
 const hex = (rgb) => "#" + rgb.map((x) => Math.round(x).toString(16).padStart(2, "0")).join("");
 const mix = (a, b, t) => a.map((x, k) => x + (b[k] - x) * t);
 
-function ramp(list) {
-  const stops = list.map(parse), table = [];
-  for (let k = 0; k <= 256; k += 1) {
-    const x = (k / 256) * (stops.length - 1), i = Math.min(Math.floor(x), stops.length - 2);
-    table.push(mix(stops[i], stops[i + 1], x - i));
-  }
-  return (t) => table[Math.round(256 * Math.min(Math.max(t, 0), 1))];
-}
-const viridis = ramp(VIRIDIS), puor = ramp(PUOR);
-
-// A colour as text and as bytes. Made once: a page paints tens of thousands of cells at every move of the slider.
-const texts = new Map();
+// 257 colours from one end of a scale to the other, each as text, as bytes, and with the ink to write on it.
+// Made once: a page paints tens of thousands of cells at every move of the slider.
 const paint = (text) => ({ text, rgba: [...parse(text.slice(1)), 255] });
-function rampTexts(name, back, strength) {
-  const key = `${name}|${back}|${strength}`;
-  if (!texts.has(key)) {
-    const colour = name === "score" ? viridis : puor, base = /^#[0-9a-f]{6}$/i.test(back) ? parse(back.slice(1)) : [255, 255, 255];
-    texts.set(key, [...Array(257).keys()].map((k) => paint(hex(mix(base, colour(k / 256), strength)))));
-  }
-  return texts.get(key);
+function ramp(list) {
+  const stops = list.map(parse);
+  return [...Array(257).keys()].map((k) => {
+    const x = (k / 256) * (stops.length - 1), i = Math.min(Math.floor(x), stops.length - 2), rgb = mix(stops[i], stops[i + 1], x - i);
+    return { ...paint(hex(rgb)), ink: 0.3 * rgb[0] + 0.59 * rgb[1] + 0.11 * rgb[2] > 135 ? "#000000" : "#ffffff" };
+  });
 }
+const RAMPS = { score: ramp(VIRIDIS), difference: ramp(PUOR) };
+const rampColours = (kind) => RAMPS[kind];
 const step256 = (t) => Math.round(256 * Math.min(Math.max(t, 0), 1));
 
 // Read from the style sheet once per theme: asking it forces the page to be laid out.

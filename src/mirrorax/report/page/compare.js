@@ -18,16 +18,16 @@ function sharedCells(a, b, viewA, viewB, cells) {
   return { maskA, maskB, pairs, number: maskA.reduce((x, y) => x + y, 0) };
 }
 
-// What does not depend on the threshold is kept while the slider moves.
-let kept = { key: "" };
+// What does not depend on the threshold is cached while the slider moves.
+let cached = { key: "" };
 
 function compareOf(state) {
   const key = [state.first, state.second, state.evaluation, state.statistic, state.environment, state.cells].join("|");
-  if (kept.key !== key) kept = { key, found: compareCells(state) };
-  const { found } = kept;
-  if (found.why) return found;
-  const first = estimate("rbst", gridOf(found.viewA, found.common.maskA), state.threshold), second = estimate("rbst", gridOf(found.viewB, found.common.maskB), state.threshold);
-  return { ...found, first, second, gap: differenceOf(first, second) };
+  if (cached.key !== key) cached = { key, comparison: compareCells(state) };
+  const { comparison } = cached;
+  if (comparison.why) return comparison;
+  const first = estimate("rbst", gridOf(comparison.viewA, comparison.common.maskA), state.threshold), second = estimate("rbst", gridOf(comparison.viewB, comparison.common.maskB), state.threshold);
+  return { ...comparison, first, second, gap: differenceOf(first, second) };
 }
 
 function compareCells(state) {
@@ -52,32 +52,33 @@ function compareCells(state) {
   return { a, b, viewA, viewB, values, marks, marked, common };
 }
 
-function verdict(found, state) {
-  if (found.why) return found.why;
-  const { first, second, gap, common } = found, T = plain(state.threshold);
+function verdict(comparison, state) {
+  if (comparison.why) return comparison.why;
+  const { first, second, gap, common } = comparison, T = plain(state.threshold);
   const start = `Rbst at ${T} over ${common.number} common cells: ${number(first.value, 4)} for the first, ${number(second.value, 4)} for the second; difference ${gap.value < 0 ? "−" : "+"}${number(Math.abs(gap.value), 4)}`;
   if (gap.why) return `${start}. ${gap.why}, so nothing can be said about which is better.`;
   const range = `, 95% interval [${number(gap.low, 4)}, ${number(gap.high, 4)}]`;
   if (!gap.supported) return `${start}${range}. The data do not support a difference.`;
-  return `${start}${range}. The data support that the ${gap.low > 0 ? "first" : "second"} is more robust. ${found.marked} of ${common.pairs.length} cells differ on their own.`;
+  return `${start}${range}. The data support that the ${gap.low > 0 ? "first" : "second"} is more robust. ${comparison.marked} of ${common.pairs.length} cells differ on their own.`;
 }
 
 const LIMIT = 0.5;
 
-function compareSpecs(found, state) {
-  const spec = (algorithm, values, letter) => ({ algorithm, values, kind: "score", threshold: state.threshold, cell: cellSize(algorithm, 290), titled: true, title: `${letter}: ${algorithm.label}`, note: environmentLabel(state.environment) });
+function compareSpecs(comparison, state) {
+  const look = (algorithm) => { const grid = gridValues(algorithm, state.environment); return { algorithm, grid, cell: cellSize(grid, mapRoom(290)), threshold: state.threshold, titled: true }; };
+  const spec = (algorithm, values, letter) => ({ ...look(algorithm), values, kind: "score", title: `${letter}: ${algorithm.label}`, note: environmentLabel(state.environment) });
   const out = [];
-  if (found.viewA) out.push(spec(found.a, found.viewA.d, "First"));
-  if (found.viewB) out.push(spec(found.b, found.viewB.d, "Second"));
-  if (!found.why) out.push({ algorithm: found.a, values: found.values, marks: found.marks, kind: "difference", limit: LIMIT, threshold: state.threshold, cell: cellSize(found.a, 290), titled: true, title: "First − second", note: "dots: supported cell by cell" });
+  if (comparison.viewA) out.push(spec(comparison.a, comparison.viewA.d, "First"));
+  if (comparison.viewB) out.push(spec(comparison.b, comparison.viewB.d, "Second"));
+  if (!comparison.why) out.push({ ...look(comparison.a), values: comparison.values, marks: comparison.marks, kind: "difference", limit: LIMIT, title: "First − second", note: "dots: supported cell by cell" });
   return out;
 }
 
-function compareCsv(found, state) {
+function compareCsv(comparison, state) {
   const head = [["axis", "alpha_or_w", "lam", "first", "first_score", "second", "second_score", "difference", "supported", "environment", "evaluation", "statistic"]];
-  if (found.why) return head;
-  const { a, b, viewA, viewB } = found;
-  return head.concat(found.common.pairs.map(([k, m]) => [a.axis, a.alphas[Math.floor(k / a.L)], a.lams[k % a.L], a.label, viewA.d[k], b.label, viewB.d[m], found.values[k], found.marks[k], environmentLabel(state.environment), state.evaluation, state.statistic]));
+  if (comparison.why) return head;
+  const { a, b, viewA, viewB } = comparison;
+  return head.concat(comparison.common.pairs.map(([k, m]) => [a.axis, a.alphas[Math.floor(k / a.L)], a.lams[k % a.L], a.label, viewA.d[k], b.label, viewB.d[m], comparison.values[k], comparison.marks[k], environmentLabel(state.environment), state.evaluation, state.statistic]));
 }
 
 // Row against column: ▲ more robust, ▼ less, · not supported.
@@ -87,7 +88,7 @@ function showMatrix(rows) {
   const body = sorted.map((r, k) => element("tr", {}, element("th", { scope: "row", text: `${k + 1}  ${r.label}` }), ...sorted.map((c) => {
     if (c === r) return element("td", { text: "" });
     const gap = differenceOf(r.rbst, c.rbst);
-    if (gap.why) return element("td", { text: "?", title: gap.why });
+    if (gap.why || !r.comparable || r.a.axis !== c.a.axis) return element("td", { text: "?", title: gap.why || "not over the same cells" });
     const sign = !gap.supported ? "·" : (gap.low > 0 ? "▲" : "▼");
     return element("td", { text: sign, class: { "▲": "up", "▼": "down" }[sign] || "", title: `${r.label} − ${c.label}: [${number(gap.low, 4)}, ${number(gap.high, 4)}]` });
   })));

@@ -83,6 +83,31 @@ function maskOf(a, cells) {
   return a.masks.get(cells);
 }
 
+// The cells over which the rows of the table are compared: those that all algorithms of an axis
+// have a score for, as analysis.summary. Without any each has its own, and they are not ranked.
+const comparisons = new Map();
+
+function comparedCells(state) {
+  const key = `${state.environment}|${state.evaluation}|${state.cells}`;
+  if (!comparisons.has(key)) comparisons.set(key, new Map(["alpha", "w"].flatMap((axis) => compareGroup(ALGORITHMS.filter((a) => a.axis === axis), state))));
+  return comparisons.get(key);
+}
+
+function compareGroup(group, state) {
+  const members = group.map((a) => {
+    const view = viewOf(a, { ...state, statistic: "mean" }), mask = maskOf(a, state.cells);
+    return { a, own: view ? [...mask.keys()].filter((k) => mask[k] && Number.isFinite(view.d[k])) : [] };
+  }).filter(({ own }) => own.length);
+  const name = (a, k) => `${a.alphas[Math.floor(k / a.L)]}|${a.lams[k % a.L]}`, counts = new Map();
+  for (const { a, own } of members) for (const k of own) counts.set(name(a, k), (counts.get(name(a, k)) || 0) + 1);
+  const comparable = [...counts.values()].includes(members.length);
+  return members.map(({ a, own }) => {
+    const kept = comparable ? own.filter((k) => counts.get(name(a, k)) === members.length) : own, mask = new Uint8Array(a.A * a.L);
+    for (const k of kept) mask[k] = 1;
+    return [a.index, { mask, comparable, members: members.length, elsewhere: own.length - kept.length }];
+  });
+}
+
 const number = (x, digits = 3) => (Number.isFinite(x) ? x.toFixed(digits) : "–");
 const plain = (x) => (x !== 0 && Math.abs(x) < 1e-3 ? x.toExponential(3).replace(/\.?0*e/, "e") : String(Number(x.toPrecision(4))));
 const interval = (e, digits = 4) => (e.why ? "no interval" : `[${number(e.low, digits)}, ${number(e.high, digits)}]`);

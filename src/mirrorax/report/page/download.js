@@ -17,37 +17,45 @@ function save(name, blob) {
   setTimeout(() => URL.revokeObjectURL(url), 10000);
 }
 
-// figures: [{figure}] put together in rows of at most `columns`.
-function composite(figures, columns) {
-  const rows = [];
+// landscapes_tsallis-0.5-kl_threshold-0.90.svg
+const slug = (text) => String(text).replace(/[^A-Za-z0-9.]+/g, "-").replace(/^[-.]+|[-.]+$/g, "").slice(0, 80);
+const fileName = (...parts) => `${parts.slice(0, -1).map(slug).filter(Boolean).join("_")}.${parts.at(-1)}`;
+
+// Figures in rows of at most `columns`, below a title and a line on what they show, above a scale.
+function composite(figures, columns, { title, note, scale }) {
+  const rows = [], gap = 12, top = 52;
   for (let k = 0; k < figures.length; k += columns) rows.push(figures.slice(k, k + columns));
   const heights = rows.map((row) => Math.max(...row.map((f) => f.height)));
   const widths = figures.slice(0, columns).map((_, k) => Math.max(...rows.map((row) => (row[k] ? row[k].width : 0))));
-  const sum = (list) => list.reduce((a, b) => a + b + 12, 0);
+  const total = (list) => list.reduce((a, b) => a + b + gap, 0);
   return {
-    width: sum(widths) + 12,
-    height: sum(heights) + 12,
+    width: Math.max(total(widths) + gap, 8.2 * title.length, 6.2 * note.length, scale.width + 2 * gap),
+    height: top + total(heights) + gap + scale.height,
     draw(surface, colours) {
+      surface.text(gap, 22, title, { size: 15, fill: colours.ink, weight: "600" });
+      surface.text(gap, 40, note, { size: 11.5, fill: colours.soft });
       rows.forEach((row, r) => row.forEach((figure, k) => {
-        surface.at(12 + sum(widths.slice(0, k)), 12 + sum(heights.slice(0, r)), (inner) => figure.draw(inner, colours));
+        surface.at(gap + total(widths.slice(0, k)), top + total(heights.slice(0, r)), (inner) => figure.draw(inner, colours));
       }));
+      surface.at(gap, top + total(heights), (inner) => scale.draw(inner, colours));
     },
   };
 }
 
-// sources: {name: {figure() or null, rows()}}
+// sources: {name: {figure() or null, rows(), name()}}; name() gives the parts of the file's name.
 function wireDownloads(sources) {
   for (const place of document.querySelectorAll(".downloads")) {
-    const name = place.dataset.figure, source = sources[name];
+    const source = sources[place.dataset.figure], name = place.dataset.figure;
+    const file = (kind) => fileName(name, ...source.name(), kind);
     const button = (kind, run) => place.append(element("button", { type: "button", text: kind, "aria-label": `Download ${name} as ${kind}`, "data-kind": kind.toLowerCase(), onclick: run }));
     if (source.figure) {
-      button("SVG", () => save(`${name}.svg`, new Blob([figureSvg(source.figure(), theme(), theme().back)], { type: "image/svg+xml" })));
+      button("SVG", () => save(file("svg"), new Blob([figureSvg(source.figure(), theme(), theme().back)], { type: "image/svg+xml" })));
       button("PNG", () => {
         const colours = theme(), figure = source.figure();
         const filled = { ...figure, draw(surface, c) { surface.rect(0, 0, figure.width, figure.height, c.back); figure.draw(surface, c); } };
-        figureCanvas(filled, colours, 3).toBlob((blob) => save(`${name}.png`, blob), "image/png");
+        figureCanvas(filled, colours, 3).toBlob((blob) => save(file("png"), blob), "image/png");
       });
     }
-    button("CSV", () => save(`${name}.csv`, new Blob([csv(source.rows())], { type: "text/csv" })));
+    button("CSV", () => save(file("csv"), new Blob([csv(source.rows())], { type: "text/csv" })));
   }
 }

@@ -1,9 +1,13 @@
 // The page: one state, kept in the address, and what follows from it.
 const state = {
-  evaluation: "stochastic", statistic: "mean", cells: "positive", threshold: 0.9,
+  evaluation: "stochastic", statistic: "mean", cells: "positive", threshold: DATA.threshold,
   environment: DATA.shared.length ? "shared" : "0", layout: "pair", pair: 0, first: 0,
-  second: Math.min(1, ALGORITHMS.length - 1), picked: null, cursor: null,
+  second: Math.min(1, ALGORITHMS.length - 1), zoom: 1, filter: "", hidden: new Set(), picked: null, cursor: null,
 };
+const nameOf = (a) => (a.reference && a.reference.label ? `${a.reference.label}  ` : "") + a.label;
+const matches = (a) => nameOf(a).toLowerCase().includes(state.filter.toLowerCase());
+// A map is never wider than the window.
+const mapRoom = (room) => Math.min(room, innerWidth - 100) * state.zoom;
 let maps = [], compareMaps = [], rows = [];
 
 function readAddress() {
@@ -18,8 +22,10 @@ function readAddress() {
     const k = Number(given.get(name) ?? NaN);
     if (Number.isInteger(k) && k >= 0 && k < ALGORITHMS.length) state[name] = k;
   }
-  const t = Number(given.get("threshold") ?? NaN);
+  const t = Number(given.get("threshold") ?? NaN), zoom = Number(given.get("zoom") ?? NaN);
   if (t >= 0 && t <= 0.99) state.threshold = t;
+  if (zoom >= 1 && zoom <= 3) state.zoom = zoom;
+  state.filter = (given.get("filter") ?? "").slice(0, 80);
 }
 
 let addressTimer = 0;
@@ -31,7 +37,7 @@ function keepAddress() {
 }
 
 function writeAddress() {
-  const keep = ["evaluation", "statistic", "cells", "layout", "environment", "pair", "first", "second", "threshold"];
+  const keep = ["evaluation", "statistic", "cells", "layout", "environment", "pair", "first", "second", "threshold", "zoom", "filter"];
   const text = new URLSearchParams(keep.map((name) => [name, String(state[name])])).toString();
   try { history.replaceState(null, "", `#${text}`); } catch { /* an address that cannot be changed is no loss */ }
 }
@@ -39,6 +45,7 @@ function writeAddress() {
 function showStudy() {
   const { facts } = DATA;
   $("title").textContent = facts.title;
+  $("headline").replaceChildren(...DATA.headline.map((text) => element("p", { text })));
   $("subtitle").textContent = `${ALGORITHMS.length} algorithm${ALGORITHMS.length === 1 ? "" : "s"}, ${DATA.environments.length} environment${DATA.environments.length === 1 ? "" : "s"} · made ${facts.made}`;
   const estimated = DATA.environments.filter((e) => e.bounds === "estimated");
   if (estimated.length) {
@@ -69,36 +76,41 @@ function showStudy() {
   if (facts.refresh > 0) setTimeout(() => location.reload(), facts.refresh * 1000);
 }
 
+// The pairs that the filter leaves, and the chosen ones.
+function fillPairs() {
+  for (const id of ["pair", "first", "second"]) {
+    $(id).replaceChildren(...ALGORITHMS.filter((a) => matches(a) || a.index === state[id]).map((a) => element("option", { value: a.index, text: nameOf(a) })));
+    $(id).value = state[id];
+  }
+}
+
 function fillSelects() {
-  const names = () => ALGORITHMS.map((a) => element("option", { value: a.index, text: (a.reference ? `${a.reference.label}  ` : "") + a.label }));
-  for (const id of ["pair", "first", "second"]) { $(id).replaceChildren(...names()); $(id).value = state[id]; }
+  fillPairs();
   const environments = DATA.environments.map((e, k) => element("option", { value: String(k), text: e.label }));
   if (DATA.shared.length) environments.unshift(element("option", { value: "shared", text: DATA.shared.length > 1 ? `mean over ${DATA.shared.length}` : `${DATA.environments[DATA.shared[0]].label} (all there is in common)` }));
   $("environment").replaceChildren(...environments);
   for (const id of ["evaluation", "statistic", "cells", "layout", "environment"]) $(id).value = state[id];
-  $("threshold").value = state.threshold;
+  for (const id of ["threshold", "zoom", "filter"]) $(id).value = state[id];
 }
 
 // --- maps ---------------------------------------------------------------------------------------
 
-function mapSpecs(titled) {
-  const out = [], room = state.layout === "pair" ? 290 : 240;
+function mapSpecs(titled, zoomed = true) {
+  const out = [], wanted = state.layout === "pair" ? 290 : 240, room = zoomed ? mapRoom(wanted) : wanted;
   const add = (a, environment, title) => {
     const view = viewOf(a, { ...state, environment });
-    if (view) out.push({ algorithm: a, environment, values: view.d, view, kind: "score", threshold: state.threshold, cell: cellSize(a, room), titled, title });
+    if (!view) return;
+    const grid = gridValues(a, environment), mask = comparedCells({ ...state, environment }).get(a.index)?.mask;
+    const values = mask ? plainValues(view, mask, state.threshold) : null, off = offGrid(a, grid, view.d);
+    const note = (values ? `freq ${number(values.freq)}, Rbst ${number(values.rbst, 4)}` : "no score") + (off ? `; ${off} more cells off this grid` : "");
+    out.push({ algorithm: a, environment, grid, values: view.d, view, kind: "score", threshold: state.threshold, cell: cellSize(grid, room, 48 * (zoomed ? state.zoom : 1)), titled, title, note });
   };
   if (state.layout === "pair") {
     const a = ALGORITHMS[state.pair];
     if (DATA.shared.length > 1) add(a, "shared", environmentLabel("shared"));
     a.envs.forEach((e) => add(a, String(e), DATA.environments[e].label));
-  } else ALGORITHMS.forEach((a) => add(a, state.environment, (a.reference ? `${a.reference.label}  ` : "") + a.label));
-  for (const spec of out) spec.note = mapNote(spec);
+  } else ALGORITHMS.filter(matches).forEach((a) => add(a, state.environment, nameOf(a)));
   return out;
-}
-
-function mapNote(spec) {
-  const found = plainValues(spec.view, maskOf(spec.algorithm, state.cells), state.threshold);
-  return found ? `freq ${number(found.freq)}, Rbst ${number(found.rbst, 4)}` : "no score";
 }
 
 // While the slider moves only the maps in view are painted; the others follow when it rests or when
@@ -172,7 +184,7 @@ class HeatMap {
     context.drawImage(this.base, 0, 0);
     const c = state.cursor;
     if (!c || c.axis !== a.axis) return;
-    const i = a.alphas.indexOf(c.alpha), j = a.lams.indexOf(c.lam);
+    const { grid } = this.spec, i = grid.alphas.indexOf(c.alpha), j = grid.lams.indexOf(c.lam);
     if (i < 0 || j < 0) return;
     context.setTransform(scale, 0, 0, scale, 0, 0);
     const { x, y } = cellBox(this.figure.box, i, j), size = this.figure.box.cell;
@@ -181,16 +193,16 @@ class HeatMap {
   }
 
   key(event) {
-    const a = this.spec.algorithm, step = { ArrowUp: [1, 0], ArrowDown: [-1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
-    const c = state.cursor;
-    let i = c ? a.alphas.indexOf(c.alpha) : -1, j = c ? a.lams.indexOf(c.lam) : -1;
+    const step = { ArrowUp: [1, 0], ArrowDown: [-1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
+    const c = state.cursor, { grid } = this.spec;
+    let r = c ? grid.alphas.indexOf(c.alpha) : -1, k = c ? grid.lams.indexOf(c.lam) : -1;
     if (event.key === "Escape") { point(this, null); return; }
-    if (event.key === "Enter" || event.key === " ") { if (i >= 0 && j >= 0) { event.preventDefault(); pick(this, { i, j }); } return; }
+    if (event.key === "Enter" || event.key === " ") { if (r >= 0 && k >= 0) { event.preventDefault(); pick(this, { i: grid.rows[r], j: grid.columns[k] }); } return; }
     if (!step) return;
     event.preventDefault();
-    if (i < 0 || j < 0) { i = 0; j = 0; } else { i = Math.min(Math.max(i + step[0], 0), a.A - 1); j = Math.min(Math.max(j + step[1], 0), a.L - 1); }
-    const box = this.canvas.getBoundingClientRect(), at = cellBox(this.figure.box, i, j);
-    point(this, { i, j }, box.left + at.x + 10, box.top + at.y + 10);
+    if (r < 0 || k < 0) { r = 0; k = 0; } else { r = Math.min(Math.max(r + step[0], 0), grid.rows.length - 1); k = Math.min(Math.max(k + step[1], 0), grid.columns.length - 1); }
+    const box = this.canvas.getBoundingClientRect(), at = cellBox(this.figure.box, r, k);
+    point(this, { i: grid.rows[r], j: grid.columns[k] }, box.left + at.x + 10, box.top + at.y + 10);
   }
 }
 
@@ -218,6 +230,12 @@ function pick(map, at) {
   $("detail").scrollIntoView({ block: "nearest" });
 }
 
+// Forget the maps, so that they are made anew in another size.
+function redo(list) {
+  for (const map of list) watcher.unobserve(map.canvas);
+  return [];
+}
+
 function sync(list, specs, host) {
   // Keep the elements where the same maps are shown: a reader's focus must survive the slider.
   const same = list.length === specs.length && list.every((m, k) => m.spec.algorithm === specs[k].algorithm && m.spec.kind === specs[k].kind && m.spec.environment === specs[k].environment);
@@ -229,27 +247,45 @@ function sync(list, specs, host) {
 
 // --- everything that follows from the state -----------------------------------------------------
 
-function frequencyNow(marked = true) {
-  const chosen = [state.pair, state.second];
-  return frequencyFigure(rows.map(({ a }) => {
-    const view = viewOf(a, state), strong = chosen.includes(a.index);
-    return { label: (a.reference ? `${a.reference.label}  ` : "") + a.label, values: frequencyCurve(a, view, state.cells), band: strong ? frequencyBand(a, view, state.cells) : null, strong: a.index === state.pair };
-  }), marked ? state.threshold : NaN);
+// The curves that are not hidden, with bands for the chosen pair and the one it is compared with.
+function frequencyCurves() {
+  const compared = comparedCells(state);
+  return rows.filter(({ a }) => matches(a) && !state.hidden.has(a.index)).map(({ a }) => {
+    const view = viewOf(a, state), { mask } = compared.get(a.index), strong = a.index === state.pair;
+    const band = strong || a.index === state.second ? frequencyBand(view, mask) : null;
+    return { label: nameOf(a), values: frequencyCurve(view, mask), band, strong, k: a.index };
+  });
 }
 
 // Only the line at the threshold moves with the slider.
 let drawn = "";
 
 function showFrequency() {
-  const key = [state.evaluation, state.statistic, state.environment, state.cells, state.pair, state.second, theme().dark].join("|");
-  if (key !== drawn) showSvg($("frequency"), figureSvg(frequencyNow(false), theme()));
+  const room = $("frequency").parentElement.clientWidth - (innerWidth > 900 ? 320 : 0);
+  const key = [state.evaluation, state.statistic, state.environment, state.cells, state.pair, state.second, state.filter, [...state.hidden], room, theme().dark].join("|");
+  if (key !== drawn) {
+    showSvg($("frequency"), figureSvg(frequencyFigure(frequencyCurves(), NaN, { room }), theme()));
+    showLegend();
+  }
   drawn = key;
-  const svg = $("frequency").querySelector("svg");
+  const svg = $("frequency").querySelector("svg"), box = curveBox(room), x = curveX(box, state.threshold);
   svg.querySelector(".threshold")?.remove();
-  if (state.threshold < 0.5) return;
-  const line = document.createElementNS("http://www.w3.org/2000/svg", "line"), x = FREQUENCY.left + ((state.threshold - 0.5) / 0.5) * FREQUENCY.width;
-  for (const [name, value] of Object.entries({ class: "threshold", x1: x, x2: x, y1: FREQUENCY.top, y2: FREQUENCY.top + FREQUENCY.height, stroke: theme().ink, "stroke-width": 1.4, "stroke-dasharray": "5 4" })) line.setAttribute(name, value);
+  if (state.threshold < FROM) return;
+  const line = document.createElementNS("http://www.w3.org/2000/svg", "line");
+  for (const [name, value] of Object.entries({ class: "threshold", x1: x, x2: x, y1: box.top, y2: box.top + box.height, stroke: theme().ink, "stroke-width": 1.4, "stroke-dasharray": "5 4" })) line.setAttribute(name, value);
   svg.append(line);
+}
+
+// A legend by pair; each curve can be hidden.
+function showLegend() {
+  $("curve-legend").replaceChildren(...rows.filter(({ a }) => matches(a)).map(({ a }) => {
+    const { colour, dash } = curveLook(a.index, theme()), sample = element("span", { class: "sample" });
+    showSvg(sample, figureSvg({ width: 34, height: 10, draw: (surface) => surface.line([[0, 5], [34, 5]], colour, a.index === state.pair ? 2.8 : 1.6, dash) }, theme()));
+    const shown = !state.hidden.has(a.index);
+    return element("button", { type: "button", "aria-pressed": String(shown), class: shown ? "" : "off", title: shown ? "Hide this curve" : "Show this curve", "data-algorithm": a.index,
+      onclick: () => { if (shown) state.hidden.add(a.index); else state.hidden.delete(a.index); render(); $("curve-legend").querySelector(`[data-algorithm="${a.index}"]`).focus(); } },
+    sample, element("span", { text: nameOf(a) }));
+  }));
 }
 
 function render() {
@@ -258,14 +294,14 @@ function render() {
   rows = tableRows(state);
   maps = sync(maps, mapSpecs(false), $("maps"));
   if (!maps.length) $("maps").replaceChildren(element("p", { text: "No runs here." }));
-  showTable(rows, state, (index) => { state.pair = index; state.layout = "pair"; $("pair").value = index; $("layout").value = "pair"; render(); $("landscapes").scrollIntoView(); });
+  showTable(rows.filter((r) => matches(r.a)), state, (index) => { state.pair = index; state.layout = "pair"; $("pair").value = index; $("layout").value = "pair"; render(); $("landscapes").scrollIntoView(); });
   showFrequency();
   const mine = rows.find((r) => r.a.index === state.pair);
   $("live").textContent = mine ? `${mine.label}: freq ${number(mine.freq.value)} ${interval(mine.freq, 3)}, Rbst ${number(mine.rbst.value, 4)} ${interval(mine.rbst)} at threshold ${state.threshold.toFixed(2)}` : "The pair has no score on this environment.";
   $("robustness-note").textContent = `Scores: ${state.statistic === "mean" ? "mean" : "interquartile mean"} of normalised ${state.evaluation} returns, ${environmentLabel(state.environment)}. 95%: as many seeds: of what studies of these cells with as many seeds report on average. Infinitely many: of Rbst if every cell's mean were known, which is lower, as noise can only raise it; “≤ x”: no lower end shown, ${ENOUGH} seeds per cell or more may.`;
-  const found = compareOf(state);
-  $("verdict").textContent = verdict(found, state);
-  compareMaps = sync(compareMaps, compareSpecs(found, state), $("compare-maps"));
+  const comparison = compareOf(state);
+  $("verdict").textContent = verdict(comparison, state);
+  compareMaps = sync(compareMaps, compareSpecs(comparison, state), $("compare-maps"));
   if ($("matrix").open) showMatrix(rows);
   $("pair-label").hidden = state.layout !== "pair";
   keepAddress();
@@ -286,21 +322,25 @@ function setTheme(dark) {
   showDetail(state);
 }
 
+// What an exported picture says of itself.
+const choices = () => `threshold ${state.threshold.toFixed(2)} (outlined), ${state.statistic === "mean" ? "mean" : "interquartile mean"} of normalised ${state.evaluation} returns`;
+const subject = () => (state.layout === "pair" ? ALGORITHMS[state.pair].label : environmentLabel(state.environment));
+const thresholdName = () => `threshold-${state.threshold.toFixed(2)}`;
+
 function landscapeCsv() {
-  const out = [["label", "environment", "evaluation", "statistic", "axis", "alpha_or_w", "lam", "score", "low", "high", "runs", "wanted", "good"]];
+  const out = [["label", "environment", "evaluation", "statistic", "axis", "alpha_or_w", "lam", "score", "low", "high", "runs", "wanted", "threshold", "good"]];
   for (const spec of mapSpecs(false)) {
     const a = spec.algorithm;
     for (let k = 0; k < a.A * a.L; k += 1) {
       const groups = spec.view.runs(k), range = fewest(groups) > 0 ? cellInterval(groups, state.statistic, spec.view.known) : null;
-      out.push([a.label, environmentLabel(spec.environment), state.evaluation, state.statistic, a.axis, a.alphas[Math.floor(k / a.L)], a.lams[k % a.L], spec.view.d[k], range ? range.low : NaN, range ? range.high : NaN, spec.view.count[k], spec.view.wanted, Number.isFinite(spec.view.d[k]) ? Number(reaches(spec.view.d[k], state.threshold)) : ""]);
+      out.push([a.label, environmentLabel(spec.environment), state.evaluation, state.statistic, a.axis, a.alphas[Math.floor(k / a.L)], a.lams[k % a.L], spec.view.d[k], range ? range.low : NaN, range ? range.high : NaN, spec.view.count[k], spec.view.wanted, state.threshold, Number.isFinite(spec.view.d[k]) ? Number(reaches(spec.view.d[k], state.threshold)) : ""]);
     }
   }
   return out;
 }
 
-function frequencyCsv() {
-  return [["label", "level", "share"], ...rows.flatMap(({ a }) => frequencyCurve(a, viewOf(a, state), state.cells).map((v, k) => [a.label, Number(LEVELS[k].toFixed(3)), v]))];
-}
+const frequencyCsv = () => [["label", "environment", "evaluation", "statistic", "level", "share"],
+  ...frequencyCurves().flatMap((c) => c.values.map((v, k) => [ALGORITHMS[c.k].label, environmentLabel(state.environment), state.evaluation, state.statistic, Number(LEVELS[k].toFixed(3)), v]))];
 
 function wire() {
   for (const id of ["evaluation", "statistic", "cells", "layout", "environment"]) $(id).addEventListener("change", () => { state[id] = $(id).value; render(); showDetail(state); });
@@ -312,18 +352,29 @@ function wire() {
     waiting = true;
     requestAnimationFrame(() => { waiting = false; render(); showDetail(state); });
   });
+  $("zoom").addEventListener("input", () => { state.zoom = Number($("zoom").value); maps = redo(maps); compareMaps = redo(compareMaps); render(); });
+  $("filter").addEventListener("input", () => { state.filter = $("filter").value; fillPairs(); render(); });
+  let width = innerWidth;
+  addEventListener("resize", () => { if (innerWidth !== width) { width = innerWidth; maps = redo(maps); compareMaps = redo(compareMaps); render(); } });
   $("matrix").addEventListener("toggle", () => { if ($("matrix").open) showMatrix(rows); });
   $("theme").addEventListener("click", () => {
     const dark = document.documentElement.dataset.theme !== "dark";
     try { localStorage.setItem("mirrorax-theme", dark ? "dark" : "light"); } catch { /* not kept, then */ }
     setTheme(dark);
   });
+  const scores = scaleFigure("score"), pairNames = () => [ALGORITHMS[state.first].label, "and", ALGORITHMS[state.second].label];
   wireDownloads({
-    landscapes: { figure: () => composite(mapSpecs(true).map(heatFigure), 4), rows: landscapeCsv },
-    frequency: { figure: () => frequencyNow(), rows: frequencyCsv },
-    table: { rows: () => tableCsv(rows, state) },
-    comparison: { figure: () => composite(compareSpecs(compareOf(state), state).map(heatFigure), 3), rows: () => compareCsv(compareOf(state), state) },
+    landscapes: { figure: () => composite(mapSpecs(true, false).map(heatFigure), 4, { title: subject(), note: choices(), scale: scores }), rows: landscapeCsv, name: () => [subject(), thresholdName()] },
+    frequency: { figure: () => frequencyFigure(frequencyCurves(), state.threshold, { legend: true, title: `Share of cells that reach a score: ${environmentLabel(state.environment)}` }), rows: frequencyCsv, name: () => [environmentLabel(state.environment), thresholdName()] },
+    table: { rows: () => tableCsv(rows.filter((r) => matches(r.a)), state), name: () => [environmentLabel(state.environment), thresholdName()] },
+    comparison: { figure: () => composite(compareSpecs(compareOf(state), state).map(heatFigure), 3, { title: pairNames().join(" "), note: choices(), scale: bothScales() }), rows: () => compareCsv(compareOf(state), state), name: () => [...pairNames(), thresholdName()] },
   });
+}
+
+// The scales of scores and of differences, side by side.
+function bothScales() {
+  const first = scaleFigure("score"), second = scaleFigure("difference", LIMIT);
+  return { width: 720, height: 36, draw(surface, colours) { first.draw(surface, colours); surface.at(360, 0, (inner) => second.draw(inner, colours)); } };
 }
 
 function startDark() {

@@ -2,7 +2,7 @@
 // tests/browser feeds both the same runs and compares.
 
 const Z95 = 1.959963984540054;
-// As in analysis: seeds that agree (few_seeds), runs behind a score (estimates), shares (noise).
+// As in analysis: seeds that agree (few_seeds), runs behind a score (estimates), shares (standard_errors).
 const AGREE = 0.1, ENOUGH = 10, SHARE = 0.25, AGAIN = Math.SQRT2 - 1;
 
 // Runs come as 32-bit numbers, so a mean that is 0.9 may come out as 0.8999999: it has reached 0.9.
@@ -75,15 +75,15 @@ function cellSpread(groups) {
   return { variance: total / groups.length ** 2, df: down > 0 ? (total * total) / down : Infinity };
 }
 
-const fewest = (groups) => Math.min(...groups.map((g) => g.length));
+const fewest = (groups) => (groups.length ? Math.min(...groups.map((g) => g.length)) : 0);
 
 // As few_seeds.mean_intervals: null with fewer than three seeds, or where they agree.
 function cellInterval(groups, statistic, known = true) {
   const lowest = groups.map((g) => Math.min(...g)), highest = groups.map((g) => Math.max(...g));
   const apart = Math.max(...highest.map((x, e) => x - lowest[e]));
-  const found = statistic === "mean" && apart > AGREE ? cellSpread(groups) : null;
-  if (!found) return null;
-  const score = cellScore(groups, statistic), half = student(found.df) * Math.sqrt(found.variance);
+  const spread = statistic === "mean" && apart > AGREE ? cellSpread(groups) : null;
+  if (!spread) return null;
+  const score = cellScore(groups, statistic), half = student(spread.df) * Math.sqrt(spread.variance);
   const least = known && Math.min(...lowest) >= 0 ? 0 : -Infinity, most = known && Math.max(...highest) <= 1 ? 1 : Infinity;
   return { low: Math.max(score - half, least), high: Math.min(score + half, most) };
 }
@@ -121,10 +121,13 @@ function withoutOne(groups, count, statistic) {
   return [...Array(count).keys()].map((n) => groups.reduce((a, g, e) => a + (totals[e] - g[n]) / (g.length - 1), 0) / groups.length);
 }
 
-// What the seeds of a grid's cells say of their noise, as analysis.noise.grid_scores. `runs` gives
-// the runs of a cell by environment.
-function gridScores(runs, A, L, cells, statistic) {
-  const size = A * L, all = [...Array(size).keys()].map((k) => (cells[k] ? runs(k) : []));
+// What the seeds of a grid's cells say of their noise, as analysis.standard_errors.grid_scores.
+// `runs` gives the runs of a cell by environment. Rows and columns without a cell are no gaps.
+function gridScores(runs, height, width, cells, statistic) {
+  const scored = [...cells.keys()].filter((k) => cells[k] && fewest(runs(k)) > 0);
+  const rows = [...new Set(scored.map((k) => Math.floor(k / width)))], columns = [...new Set(scored.map((k) => k % width))].sort((a, b) => a - b);
+  const A = rows.length, L = columns.length, size = A * L, kept = new Set(scored);
+  const all = rows.flatMap((i) => columns.map((j) => (kept.has(i * width + j) ? runs(i * width + j) : [])));
   const d = Float64Array.from(all, (groups) => cellScore(groups, statistic));
   const mask = Uint8Array.from(d, (x) => (Number.isFinite(x) ? 1 : 0)), used = [...mask.keys()].filter((k) => mask[k]);
   const count = Int32Array.from(all, (groups, k) => (mask[k] ? fewest(groups) : 0));
@@ -165,7 +168,7 @@ function whyNone(all, used) {
   return "";
 }
 
-// Average each cell with its neighbours, as analysis.noise.exchange.
+// Average each cell with its neighbours, as analysis.standard_errors.exchange.
 function exchange(values, { pairs, mask }, power = 1, back = false) {
   let from = values;
   for (const axis of back ? [1, 0] : [0, 1]) {
@@ -182,7 +185,7 @@ function exchange(values, { pairs, mask }, power = 1, back = false) {
   return from;
 }
 
-// The standard error of the mean over cells of what each contributes, as analysis.noise.
+// The standard error of the mean over cells of what each contributes, as analysis.standard_errors.
 function errorOfMean(grid, part, values, more) {
   const { used, pairs, leftOut, best, worst, noisy } = grid, size = values.length;
   const total = new Float64Array(size), number = new Float64Array(size);

@@ -1,5 +1,6 @@
-// The robustness table: one row per algorithm, sortable, live with the threshold.
-const sorting = { key: "rbst", down: true };
+// The robustness table: one row per algorithm, sortable, live with the threshold. Rows that are not
+// over the same cells are in the order of their names.
+const sorting = { key: null, down: true };
 
 function bestCell(a, view, mask) {
   let best = -1;
@@ -8,26 +9,26 @@ function bestCell(a, view, mask) {
 }
 
 function tableRows(state) {
-  const rows = [];
+  const rows = [], compared = comparedCells(state);
   for (const a of ALGORITHMS) {
-    const view = viewOf(a, state);
-    if (!view) continue;
-    const mask = maskOf(a, state.cells), grid = gridOf(view, mask), rbst = estimate("rbst", grid, state.threshold);
-    if (!rbst) continue;
-    const freq = estimate("freq", grid, state.threshold);
-    let runs = 0, wanted = 0, size = 0;
-    mask.forEach((m, k) => { if (m) { size += 1; runs += view.count[k]; wanted += view.wanted; } });
+    const view = viewOf(a, state), { mask, comparable, elsewhere, members } = compared.get(a.index) ?? {};
+    if (!view || !mask) continue;
+    const grid = gridOf(view, mask), rbst = estimate("rbst", grid, state.threshold), freq = estimate("freq", grid, state.threshold);
+    const allowed = maskOf(a, state.cells), counted = new Set([...mask.keys()].filter((k) => mask[k]));
+    const own = gridValues(a, state.environment);
+    for (const i of own.rows) for (const j of own.columns) if (allowed[i * a.L + j]) counted.add(i * a.L + j);
+    const runs = sum([...counted].map((k) => view.count[k])), wanted = counted.size * view.wanted;
     const like = state.environment === "shared" && state.evaluation === "stochastic" && state.statistic === "mean" && state.cells === "positive";
     const theirs = like && a.reference ? a.reference.rbst.find(([t]) => Math.abs(t - state.threshold) < 1e-9) : null;
-    rows.push({ a, label: a.label, referenceLabel: a.reference ? a.reference.label : "", best: bestCell(a, view, mask), rbst, freq,
-      reference: theirs ? theirs[1] : NaN, gap: theirs ? rbst.value - theirs[1] : NaN, cells: rbst.n, grid: size, runs, wanted, unlike: theirs && a.reference.cells !== null && a.reference.cells !== size, otherwise: theirs ? a.reference.otherwise : "" });
+    rows.push({ a, label: a.label, referenceLabel: a.reference ? a.reference.label : "", best: bestCell(a, view, mask), rbst, freq, comparable, elsewhere, members,
+      reference: theirs ? theirs[1] : NaN, gap: theirs ? rbst.value - theirs[1] : NaN, cells: rbst.n, grid: counted.size, runs, wanted, unlike: theirs && a.reference.cells !== null && a.reference.cells !== rbst.n, otherwise: theirs ? a.reference.otherwise : "" });
   }
-  // A rank is as sure as the differences that the data support.
+  // A rank is as sure as the differences that the data support, among rows over the same cells.
   for (const row of rows) {
-    const gaps = rows.filter((o) => o !== row).map((o) => differenceOf(row.rbst, o.rbst));
+    const group = rows.filter((o) => o.a.axis === row.a.axis), gaps = group.filter((o) => o !== row).map((o) => differenceOf(row.rbst, o.rbst));
     row.rankLow = 1 + gaps.filter((g) => g.supported && g.high < 0).length;
-    row.rankHigh = rows.length - gaps.filter((g) => g.supported && g.low > 0).length;
-    row.rank = rows.some((o) => o.rbst.why) ? "" : (row.rankLow === row.rankHigh ? String(row.rankLow) : `${row.rankLow}–${row.rankHigh}`);
+    row.rankHigh = group.length - gaps.filter((g) => g.supported && g.low > 0).length;
+    row.rank = !row.comparable || group.some((o) => o.rbst.why) ? "" : (row.rankLow === row.rankHigh ? String(row.rankLow) : `${row.rankLow}–${row.rankHigh}`);
   }
   return rows;
 }
@@ -56,7 +57,7 @@ function shownColumns() {
 }
 
 function sortRows(rows) {
-  const column = COLUMNS.find((c) => c.key === sorting.key), sign = sorting.down ? -1 : 1;
+  const column = COLUMNS.find((c) => c.key === (sorting.key ?? "rbst")), sign = sorting.down ? -1 : 1;
   const missing = (v) => (typeof v === "number" && !Number.isFinite(v)) || v === "";
   return [...rows].sort((p, q) => {
     const a = column.value(p), b = column.value(q);
@@ -80,6 +81,7 @@ function rowOf(row, columns, choose) {
 }
 
 function showTable(rows, state, choose) {
+  if (sorting.key === null && rows.length) Object.assign(sorting, rows.every((r) => r.comparable) ? { key: "rbst", down: true } : { key: "label", down: false });
   const table = $("table"), columns = shownColumns();
   const head = element("tr", {}, ...columns.map((c) => {
     const on = sorting.key === c.key;
@@ -105,21 +107,30 @@ function showTable(rows, state, choose) {
   else table.append(element("thead", {}, head), element("tbody"));
   const shown = table.tBodies[0].children;
   if (shown.length !== body.length || body.some((tr, k) => shown[k] !== tr)) table.tBodies[0].replaceChildren(...body);
+  $("table-notes").textContent = tableNotes(rows, state).join(" · ");
+}
+
+function tableNotes(rows, state) {
   const notes = [];
+  for (const axis of ["alpha", "w"]) {
+    const group = rows.filter((r) => r.a.axis === axis);
+    if (!group.length || group[0].members < 2) continue;
+    if (!group[0].comparable) notes.push("The algorithms have no cell in common: their rows are not comparable or ranked.");
+    else notes.push(`All ${axis === "w" ? "rows with a learned alpha" : "rows"} are over the ${group[0].cells} cells that all ${group[0].members} have.`);
+    const extra = group.filter((r) => r.elsewhere);
+    if (extra.length) notes.push(`Cells that only some have are left out: ${extra.map((r) => `${r.label} ${r.elsewhere}`).join(", ")}.`);
+  }
   for (const row of rows) if (row.runs < row.wanted) notes.push(`${row.label}: ${row.wanted - row.runs} of ${row.wanted} runs are missing or failed`);
-  const why = new Set(rows.map((r) => r.rbst.why || (r.rbst.noLimit ? `no interval for ${r.rbst.noLimit}` : "")).filter(Boolean));
-  notes.push(...why);
+  notes.push(...new Set(rows.map((r) => r.rbst.why || (r.rbst.noLimit ? `no interval for ${r.rbst.noLimit}` : "")).filter(Boolean)));
   if (rows.some((r) => r.unlike)) notes.push("The reference's values are over another number of cells than ours: not like for like.");
   for (const how of new Set(rows.map((r) => r.otherwise).filter(Boolean))) {
     const alike = rows.filter((r) => r.otherwise === how), beside = rows.filter((r) => Number.isFinite(r.reference));
     const which = alike.length === beside.length ? "" : ` (${alike.map((r) => r.label).join(", ")})`;
     notes.push(`Other settings than the reference's${which}: ${how}.`);
   }
-  const grids = (axis) => new Set(rows.filter((r) => r.a.axis === axis).map((r) => `${r.a.alphas}|${r.a.lams}`)).size;
-  if (grids("alpha") > 1 || grids("w") > 1) notes.push("The algorithms have different grids: their rows are not comparable.");
   const left = DATA.environments.filter((_, e) => !DATA.shared.includes(e)).map((e) => e.label);
   if (state.environment === "shared" && left.length) notes.push(`Not averaged over: ${left.join(", ")}.`);
-  $("table-notes").textContent = notes.join(" · ");
+  return notes;
 }
 
 const tableCsv = (rows, state) => [

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mirrorax.analysis.shares import Top
+from mirrorax.analysis.scores import cell_scores
+from mirrorax.analysis.shares import Top, top
 from mirrorax.errors import UserError
-from mirrorax.figures.style import PALETTE
+from mirrorax.figures.style import COLUMN, PAGE, PALETTE, new
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from mirrorax.figures.gallery import Source
 
 _HATCHES = ("", "////", "....", "xxxx", "\\\\\\\\")
 
@@ -73,3 +77,14 @@ def draw_best(data: Bars, ax: Axes) -> Axes:
         ax.plot([-0.012, 0.012], [0.03, 0.055], **kwargs)
     ax.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=len(data.series), borderaxespad=0.2)
     return ax
+
+
+def pictures(source: Source) -> Iterator[tuple[str, Figure]]:
+    """Draw the best 1% and 10% of the cells of all algorithms."""
+    rows = source.table.rows
+    scores = [cell_scores(row.landscape.runs())[row.mask] for row in rows]
+    tops = [[top(values, 0.01), top(values, 0.1)] for values in scores]
+    figure, ax = new(PAGE if len(rows) > 6 else COLUMN, COLUMN)
+    draw_best(Bars([row.label for row in rows], ["best 1%", "best 10%"], tops), ax)
+    ax.set_ylabel("mean score")
+    yield "best", figure

@@ -1,0 +1,86 @@
+"""What a robustness table says, in words: the best pair, and what the data support."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from mirrorax.analysis.comparison import difference, supported
+from mirrorax.analysis.estimates import Estimate
+from mirrorax.analysis.landscape import Landscape
+from mirrorax.analysis.scores import cell_scores
+from mirrorax.analysis.shares import reaches
+from mirrorax.analysis.summary import RobustnessRow, RobustnessTable
+
+#: Of one pair, at least this share of the cells reaches a threshold that says something.
+_SHARE = 0.05
+
+
+def telling_threshold(items: Sequence[Landscape]) -> float:
+    """Return the highest of 0.9, 0.85, ..., 0.05 that enough cells of some algorithm reach."""
+    scores = [cell_scores(item.runs())[item.cells()] for item in items]
+    scores = [values[np.isfinite(values)] for values in scores]
+    for threshold in np.arange(18, 0, -1) / 20:
+        shares = (reaches(values, threshold).mean() for values in scores if values.size)
+        if max(shares, default=0.0) >= _SHARE:
+            return float(threshold)
+    return 0.0
+
+
+def headline(table: RobustnessTable) -> list[str]:
+    """Return sentences on the most robust row of a table, at its first threshold."""
+    best, *others = table.rows
+    others = [row for row in others if row.landscape.axis == best.landscape.axis]
+    threshold, share = table.thresholds[0], best.frequency[0].value
+    over = ", ".join(table.environments)
+    if others and not best.comparable:
+        best = max(table.rows, key=lambda row: row.best)
+        return [
+            f"The {len(others) + 1} algorithms have no cell in common, so they are not ranked.",
+            f"The highest score is that of {best.label}. {_best_cell(best)}",
+        ]
+    first = f"Most robust of {len(others) + 1} pairs: {best.label}." if others else best.label + "."
+    cells = f"{round(share * best.cells)} of its {best.cells} cells"
+    sentences = [
+        f"{first} {cells} score at least {threshold:g} on average over {over} "
+        f"(Rbst {_value(best.rbst[0])}).",
+        _best_cell(best),
+    ]
+    if others:
+        sentences.append(_support(best, others))
+    return sentences
+
+
+def _value(estimate: Estimate) -> str:
+    interval = estimate.interval()
+    ends = "no interval" if interval is None else f"95% {interval.low:.3f} to {interval.high:.3f}"
+    return f"{estimate.value:.3f}, {ends}"
+
+
+def _best_cell(row: RobustnessRow) -> str:
+    score = row.tuning.fixed_held_out
+    fair = "with one seed there is no held-out score"
+    if score is not None:
+        fair = f"held out, chosen and scored on different seeds, it is {score:.3f}"
+    cell = f"{row.landscape.axis} = {row.best_alpha:g}, lambda = {row.best_lam:g}"
+    return f"Its best cell is {cell}, with a score of {row.best:.3f}; {fair}."
+
+
+def _support(best: RobustnessRow, others: Sequence[RobustnessRow]) -> str:
+    """Say than which rows the data support that it is more robust."""
+    if best.ranks[0] is None:
+        return "Nothing can be said about ranks: some rows have no interval."
+    worse = [row for row in others if supported(difference(best.rbst[0], row.rbst[0]))]
+    if not worse:
+        return "The data do not support that it is more robust than any other pair."
+    text = f"The data support that it is more robust than {_names(worse)}"
+    rest = len(others) - len(worse)
+    other = "pair" if rest == 1 else f"{rest} pairs"
+    return f"{text}; they do not support a difference to the other {other}." if rest else text + "."
+
+
+def _names(rows: Sequence[RobustnessRow]) -> str:
+    if len(rows) > 4:
+        return f"{len(rows)} pairs"
+    return " and ".join(filter(None, [", ".join(r.label for r in rows[:-1]), rows[-1].label]))
