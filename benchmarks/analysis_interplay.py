@@ -29,6 +29,7 @@ def truth_of(means: np.ndarray) -> np.ndarray | None:
 
 
 def main(repetitions: int) -> None:
+    shares_held: list[float] = []
     print("landscape | cells | seeds | alpha | lam | interaction | width | bias")
     for number, (name, make) in enumerate(LANDSCAPES.items()):
         for side in SIDES:
@@ -55,12 +56,18 @@ def main(repetitions: int) -> None:
                 if not held:
                     print(f"{name} | {side} x {side} | {seeds} | flat")
                     continue
+                shares_held += np.mean(held, axis=0).tolist()
                 cover = " | ".join(f"{100 * share:.0f}" for share in np.mean(held, axis=0))
                 print(
                     f"{name} | {side} x {side} | {seeds} | {cover} | {np.mean(widths):.3f} | "
                     f"{np.nanmean(errors):+.3f}",
                     flush=True,
                 )
+    low = sum(share < 0.9 for share in shares_held)
+    print(
+        f"{repetitions} repetitions, {len(shares_held)} shares: mean {np.mean(shares_held):.3f}, "
+        f"lowest {min(shares_held):.3f}, {low} below 0.90"
+    )
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from mirrorax.analysis.comparison import ranks
 from mirrorax.analysis.estimates import Estimate, Interval, frequency_band, robustness
 from mirrorax.analysis.few_seeds import UNIT, mean_intervals, seeds_in_words
 from mirrorax.analysis.grids import Mask, common_cells, crop, map_grid
+from mirrorax.analysis.interplay import Interplay, interplay
 from mirrorax.analysis.landscape import (
     ABSENT,
     DIVERGED,
@@ -29,6 +30,7 @@ from mirrorax.analysis.landscape import (
 from mirrorax.analysis.reference import Reference, ReferenceValues
 from mirrorax.analysis.region import Region, region
 from mirrorax.analysis.scores import Statistic, cell_scores
+from mirrorax.analysis.sensitivity import Sensitivity, sensitivities
 from mirrorax.analysis.shares import check_threshold
 from mirrorax.analysis.tuned import Tuning, tuned_against_fixed
 from mirrorax.envs import suite
@@ -62,6 +64,9 @@ class RobustnessRow:
     theirs: tuple[float | None, ...]  # Rbst of the reference, per threshold
     tuning: Tuning
     region: Region | None  # at the first threshold; None without cells of positive temperatures
+    interplay: Interplay | None  # of the mean scores; None without a grid of 2 x 2 cells
+    by_environment: tuple[Interplay | None, ...]
+    sensitivity: Sensitivity | None  # scores normalised over the rows of its axis
 
     @property
     def label(self) -> str:
@@ -146,6 +151,7 @@ def summarise(
             )
             for item, mask, mine, given in zip(members, masks, own, started, strict=True)
         ]
+        of_group = _with_sensitivity(of_group, evaluation, diverged)
         rows += _ranked(of_group, len(levels)) if comparable else of_group
         lines += _about_cells(of_group, comparable)
     if len({row.landscape.axis for row in rows}) > 1:
@@ -231,7 +237,25 @@ def _row(
         theirs=tuple(reference.rbst.get(t) if reference else None for t in levels),
         tuning=tuned_against_fixed(runs, mask),
         region=region(scores, landscape.alphas, landscape.lams, levels[0]) if positive else None,
+        interplay=_interplay(runs, mask),
+        by_environment=tuple(_interplay(runs[:, :, [e]], mask) for e in range(runs.shape[2])),
+        sensitivity=None,
     )
+
+
+def _interplay(runs: np.ndarray, mask: Mask) -> Interplay | None:
+    try:
+        return interplay(runs, mask)
+    except UserError:
+        return None  # a single line of cells
+
+
+def _with_sensitivity(
+    rows: Sequence[RobustnessRow], evaluation: Evaluation, diverged: Diverged
+) -> list[RobustnessRow]:
+    runs = [row.landscape.runs(evaluation, diverged) for row in rows]
+    measures = sensitivities(runs, [row.mask for row in rows])
+    return [replace(row, sensitivity=m) for row, m in zip(rows, measures, strict=True)]
 
 
 def _ranked(rows: Sequence[RobustnessRow], levels: int) -> list[RobustnessRow]:

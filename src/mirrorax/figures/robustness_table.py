@@ -82,6 +82,11 @@ def _field(path: str) -> Value:
     return value
 
 
+def _by_environment(row: RobustnessRow, _: int) -> str:
+    shares = [each.interaction.value if each else math.nan for each in row.by_environment]
+    return " ".join(_text(share, ".2f") for share in shares)
+
+
 def _setting(name: str, default: str = "constant") -> Value:
     return lambda row, _: dict(row.landscape.settings).get(name, default)
 
@@ -94,7 +99,7 @@ class Column:
     in JSON. A heading with {reference} is there only if a reference is.
     """
 
-    block: str  # name, best, threshold, profile or counts
+    block: str  # name, best, threshold, profile, interplay or counts
     heading: str
     key: str
     value: Value
@@ -109,6 +114,8 @@ def _data_only(block: str, parent: str, *names: str) -> tuple[Column, ...]:
 
 
 _SEEDS = "95%: as many seeds"
+_BOTH, _TILT = _field("interplay.interaction.interval"), _field("interplay.tilt_interval")
+_HELD_OUT, _DIMENSIONALITY = _field("sensitivity.held_out"), _field("sensitivity.dimensionality")
 COLUMNS = (
     *(Column("name", "", name, _setting(name)) for name in ("potential", "drift")),
     *(Column("name", "", name, _setting(name)) for name in ("alpha_schedule", "lam_schedule")),
@@ -145,6 +152,18 @@ COLUMNS = (
     Column("profile", "L", "region.likeness", _field("region.likeness"), ".2f"),
     *_data_only("profile", "region", "threshold", "share", "components", "alpha_band", "lam_band"),
     *_data_only("profile", "region", "explained", "filled"),
+    Column("interplay", "alpha's", "interplay.alpha", _field("interplay.alpha.value"), ".2f"),
+    Column("interplay", "lam's", "interplay.lam", _field("interplay.lam.value"), ".2f"),
+    Column("interplay", "both", "interplay.both", _field("interplay.interaction.value"), ".2f"),
+    Column("interplay", "95%", "interplay.both_interval", _BOTH, ".2f", ends=True),
+    Column("interplay", "in each environment", "interplay.by_environment", _by_environment),
+    Column("interplay", "tilt", "interplay.tilt", _field("interplay.tilt"), "+.3f"),
+    Column("interplay", "95%", "interplay.tilt_interval", _TILT, "+.3f", ends=True),
+    *_data_only("interplay", "interplay", "variance", "noise"),
+    Column("interplay", "sensitivity", "sensitivity.value", _field("sensitivity.value"), ".3f"),
+    Column("interplay", "held out", "sensitivity.held_out", _HELD_OUT, ".3f"),
+    *_data_only("interplay", "sensitivity", "per_environment", "cross_environment"),
+    Column("interplay", "to tune", "sensitivity.dimensionality", _DIMENSIONALITY),
     Column("counts", "cells", "", lambda row, _: f"{row.cells}/{row.grid}"),
     Column("counts", "runs", "", lambda row, _: f"{row.runs}/{row.wanted}"),
     *_data_only("counts", "", "cells", "elsewhere", "grid", "runs", "wanted", "failed", "diverged"),
@@ -206,13 +225,13 @@ def _beside(*parts: _Block) -> _Block:
     return header, [[cell for piece in row for cell in piece] for row in rows]
 
 
-def _blocks(table: RobustnessTable) -> tuple[_Block, _Block, list[_Block], _Block]:
-    """Return names, the best cell and counts, one block per threshold, and the profile."""
+def _blocks(table: RobustnessTable) -> tuple[_Block, _Block, list[_Block], list[_Block]]:
+    """Return names, the best cell and counts, one block per threshold, profile and interplay."""
     header, rows = _block(table, "name")
     names = (["#", *header], [[_short(table, i), *row] for i, row in enumerate(rows)])
     first = _beside(_block(table, "best"), _block(table, "counts"))
     levels = [_block(table, "threshold", k) for k in range(len(table.thresholds))]
-    return names, first, levels, _block(table, "profile")
+    return names, first, levels, [_block(table, "profile"), _block(table, "interplay")]
 
 
 def _footer(table: RobustnessTable) -> list[str]:
@@ -232,14 +251,21 @@ def _footer(table: RobustnessTable) -> list[str]:
 
 def _plain(table: RobustnessTable) -> str:
     """Several tables below each other, each as wide as a terminal."""
-    names, first, levels, profile = _blocks(table)
+    names, first, levels, last = _blocks(table)
     explained = (
         f"good: a score of at least {table.thresholds[0]:g}; area in square decades, bands in "
         "decades; L: 1 is a perfect L;\n"
         "tuned: the best cell of each environment; held out: on seeds not used to choose"
     )
-    tables = [_aligned(*_beside(names, block)) for block in (first, *levels, profile)]
-    tables[-1] += "\n" + explained
+    interplay = (
+        "shares of the variance over the grid: of alpha alone, of lam alone, of both together,\n"
+        "noise of seeds taken off; tilt: below 0, more of one makes up for less of the other;\n"
+        "sensitivity: tuned minus one for all, scores between the 5th and 95th percentile (Adkins\n"
+        "et al. 2024); to tune: temperatures to tune per environment to keep 95% of tuned"
+    )
+    tables = [_aligned(*_beside(names, block)) for block in (first, *levels, *last)]
+    tables[-2] += "\n" + explained
+    tables[-1] += "\n" + interplay
     return "\n\n".join(["\n".join(headline(table)), *tables, "\n".join(_footer(table))]) + "\n"
 
 
@@ -336,7 +362,7 @@ def _keyed(*blocks: str) -> list[Column]:
 
 def _csv(table: RobustnessTable) -> str:
     """Return one line per algorithm; the notes are the same in every line."""
-    before, after = _keyed("name", "best"), _keyed("profile", "counts")
+    before, after = _keyed("name", "best"), _keyed("profile", "interplay", "counts")
     levels = range(len(table.thresholds))
     placed = [(c, 0, "") for c in before]
     placed += [(c, k, f"_{table.thresholds[k]:g}") for k in levels for c in _keyed("threshold")]
