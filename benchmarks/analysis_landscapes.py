@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mirrorax.analysis.landscape import landscapes
-from mirrorax.store.importing import read_exports
+from mirrorax.store import read_results
 
 RESULTS = Path(__file__).parent.parent / "results"
 SUCCESS, FAILURE, JITTER = 0.99, 0.02, 0.01
@@ -136,7 +136,7 @@ def scattered(side: int, rng: np.random.Generator) -> Truth:
 
 def _neighbourhoods(name: str) -> np.ndarray:
     """The published runs of a pair, each cell's with those of the 3 x 3 cells around it."""
-    (item,) = landscapes(read_exports(RESULTS / "paper" / f"pair_{name}.parquet"))
+    (item,) = landscapes(read_results(RESULTS / "paper" / f"pair_{name}.parquet"))
     runs = item.runs()[item.alphas > 0][:, item.lams > 0]
     padded = np.pad(runs, ((1, 1), (1, 1), (0, 0), (0, 0)), mode="edge")
     rows, columns = runs.shape[:2]

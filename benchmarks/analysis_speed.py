@@ -100,16 +100,13 @@ def page(path: Path) -> None:
 
 
 def commands(table: pa.Table, folder: Path) -> None:
-    from mirrorax.runs import schema
+    from mirrorax.runs.results import Results
+    from mirrorax.store.importing import add
     from mirrorax.store.store import Store
 
     store = folder / "store"
-    ids = np.char.mod("%032x", np.arange(table.num_rows))
-    table = table.set_column(table.column_names.index("run_id"), "run_id", pa.array(ids))
-    rows = schema.in_order(table).select(schema.runs().names)
     with Store(store) as held:
-        for start in range(0, rows.num_rows, 4205):
-            held.commit(rows.slice(start, 4205))
+        add(held, Results.from_table(table.drop_columns(["run_id"])))
         held.consolidate(everything=True)
     out = str(folder / "cli.html")
     for words in (

@@ -18,30 +18,25 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from mirrorax.runs.chunk import Outcome
 from mirrorax.spec.study import parse
-from mirrorax.store.reading import load
+from mirrorax.store import read_results
 from mirrorax.sweep.driver import sweep
 from mirrorax.sweep.engines.local import LocalEngine
 
 WORKERS = 2
 
 
-def waiting(settings, columns, keys, *, lanes=None, on_segment=None):
+def waiting(chunk, *, on_segment=None):
     start = time.perf_counter()
     for segment in range(100):
         time.sleep(float(os.environ["CHUNK_SECONDS"]) / 100)
         if on_segment is not None:
             on_segment(SimpleNamespace(fraction=(segment + 1) / 100))
-    returns = np.zeros((len(keys), settings.eval_episodes))
-    return SimpleNamespace(
-        returns=returns,
-        greedy_returns=returns,
-        diverged_at=np.full(len(keys), -1),
-        wall_seconds=time.perf_counter() - start,
-        lanes=lanes,
-        device="standin",
-        curves={},
-    )
+    returns = np.zeros((len(chunk), chunk.settings.eval_episodes))
+    never, origin = np.full(len(chunk), -1), {"lanes": chunk.lanes, "device": "standin"}
+    seconds = time.perf_counter() - start
+    return Outcome(chunk, returns, returns, never, seconds, (0.0, 500.0), origin)
 
 
 def main() -> None:
@@ -63,7 +58,7 @@ def main() -> None:
             lanes=32,
         )
         wall = time.perf_counter() - start
-        compute = sum(load(store)["wall_seconds"].to_pylist())
+        compute = float(read_results(store).numbers("wall_seconds").sum())
     ideal = compute / WORKERS
     print(
         f"{chunks} chunks of {seconds:g} s on {WORKERS} workers: {wall:.2f} s for {ideal:.2f} s "

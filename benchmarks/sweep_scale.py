@@ -17,10 +17,10 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 
+from mirrorax.runs.chunk import Outcome
 from mirrorax.spec.expand import expand
 from mirrorax.spec.study import read
 from mirrorax.store import copies, names
@@ -44,22 +44,18 @@ lam = { log = [1e-3, 1e2], points = 28, plus = [0.0] }
 seeds = 5
 """
 COMMAND = "import sys; from mirrorax.cli import main; sys.exit(main(sys.argv[1:]))"
-LOAD = "import sys; from mirrorax.store import load; print(len(load(sys.argv[1])), 'runs')"
+LOAD = (
+    "import sys; from mirrorax.store import read_results;"
+    "print(len(read_results(sys.argv[1])), 'runs')"
+)
 
 
-def instant(settings, columns, keys, *, lanes=None, on_segment=None):
+def instant(chunk, *, on_segment=None):
     """Stand in for the trainer: other numbers for every run, in no time."""
-    count = len(keys)
-    noise = np.resize(keys / 2**32, (count, settings.eval_episodes)) * 100
-    return SimpleNamespace(
-        returns=noise,
-        greedy_returns=noise + 1,
-        diverged_at=np.full(count, -1),
-        wall_seconds=7.5 * count,
-        lanes=lanes,
-        device="standin",
-        curves={},
-    )
+    count = len(chunk)
+    noise = np.resize(chunk.keys / 2**32, (count, chunk.settings.eval_episodes)) * 100
+    never, origin = np.full(count, -1), {"lanes": chunk.lanes, "device": "standin"}
+    return Outcome(chunk, noise, noise + 1, never, 7.5 * count, (0.0, 101.0), origin)
 
 
 def timed(name: str, *command: str) -> None:

@@ -14,7 +14,9 @@ import os
 import sys
 import time
 
-os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+from mirrorax.sweep.processes import XLA_FLAGS
+
+os.environ["XLA_FLAGS"] = XLA_FLAGS
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +26,7 @@ from train_speed import sgemm_rate
 from mirrorax.mdpo import losses, replay, transitions
 from mirrorax.mdpo.optimizers import descend
 from mirrorax.mdpo.session import Session
+from mirrorax.runs.chunk import make_chunk
 from mirrorax.runs.settings import make_settings
 
 CALLS = 100
@@ -50,7 +53,7 @@ def microseconds(piece, data) -> float:
 def main() -> None:
     name = sys.argv[1] if len(sys.argv) > 1 else "CartPole"
     keys = np.random.default_rng(0).integers(0, 2**32, (32, 2), dtype=np.uint32)
-    session = Session(make_settings(environment=name), keys, {})
+    session = Session(make_chunk(make_settings(environment=name), {}, None, keys))
     session.advance(20)
     program, net = session.program, session.program.actor
     h, d, settings = program.potential, program.drift, program.settings

@@ -19,7 +19,9 @@ import json
 import os
 import time
 
-os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+from mirrorax.sweep.processes import XLA_FLAGS
+
+os.environ["XLA_FLAGS"] = XLA_FLAGS
 
 import jax
 import jax.numpy as jnp

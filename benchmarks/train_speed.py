@@ -29,7 +29,9 @@ import tempfile
 import time
 from pathlib import Path
 
-os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+from mirrorax.sweep.processes import XLA_FLAGS
+
+os.environ["XLA_FLAGS"] = XLA_FLAGS
 
 import jax
 import jax.numpy as jnp
@@ -39,6 +41,7 @@ from mirrorax.mdpo import transitions
 from mirrorax.mdpo.evaluate import evaluate, evaluation_keys
 from mirrorax.mdpo.program import default_lanes
 from mirrorax.mdpo.session import Session
+from mirrorax.runs.chunk import make_chunk
 from mirrorax.runs.settings import make_settings
 
 #: where this benchmark may run; all of it but compiling and the two workers keeps to the last one
@@ -87,7 +90,7 @@ def make_session(name: str, preset: str, lanes: int, layout: str) -> Session:
     fields = {"steps_counted": "per_env"} if preset == "each" else {}
     settings = make_settings("default" if fields else preset, environment=name, **fields)
     keys = np.random.default_rng(0).integers(0, 2**32, (lanes, 2), dtype=np.uint32)
-    return Session(settings, keys, {}, lanes=lanes, layout=layout)
+    return Session(make_chunk(settings, {}, lanes, keys), layout=layout)
 
 
 def core_seconds(session: Session, seconds: float) -> float:

@@ -18,7 +18,7 @@ from mirrorax.figures.heatmap import draw_heat_map, draw_panel, heat_map
 from mirrorax.figures.scaling import Scaling, draw_scaling
 from mirrorax.figures.style import COLUMN, PAGE, new, save, style
 from mirrorax.paper.table_1 import reference
-from mirrorax.store.importing import read_results
+from mirrorax.store import read_results
 
 IMAGES = Path(__file__).parent / "images"
 RESULTS = Path(__file__).parents[1] / "results" / "paper"

@@ -37,7 +37,7 @@ from mirrorax.paper.report import markdown, progress
 from mirrorax.paper.runs import Runs
 from mirrorax.paper.table_1 import printed_rbst
 from mirrorax.paper.verdicts import judge
-from mirrorax.store.importing import read_exports
+from mirrorax.store import read_results
 from mirrorax.tuning.evidence import gather
 from mirrorax.tuning.validation import Validation, validate
 
@@ -84,7 +84,7 @@ def reading_rows() -> list[dict]:
         path = RESULTS / "readings" / f"{name}.parquet"
         if not path.exists():
             continue
-        table = read_exports(path)
+        table = read_results(path)
         (item,) = landscapes(table)
         item = item.select(SUITE)
         scores = cell_scores(item.runs())
@@ -149,7 +149,7 @@ def readings(rows: list[dict]) -> str:
 
 def changed_settings() -> dict[str, Landscape]:
     """Return the runs with one setting changed, by what was changed."""
-    found = landscapes(read_exports(RESULTS / "readings" / "settings.parquet"))
+    found = landscapes(read_results(RESULTS / "readings" / "settings.parquet"))
     by_change = {item.label.partition("[")[2].rstrip("]"): item.select(SUITE) for item in found}
     if unnamed := by_change.keys() - CHANGES.keys():
         raise ValueError(f"no words for {sorted(unnamed)}")
@@ -202,7 +202,7 @@ def draw_settings(items: dict[str, Landscape], path: Path) -> None:
 
 def plain_table(runs: Runs) -> str:
     """The pair K with its potential written in two ways, at the cells that both have."""
-    (plain,) = landscapes(read_exports(RESULTS / "readings" / "plain_tsallis.parquet"))
+    (plain,) = landscapes(read_results(RESULTS / "readings" / "plain_tsallis.parquet"))
     ours = runs.find(Panel("K", PAIRS["K"])).landscape
     rows = np.searchsorted(ours.alphas, plain.alphas)
     columns = np.searchsorted(ours.lams, plain.lams)
@@ -374,7 +374,7 @@ def fill(text: str, name: str, content: str) -> str:
 
 def pages() -> dict[Path, str]:
     """Return the files with their tables filled in."""
-    table = read_exports(RESULTS / "paper")
+    table = read_results(RESULTS / "paper")
     runs = Runs(table)
     claims = judge(runs, np.random.default_rng(SEED))
     page, readme = ROOT / "docs" / "reproduction.md", ROOT / "README.md"
@@ -406,7 +406,7 @@ def pictures() -> None:
         draw_panel([row["map"] for row in rows], figure, columns=len(rows))
         save(figure, images / "paper_readings", ("png",))
         draw_settings(changed_settings(), images / "paper_settings")
-    runs = Runs(read_exports(RESULTS / "paper"))
+    runs = Runs(read_results(RESULTS / "paper"))
     for each in FIGURES:
         if each.name not in ("Figure 1a", "Figure 2", "Figure 4"):
             continue

@@ -8,16 +8,16 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import mirrorax
 from mirrorax.analysis import landscapes
 from mirrorax.figures.heatmap import draw_panel, heat_map
 from mirrorax.figures.style import PAGE, new, save, style
+from mirrorax.store import read_results
 
 IMAGES = Path(__file__).parent / "images"
 
 
 def main(store: str) -> None:
-    items = landscapes(mirrorax.load(store))
+    items = landscapes(read_results(store))
     with style():
         figure, _ = new(PAGE, PAGE * 0.45)
         figure.clear()

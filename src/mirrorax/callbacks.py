@@ -1,7 +1,7 @@
 """What `train` calls between segments: a small contract, and TensorBoard as the one built in.
 
-A callback is an object with three methods, see `Callback`. It looks and never touches: nothing it
-does changes a run. One that raises ends the training with an error that names it.
+A callback is an object with three methods, see `Callback`. It cannot change a run. One that raises
+ends the training with an error that names it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mirrorax.errors import UserError
 from mirrorax.runs.settings import OTHER_NUMBERS, TEMPERATURES
 
 if TYPE_CHECKING:
-    from mirrorax.mdpo.session import Progress
+    from mirrorax.mdpo.session import SegmentProgress
     from mirrorax.runs.settings import RunValues, Settings
     from mirrorax.training import TrainResult
 
@@ -30,20 +30,20 @@ _NAMED = (*TEMPERATURES, *OTHER_NUMBERS, "seed")
 
 @runtime_checkable
 class Callback(Protocol):
-    """What `mirrorax.train(callbacks=[...])` wants of each of them."""
+    """What `mirrorax.train(callbacks=[...])` calls."""
 
     def on_start(self, settings: Settings, runs: Sequence[RunValues]) -> None:
-        """Hear what will be trained, once, before the first update."""
+        """Called once, before the first update, with what will be trained."""
 
-    def on_segment(self, progress: Progress) -> None:
-        """Hear how far things are: after every segment, about once a second.
+    def on_segment(self, progress: SegmentProgress) -> None:
+        """Called after every segment, about once a second.
 
         `progress.metrics` holds the latest point of the learning curves, one number per run of the
         group at hand; `progress.first_run` is the place of that group's first run among all.
         """
 
     def on_end(self, result: TrainResult | None) -> None:
-        """Hear the result, or None where training was stopped by an error or by Ctrl-C."""
+        """Called with the result, or None where an error or Ctrl-C stopped the training."""
 
 
 class CallbackError(UserError):
@@ -55,15 +55,15 @@ def _naming(callback: Any, method: str) -> Iterator[None]:
     try:
         yield
     except UserError:
-        raise  # it has its own words
+        raise  # its text is for the user already
     except Exception as error:
-        said = " ".join(f"{type(error).__name__}: {error}".split())
+        text = " ".join(f"{type(error).__name__}: {error}".split())
         name = f"{type(callback).__name__}.{method}"
-        raise CallbackError(f"callbacks: {name} raised {said}") from error
+        raise CallbackError(f"callbacks: {name} raised {text}") from error
 
 
 class Callbacks:
-    """Several callbacks as one: each hears the same, in the order in which they were given."""
+    """Several callbacks as one: each is called in turn."""
 
     def __init__(self, callbacks: Sequence[Callback]) -> None:
         if isinstance(callbacks, str) or not isinstance(callbacks, Sequence):
@@ -79,19 +79,19 @@ class Callbacks:
         self._callbacks = tuple(callbacks)
 
     def on_start(self, settings: Settings, runs: Sequence[RunValues]) -> None:
-        """Tell each of them what will be trained."""
+        """Call each of them before training."""
         for callback in self._callbacks:
             with _naming(callback, "on_start"):
                 callback.on_start(settings, runs)
 
-    def on_segment(self, progress: Progress) -> None:
-        """Tell each of them how far things are."""
+    def on_segment(self, progress: SegmentProgress) -> None:
+        """Call each of them after a segment."""
         for callback in self._callbacks:
             with _naming(callback, "on_segment"):
                 callback.on_segment(progress)
 
     def on_end(self, result: TrainResult | None) -> None:
-        """Tell each of them how it ended, even where one of them fails at it."""
+        """Call each of them after training, even where one of them fails."""
         failed: Exception | None = None
         for callback in self._callbacks:
             try:
@@ -99,7 +99,7 @@ class Callbacks:
                     callback.on_end(result)
             except Exception as error:
                 failed = failed or error
-        # After an error of the training that one is the news, not what it left behind.
+        # After an error of the training, that error is raised instead.
         if failed is not None and result is not None:
             raise failed
 
@@ -138,7 +138,7 @@ class TensorBoard:
         self._settings, self._names = settings, run_names(runs)
         self._group, self._seen = -1, -1.0
 
-    def on_segment(self, progress: Progress) -> None:
+    def on_segment(self, progress: SegmentProgress) -> None:
         """Write the latest evaluation, if there is a new one."""
         if progress.first_run != self._group:
             # At most one group's files are open: a grid may have more runs than there are handles.
@@ -174,9 +174,9 @@ class TensorBoard:
             "final/normalized_return": float(result.normalized[index]),
             "final/diverged": float(result.diverged[index]),
         }
-        held = index in self._files
+        open_before = index in self._files
         self._write(index, result.settings.updates * result.settings.steps_per_update, values)
-        if not held:
+        if not open_before:
             self._files.pop(index).close()
 
     def _write(self, index: int, step: int, values: dict[str, float]) -> None:

@@ -80,6 +80,7 @@ def learning() -> dict[str, Any]:
 
     from mirrorax import tabular
     from mirrorax.mdpo.session import Session
+    from mirrorax.runs.chunk import make_chunk
     from mirrorax.runs.settings import make_settings
 
     gamma, runs = 0.9, 4
@@ -96,7 +97,7 @@ def learning() -> dict[str, Any]:
     columns = {"gamma": [gamma], "alpha": [0.02], "lam": [0.2]}
     columns |= {"actor_lr": [0.01], "critic_lr": [0.01]}
     keys = np.arange(2 * runs, dtype=np.uint32).reshape(runs, 2)
-    session = Session(settings, keys, {k: v * runs for k, v in columns.items()}, lanes=runs)
+    session = Session(make_chunk(settings, {k: v * runs for k, v in columns.items()}, runs, keys))
     session.run()
     seen = jnp.asarray(mdp.observations, jnp.float32).T
     assert session.program is not None
@@ -150,13 +151,14 @@ def speed() -> dict[str, Any]:
 
     from mirrorax.mdpo.program import default_lanes
     from mirrorax.mdpo.session import Session
+    from mirrorax.runs.chunk import make_chunk
     from mirrorax.runs.settings import make_settings
     from mirrorax.sweep.rates import modelled_seconds
 
     settings = make_settings(environment=SPEED_ENVIRONMENT)
     lanes = default_lanes()
     keys = np.arange(2 * lanes, dtype=np.uint32).reshape(lanes, 2)
-    session = Session(settings, keys, {}, lanes=lanes)
+    session = Session(make_chunk(settings, {}, lanes, keys))
     start = time.perf_counter()
     session.advance(1)
     compiling = time.perf_counter() - start

@@ -6,9 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-
-from mirrorax.runs import schema
-from mirrorax.store.store import Store
+import stores
 
 PAGE = Path(__file__).parents[2] / "docs" / "analysis.md"
 EXAMPLES = re.findall(r"```py\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
@@ -16,8 +14,7 @@ EXAMPLES = re.findall(r"```py\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.D
 
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_an_example_runs(example, small, tmp_path, monkeypatch, capsys):
-    with Store(tmp_path / "runs") as held:
-        held.commit(schema.in_order(small).select(schema.runs().names))
+    stores.fill(tmp_path / "runs", small)
     monkeypatch.chdir(tmp_path)
     exec(compile(example, str(PAGE), "exec"), {})
 

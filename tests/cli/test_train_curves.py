@@ -8,7 +8,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from mirrorax.cli.curves import MOST_LINES, draw_curves
-from mirrorax.runs.settings import make_settings
+from mirrorax.runs.chunk import Outcome, make_chunk
+from mirrorax.runs.settings import RunValues, make_settings
 from mirrorax.training import TrainResult, plan_runs
 
 POINTS = 6
@@ -22,19 +23,18 @@ def made(seeds=3, **grid):
     scale = np.array([run.reward_scale for run in runs])[:, None]
     scores = rng.uniform(0, 1, (len(runs), POINTS))
     returns = (2 * scores - 1) * scale
-    return scores, TrainResult(
-        settings=settings,
-        runs=runs,
+    columns = {name: [getattr(run, name) for run in runs] for name in RunValues.model_fields}
+    outcome = Outcome(
+        chunk=make_chunk(settings, columns, 32),
         returns=returns[:, -1:],
         greedy_returns=returns[:, -1:],
         diverged_at=np.full(len(runs), -1),
-        return_bounds=(-1.0, 1.0),
-        curves={"return": returns, "update": np.tile(10.0 * np.arange(1, 7), (len(runs), 1))},
         wall_seconds=1.0,
-        lanes=32,
-        device="cpu",
-        policies=np.zeros((len(runs), 1)),
+        bounds=(-1.0, 1.0),
+        provenance={"lanes": 32, "device": "cpu"},
+        curves={"return": returns, "update": np.tile(10.0 * np.arange(1, 7), (len(runs), 1))},
     )
+    return scores, TrainResult(outcome, runs, np.zeros((len(runs), 1)))
 
 
 def drawn(result):
@@ -121,7 +121,8 @@ def test_a_run_that_is_no_number_leaves_its_point_open():
     _, result = made(alpha=[0.01, 0.1])
     curves = {**result.curves, "return": result.curves["return"].copy()}
     curves["return"][0, 3:] = np.nan
-    _, named = drawn(replace(result, curves=curves))
+    changed = replace(result, outcome=replace(result.outcome, curves=curves))
+    _, named = drawn(changed)
     first, second = named.values()
     assert np.isnan(first.get_ydata()).tolist() == [False] * 3 + [True] * 3
     assert np.isfinite(second.get_ydata()).all()

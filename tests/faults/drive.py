@@ -38,8 +38,8 @@ def main() -> int:
 
     def make_engine(logs):
         if args.engine == "inline":
-            return InlineEngine(standin.run_chunk)
-        return LocalEngine(logs=logs, workers=2, function="standin:run_chunk")
+            return InlineEngine(standin.train_chunk)
+        return LocalEngine(logs=logs, workers=2, function="standin:train_chunk")
 
     try:
         summary = sweep(

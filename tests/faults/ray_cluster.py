@@ -24,7 +24,7 @@ from mirrorax.sweep.engines.ray import RayEngine
 
 def main() -> int:
     study, store = sys.argv[1:3]
-    function = sys.argv[3] if len(sys.argv) > 3 else "standin:run_chunk"
+    function = sys.argv[3] if len(sys.argv) > 3 else "standin:train_chunk"
     lanes = int(sys.argv[4]) if len(sys.argv) > 4 else 4
     cluster = Cluster()
     small = {"node_ip_address": "127.0.0.1", "object_store_memory": 80 * 2**20}

@@ -12,40 +12,49 @@ from types import SimpleNamespace
 
 import numpy as np
 
-KILLED, RAISES, NO_MEMORY, SEGFAULT, EXITS, ONCE, WRONG = (
-    901.0,
-    902.0,
-    903.0,
-    904.0,
-    905.0,
-    906.0,
-    907.0,
-)
+from mirrorax.envs import suite
+from mirrorax.runs import provenance
+from mirrorax.runs.chunk import Outcome
+
+KILLED, RAISES, NO_MEMORY, SEGFAULT, EXITS, ONCE = 901.0, 902.0, 903.0, 904.0, 905.0, 906.0
 
 
-def run_chunk(settings, columns, keys, *, lanes=None, on_segment=None):
+def outcome(chunk, returns, greedy_returns, seconds, device="standin", **fields):
+    """Return the outcome of a chunk with made-up returns."""
+    return Outcome(
+        chunk=chunk,
+        returns=returns,
+        greedy_returns=greedy_returns,
+        diverged_at=fields.pop("diverged_at", np.full(len(chunk), -1)),
+        wall_seconds=seconds,
+        bounds=suite.environment(chunk.settings.environment).known_bounds() or (0.0, None),
+        provenance=provenance.collect(device=device, lanes=chunk.lanes),
+        **fields,
+    )
+
+
+def train_chunk(chunk, *, on_segment=None, device="standin"):
     start = time.perf_counter()
     segments = int(os.environ.get("STANDIN_SEGMENTS", "2"))
     pause = float(os.environ.get("STANDIN_SECONDS", "0")) / segments
-    _misbehave(set(np.asarray(columns["lam"]).tolist()))
+    _misbehave(set(chunk.columns["lam"].tolist()))
+    if on_segment is not None and "STANDIN_COMPILED" in os.environ:
+        on_segment(SimpleNamespace(fraction=0.01))
     for segment in range(segments):
         time.sleep(pause)
         if on_segment is not None:
             on_segment(SimpleNamespace(fraction=(segment + 1) / segments))
-    draws = [
-        np.random.default_rng(key.tolist()).random((2, settings.eval_episodes)) for key in keys
-    ]
-    both = np.array(draws) * 100
-    diverged = np.array([int(key[1]) % 50 if key[0] % 7 == 0 else -1 for key in keys])
-    curves = {"return": both[:, 0, :3]} if settings.eval_every else {}
-    return SimpleNamespace(
-        returns=both[:, 0],
-        greedy_returns=both[:, 1],
-        diverged_at=diverged,
-        wall_seconds=time.perf_counter() - start,
-        lanes=lanes,
-        device="standin",
-        curves=curves,
+    shape = (2, chunk.settings.eval_episodes)
+    both = np.array([np.random.default_rng(key.tolist()).random(shape) for key in chunk.keys]) * 100
+    diverged = [int(key[1]) % 50 if key[0] % 7 == 0 else -1 for key in chunk.keys]
+    return outcome(
+        chunk,
+        both[:, 0],
+        both[:, 1],
+        time.perf_counter() - start,
+        device,
+        diverged_at=np.array(diverged),
+        curves={"return": both[:, 0, :3]} if chunk.settings.eval_every else {},
     )
 
 
@@ -67,18 +76,3 @@ def _misbehave(asked):
         if not flag.exists():
             flag.write_text("died once")
             os.kill(os.getpid(), signal.SIGKILL)
-
-
-def instant(settings, columns, keys, *, lanes=None, on_segment=None):
-    """Finish at once, for measuring the driver."""
-    count = len(keys)
-    returns = np.zeros((count, settings.eval_episodes))
-    return SimpleNamespace(
-        returns=returns,
-        greedy_returns=returns,
-        diverged_at=np.full(count, -1),
-        wall_seconds=0.001,
-        lanes=lanes,
-        device="standin",
-        curves={},
-    )

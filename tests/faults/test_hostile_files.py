@@ -18,20 +18,18 @@ import pyarrow.parquet as pq
 import pytest
 from fuzz import NASTY_TEXTS, Trap, amount, check_clean, check_refused, commanded
 from harness import long_form
+from stores import fill, made_outcome
 
 from mirrorax.errors import UserError
 from mirrorax.mdpo import checkpoint
 from mirrorax.mdpo.session import Session
-from mirrorax.runs import ids, schema
-from mirrorax.runs.identity import run_id
+from mirrorax.runs import ids, parquet, results
+from mirrorax.runs.chunk import HEAD, make_chunk
 from mirrorax.runs.settings import Settings
 from mirrorax.spec.expand import expand
 from mirrorax.spec.study import parse
-from mirrorax.store import files, load, names, shards
+from mirrorax.store import files, load, names
 from mirrorax.store.exporting import export
-from mirrorax.store.store import Store
-from mirrorax.sweep import rows
-from mirrorax.sweep.task import Result
 
 EACH = amount(50, 6)
 STUDY = 'pairs = [["entropy", "kl"]]\nalpha = [0.01, 0.1]\nlam = [1.0, 2.0]\nseeds = 2\n'
@@ -134,7 +132,7 @@ def saved(tmp_path_factory):
     )
     path = tmp_path_factory.mktemp("saved") / "state.npz"
     keys = np.array([[1, 2], [3, 4]], np.uint32)
-    Session(settings, keys, {"alpha": [0.1, 0.2], "lam": [1.0, 1.0]}, lanes=2).save(path)
+    Session(make_chunk(settings, {"alpha": [0.1, 0.2], "lam": [1.0, 1.0]}, 2, keys)).save(path)
     return checkpoint.load(path)
 
 
@@ -183,23 +181,14 @@ def test_a_folder_of_policies(trap, tmp_path, saved):
 
 
 def table(**changed):
-    """Return rows of finished runs, with columns replaced by one value each."""
+    """Return finished runs as a flat table, with columns replaced by one value each."""
     runs = expand(parse('environments = ["Catch"]\n' + STUDY))
-    returns = np.linspace(0, 1, 10 * len(runs)).reshape(len(runs), 10)
-    never = np.full(len(runs), -1)
-    made = rows.done(runs, Result(returns, returns, never, 1.0, 8, "cpu"), {})
+    made = results.from_outcome(made_outcome(runs).to_arrow()).table("all")
     for name, value in changed.items():
-        kind = schema.runs().field(name).type
-        column = pa.array([value] * len(made), kind)
-        made = made.set_column(made.column_names.index(name), made.schema.field(name), column)
-    specs = made.select([*schema.runs().names]).to_pylist()
-    fields = [
-        n
-        for n in made.column_names
-        if n in (*checkpoint.RunValues.model_fields, *Settings.model_fields, "algorithm_version")
-    ]
-    again = [run_id({name: row[name] for name in fields}) for row in specs]
-    return made.set_column(0, made.schema.field(0), pa.array(again))
+        field = made.schema.field(name)
+        column = pa.array([value] * len(made), field.type)
+        made = made.set_column(made.column_names.index(name), field, column)
+    return made
 
 
 READERS = (
@@ -230,8 +219,7 @@ def test_a_store_and_its_export(trap, tmp_path):
         fields = changed_rows(trap, rng)
         made = table(**fields)
         root = tmp_path / f"store{number}"
-        with Store(root) as store:
-            store.commit(made)
+        fill(root, made)
         assert len(load(root)) == len(made)
         for words in READERS if number < 2 else [rng.choice(READERS)]:
             here = [word.replace("store", root.name) if word == "store" else word for word in words]
@@ -249,8 +237,7 @@ def test_a_store_and_its_export(trap, tmp_path):
 def test_a_recorded_study(trap, tmp_path):
     rng = random.Random("recorded")
     runs = expand(parse('environments = ["Catch"]\n' + STUDY))
-    with Store(tmp_path / "store") as store:
-        store.commit(table())
+    fill(tmp_path / "store", table())
     for number in range(1, EACH + 1):
         settings = hostile(trap, rng, {"environment": "Catch", "potential": "max", "drift": "kl"})
         text = f"plugins = {json.dumps(trap.plugins[0])}\nenvironments = ['{trap.module}:run']\n"
@@ -267,7 +254,7 @@ def test_a_recorded_study(trap, tmp_path):
             "run_id": ids.to_arrow(runs.ids),
             "configuration": pa.array(np.zeros(len(runs)), pa.int32()),
         }
-        data = shards.encode(pa.table(found), notes)
+        data = parquet.encode(pa.table(found).replace_schema_metadata(notes))
         name = f"{number:08d}-{files.digest(data)}.parquet"
         files.write(tmp_path / "store", "studies", name, data)
         words = rng.choice(READERS)
@@ -277,31 +264,45 @@ def test_a_recorded_study(trap, tmp_path):
     assert names.existing(tmp_path / "store")
 
 
+def changed_export(sound, rng):
+    """Return an export with one column changed, missing or there twice, or with a changed head."""
+    if rng.random() < 0.4:
+        head = scrambled(json.loads(sound.schema.metadata[HEAD]), rng)
+        return sound.replace_schema_metadata({HEAD: json.dumps(head)})
+    name = rng.choice(sound.column_names)
+    strange = [
+        pa.array([rng.choice(NASTY_TEXTS)] * len(sound)),
+        pa.array([rng.choice([0, -1, 2**62])] * len(sound)),
+        pa.array([[["x"]]] * len(sound)),
+        pa.nulls(len(sound)),
+        pa.array([b"\xff\xfe"] * len(sound)),
+    ]
+    if rng.random() < 0.2:
+        return sound.drop_columns([name])
+    if rng.random() < 0.2:
+        return sound.append_column(name, sound[name])
+    return sound.set_column(sound.column_names.index(name), name, rng.choice(strange))
+
+
 def test_an_export_that_was_changed(trap, tmp_path):
     rng = random.Random("export")
-    sound = table()
-    for _ in range(EACH):
-        name = rng.choice(sound.column_names)
-        at = sound.column_names.index(name)
-        strange = [
-            pa.array([rng.choice(NASTY_TEXTS)] * len(sound)),
-            pa.array([rng.choice([0, -1, 2**62])] * len(sound)),
-            pa.array([[["x"]]] * len(sound)),
-            pa.nulls(len(sound)),
-            pa.array([b"\xff\xfe"] * len(sound)),
-        ]
-        wrong = sound.set_column(at, name, rng.choice(strange))
-        if rng.random() < 0.2:
-            wrong = sound.drop_columns([name])
-        elif rng.random() < 0.2:
-            wrong = sound.append_column(name, sound[name])
-        pq.write_table(wrong, tmp_path / "rows.parquet")
+    fill(tmp_path / "store", table())
+    export(tmp_path / "store", tmp_path / "rows.parquet")
+    exported = parquet.decode((tmp_path / "rows.parquet").read_bytes())
+    flat = table().drop_columns(["score", "greedy_score"])  # as format 1 has it
+    for number in range(2 * EACH):
+        wrong = changed_export(
+            exported if number % 2 else flat.replace_schema_metadata({HEAD: "{}"}), rng
+        )
+        if not number % 2:
+            wrong = wrong.replace_schema_metadata(None)
+        (tmp_path / "rows.parquet").write_bytes(parquet.encode(wrong))
         for words in (
             ["sweep", "import", "--store", "new", "--from", "rows.parquet"],
             ["suggest", "--env", "Catch", "--results", "rows.parquet"],
         ):
             code, out, err = commanded(words)
-            check_clean(out, err, name)
+            check_clean(out, err, number)
             assert code in (0, 2)
             assert err.count("\n") <= 1
 

@@ -7,16 +7,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from fuzz import NASTY_TEXTS, amount, check_clean, commanded
+from stores import made_outcome
 
 from mirrorax.errors import UserError
-from mirrorax.runs import ids
+from mirrorax.runs import ids, parquet, results
+from mirrorax.runs.chunk import HEAD
 from mirrorax.spec.expand import expand
 from mirrorax.spec.study import parse
-from mirrorax.store import copies, files, load, names, shards
+from mirrorax.store import files, load, names, shards
 from mirrorax.store.errors import DamagedShardWarning
 from mirrorax.store.store import Store
-from mirrorax.sweep import rows
-from mirrorax.sweep.task import Result
 
 STUDY = parse(
     'environments = ["Catch"]\npairs = [["entropy", "kl"]]\n'
@@ -42,15 +42,15 @@ COMMANDS = (
 )
 
 
-def sound():
-    returns = np.linspace(0, 1, 10 * len(RUNS)).reshape(len(RUNS), 10)
-    never = np.full(len(RUNS), -1)
-    return rows.done(RUNS, Result(returns, returns, never, 1.0, 8, "cpu"), {})
+def sound(start=0, stop=None):
+    """Return the table of a sound outcome of some of the runs."""
+    return made_outcome(RUNS.select(np.arange(len(RUNS))[start:stop])).to_arrow()
 
 
 def put(root, kind, table, notes=None):
     """Write a file with the digest of its content in its name."""
-    data = shards.encode(table, notes)
+    table = table if notes is None else table.replace_schema_metadata(notes)
+    data = parquet.encode(table)
     number = "" if kind == "parts" else "00000009-"
     name = f"{number}{files.digest(data)}.parquet"
     files.write(root, kind, name, data)
@@ -65,12 +65,10 @@ def wrong_columns(table, rng):
     """Return a table that no writer writes."""
     count = len(table)
     id_ = rng.choice(["short", "", "g" * 32, "A" * 32, "0" * 31, "0" * 33, "\x1b" * 32, None])
-    text = rng.choice([t for t in NASTY_TEXTS if not t.isprintable()])
-    filled = ["environment", "potential", "drift", "alpha_schedule", "seed", "lam", "status"]
-    name = rng.choice(filled)
+    name = rng.choice(["seed", "lam", "gamma", "reward_scale"])
     typed = rng.choice([n for n in table.column_names if n != "run_id"])
-    kind = table.schema.field(typed).type
-    other = pa.array([[[1]]] * count) if kind != pa.list_(pa.list_(pa.int64())) else pa.nulls(count)
+    other = pa.array([[[1]]] * count)
+    lists = pa.list_(pa.float64())
     bad = pa.StringArray.from_buffers(
         count,
         pa.py_buffer(np.arange(count + 1, dtype=np.int32) * 2),
@@ -80,25 +78,74 @@ def wrong_columns(table, rng):
         [
             lambda: replaced(table, "run_id", pa.array([id_] * count, pa.string())),
             lambda: replaced(table, "run_id", pa.array([3] * count)),
-            lambda: table.drop_columns(["run_id"]),
-            lambda: table.drop_columns(["status"]),
+            lambda: table.drop_columns([rng.choice(table.column_names)]),
             lambda: table.append_column(rng.choice(table.column_names), table[0]),
-            lambda: table.append_column(copies.SEQUENCE, pa.array([1] * count)),
             lambda: replaced(table, name, pa.nulls(count, table.schema.field(name).type)),
             lambda: replaced(table, typed, other),
-            lambda: replaced(
-                table, rng.choice(["environment", "device"]), pa.array([text] * count)
-            ),
-            lambda: replaced(table, "environment", pa.array(["x" * 5_000] * count)),
-            lambda: replaced(table, "environment", bad),
-            lambda: replaced(table, "status", pa.array(["perhaps"] * count)),
-            lambda: replaced(table, "returns", pa.array([[]] * count, pa.list_(pa.float64()))),
-            lambda: replaced(table, "returns", pa.array([[None]] * count, pa.list_(pa.float64()))),
-            lambda: replaced(table, "lam", pa.array([float(rng.choice(["nan", "inf"]))] * count)),
-            lambda: replaced(table, "return_max", pa.array([-1e9] * count)),
+            lambda: table.append_column("later", pa.array(["\x1b[2J"] * count)),
+            lambda: table.append_column("later", pa.array(["x" * 5_000] * count)),
+            lambda: table.append_column("later", bad),
             lambda: table.append_column("later", pa.array([{"a": 1}] * count)),
+            lambda: table.append_column("curve.return", pa.array(["text"] * count)),
+            lambda: table.append_column("curve.return", pa.array([[None]] * count, lists)),
+            lambda: replaced(table, "returns", pa.array([[]] * count, lists)),
+            lambda: replaced(table, "returns", pa.array([[None]] * count, lists)),
+            lambda: replaced(table, "lam", pa.array([float(rng.choice(["nan", "inf"]))] * count)),
         ]
     )()
+
+
+def wrong_head(table, rng):
+    """Return a table whose head no writer writes."""
+    head = json.loads(table.schema.metadata[HEAD])
+    settings, provenance = head["settings"], head["provenance"]
+    text = rng.choice([t for t in NASTY_TEXTS if not t.isprintable()])
+    changes = [
+        *({**head, key: rng.choice([3, "x", [], [[]]])} for key in ("settings", "provenance")),
+        *({k: v for k, v in head.items() if k != key} for key in head if key != "failure"),
+        {**head, "format": rng.choice([1, 3, "2", None])},
+        {**head, "algorithm_version": rng.choice([0, -1, 10**30, "1", True, 1.0, None])},
+        {**head, "bounds": rng.choice([[1, 0], [1], [0, "1"], {}, "x", [None, 1], [0, 10**400]])},
+        {**head, "failure": rng.choice([3, [], "x" * 200_000])},
+        {**head, "settings": {**settings, rng.choice(["environment", "drift", "network"]): text}},
+        {**head, "settings": {**settings, "environment": "x" * 5_000}},
+        {**head, "settings": {**settings, "steps": rng.choice([0, -1, 10**30, "x", None])}},
+        {**head, "settings": {**settings, "hidden": rng.choice([[0], "64 x 64", [[64]], None])}},
+        {**head, "settings": {**settings, "unknown": 1}},
+        {**head, "provenance": {**provenance, "host": rng.choice([text, [], {}, "x" * 5_000])}},
+        {**head, "provenance": {**provenance, text: 1}},
+        {**head, "provenance": {str(k): k for k in range(1_000)}},
+    ]
+    written = json.dumps(rng.choice(changes))
+    deep = ["[" * 5_000 + "]" * 5_000, '{"format": 2, "settings": ' + "[" * 900 + "]" * 900 + "}"]
+    written = rng.choice([written] * 9 + ["", "{", "null", "\x00", *deep])
+    return table.replace_schema_metadata({HEAD: written})
+
+
+def wrong_copy(root, rng):
+    """Return a copy of all shards that no writer writes."""
+    listed = names.listed(root, "shards")
+    table = results.to_arrow(results.concat(shards.read(root, name) for name in listed))
+    notes = dict(table.schema.metadata)
+    head = json.loads(notes[HEAD])
+    sound_notes = {**notes, b"mirrorax.shards": json.dumps(listed)}
+    count = len(table)
+    origin = pa.array([rng.choice([-1, 2, 10**6, None])] * count, pa.int32())
+    origins = [{**each, "configuration": rng.choice([-1, 7, None])} for each in head["origins"]]
+    return rng.choice(
+        [
+            (table, notes),
+            (table, {**notes, b"mirrorax.shards": "[" * 5_000}),
+            (table, {**notes, b"mirrorax.shards": '["../x"]'}),
+            (table, {**notes, b"mirrorax.shards": json.dumps(listed[:1])}),
+            (table, {b"mirrorax.shards": json.dumps(listed)}),
+            (table, {**sound_notes, HEAD: json.dumps({**head, "origins": origins})}),
+            (table, {**sound_notes, HEAD: json.dumps({**head, "configurations": [3]})}),
+            (replaced(table, "run_id", pa.array(["x"] * count)), sound_notes),
+            (replaced(table, "origin", origin), sound_notes),
+            (table.drop_columns(["origin"]), sound_notes),
+        ]
+    )
 
 
 def wrong_study(rng):
@@ -129,29 +176,13 @@ def wrong_study(rng):
 
 def wrong_file(root, rng):
     """Put one ill-formed file into a store; return its name."""
-    table = sound()
     match rng.randrange(5):
-        case 0 | 1:
-            return put(root, "shards", wrong_columns(table, rng))
-        case 2:
-            copied = copies.with_sequence(table, "00000001")
-            listed = names.listed(root, "shards")
-            notes = rng.choice(
-                [None, {"mirrorax.shards": "[" * 5_000}, {"mirrorax.shards": '["../x"]'}]
-            )
-            if rng.random() < 0.5:
-                copied = replaced(copied, "run_id", pa.array(["x"] * len(copied)))
-                notes = {"mirrorax.shards": json.dumps(listed)}
-            return put(root, "parts", copied, notes)
+        case 0:
+            return put(root, "shards", wrong_columns(sound(), rng))
+        case 1 | 2:
+            return put(root, "shards", wrong_head(sound(), rng))
         case 3:
-            curves = rng.choice(
-                [
-                    pa.table({"return": [[1.0]]}),
-                    pa.table({"run_id": ["x"], "return": [[1.0]]}),
-                    pa.table({"run_id": ["0" * 32], "return": ["text"]}),
-                ]
-            )
-            return put(root, "curves", curves)
+            return put(root, "parts", *wrong_copy(root, rng))
         case _:
             return put(root, "studies", *wrong_study(rng))
 
@@ -166,16 +197,15 @@ def test_an_ill_formed_file_is_named_and_left_out(tmp_path, monkeypatch):
         with Store(root) as store:
             store.record(STUDY, RUNS, 8)
             half = len(RUNS) // 2
-            store.commit(sound().slice(0, half))
-            store.commit(sound().slice(half))
+            store.commit(parquet.encode(sound(0, half)))
+            store.commit(parquet.encode(sound(half)))
         name = wrong_file(root, rng)
         said = ["sweep", "verify", "--store", str(number)]
         code, out, err = commanded(said)
         check_clean(out, err, name)
         assert code == 1, (number, name)
         assert f"damaged: {name}: " in out, (number, out)
-        left = {row["run_id"]: row["returns"] for row in load(root).to_pylist()}
-        assert left == {row["run_id"]: row["returns"] for row in sound().to_pylist()}
+        assert sorted(load(root)["run_id"].to_pylist()) == sorted(sound()["run_id"].to_pylist())
         for words in rng.sample(COMMANDS, 2):
             here = [str(number) if word == "store" else word for word in words]
             code, out, err = commanded(here)
@@ -185,9 +215,9 @@ def test_an_ill_formed_file_is_named_and_left_out(tmp_path, monkeypatch):
 
 def test_an_ill_formed_shard_is_set_aside_by_the_next_writer(tmp_path):
     with Store(tmp_path / "store") as store:
-        store.commit(sound())
-    name = put(tmp_path / "store", "shards", sound().drop_columns(["status"]))
-    with pytest.warns(DamagedShardWarning, match="it has no column 'status'"):
+        store.commit(parquet.encode(sound()))
+    name = put(tmp_path / "store", "shards", sound().drop_columns(["lam"]))
+    with pytest.warns(DamagedShardWarning, match="it has no column 'lam'"):
         load(tmp_path / "store")
     with Store(tmp_path / "store") as store:
         assert list(store.set_aside) == [name]
@@ -196,8 +226,8 @@ def test_an_ill_formed_shard_is_set_aside_by_the_next_writer(tmp_path):
 
 def test_a_damaged_shard_is_left_out_even_where_a_copy_has_its_rows(tmp_path):
     with Store(tmp_path / "store") as store:
-        store.commit(sound().slice(0, 3))
-        broken = store.commit(sound().slice(3))
+        store.commit(parquet.encode(sound(0, 3)))
+        broken = store.commit(parquet.encode(sound(3)))
         store.consolidate(everything=True)
     path = names.inside(tmp_path / "store", "shards", broken)
     data = bytearray(path.read_bytes())
@@ -209,7 +239,7 @@ def test_a_damaged_shard_is_left_out_even_where_a_copy_has_its_rows(tmp_path):
 
 def test_the_mark_of_a_store_is_covered_by_a_digest(tmp_path):
     with Store(tmp_path / "store") as store:
-        store.commit(sound())
+        store.commit(parquet.encode(sound()))
     path = tmp_path / "store" / names.MARK
     data = path.read_bytes()
     for bit in range(8 * len(data)):
@@ -218,7 +248,7 @@ def test_the_mark_of_a_store_is_covered_by_a_digest(tmp_path):
         path.write_bytes(flipped)
         with pytest.raises(UserError, match=f"{names.MARK}|has format"):
             load(tmp_path / "store")
-    # Older stores have a mark without one.
-    for old in ('{"format": 1, "created_by": "mirrorax 0.1.0"}', '{"format": 1}'):
-        path.write_text(old)
+    # A mark without a digest, as the message on a damaged one advises to write it, will do.
+    for plain in ('{"format": 2, "created_by": "mirrorax 0.1.0"}', '{"format": 2}'):
+        path.write_text(plain)
         assert len(load(tmp_path / "store")) == len(RUNS)

@@ -88,12 +88,24 @@ def test_a_signal_stops_cleanly_and_the_next_run_resumes(driver, expected, tmp_p
     finish(driver, store, expected, "--engine", "local")
 
 
-def test_a_second_ctrl_c_is_immediate_and_leaves_nobody(driver, expected, tmp_path):
+def test_ctrl_c_does_not_wait_for_a_compilation(driver, tmp_path):
     store = tmp_path / "store"
     process = driver.start(store, "--engine", "local", STANDIN_SECONDS="600", STANDIN_SEGMENTS="1")
     assert wait_for(lambda: len(workers_of(process.pid)) == 2)
     wait_for(lambda: (store / "live.json").exists())
-    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=8)  # less than the time that a segment is given
+    assert process.returncode == 130
+    assert workers_of(process.pid) == []
+
+
+def test_a_second_ctrl_c_is_immediate_and_leaves_nobody(driver, expected, tmp_path):
+    store = tmp_path / "store"
+    slow = {"STANDIN_SECONDS": "600", "STANDIN_SEGMENTS": "1", "STANDIN_COMPILED": "yes"}
+    process = driver.start(store, "--engine", "local", **slow)
+    assert wait_for(lambda: len(workers_of(process.pid)) == 2)
+    wait_for(lambda: (store / "live.json").exists())
+    time.sleep(2.0)  # both workers have reported a segment
     process.send_signal(signal.SIGINT)
     time.sleep(0.5)
     assert process.poll() is None, "the chunk has no segment to stop at: the driver waits"

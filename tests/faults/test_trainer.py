@@ -9,9 +9,8 @@ import sys
 import pytest
 from harness import HERE, long_form, wait_for, workers_of
 
-from mirrorax.store import names
+from mirrorax.store import names, read_results
 from mirrorax.store.exporting import export
-from mirrorax.store.reading import load
 
 STUDY = """
 environments = ["Catch"]
@@ -77,7 +76,7 @@ def test_killed_worker_and_driver_change_no_bit(study, uninterrupted, tmp_path):
     process.kill()
     process.communicate(timeout=120)
     assert wait_for(lambda: not workers_of(process.pid))
-    done = len(load(store))
+    done = len(read_results(store))
     out = finished("run", study, "--store", store, "--quiet")  # the width is the store's
     assert out == "12 of 12 runs done, 0 failed\n"
     assert 4 <= done <= 12
@@ -85,12 +84,12 @@ def test_killed_worker_and_driver_change_no_bit(study, uninterrupted, tmp_path):
 
 
 def test_what_a_run_leaves_behind(study, uninterrupted, tmp_path):
-    table = load(uninterrupted)
+    table = read_results(uninterrupted).table("all")
     assert set(table["status"].to_pylist()) == {"done"}
     assert {len(returns) for returns in table["returns"].to_pylist()} == {2}
     for returns in table["returns"].to_pylist():
         assert all(abs(value) == 1.0 for value in returns)  # Catch: caught or missed
-    for name in ("jax_version", "gymnax_version", "numpy_version", "device", "host"):
+    for name in ("jax_version", "gymnax_version", "numpy_version", "device", "layout", "host"):
         assert None not in table[name].to_pylist()
     assert set(table["gymnasium_version"].to_pylist()) == {None}  # which had no part in it
     assert set(table["lanes"].to_pylist()) == {4}
@@ -116,7 +115,7 @@ def test_ray_and_local_agree_to_the_last_bit(study, uninterrupted, tmp_path):
     done = subprocess.run(
         [
             *(sys.executable, str(HERE / "ray_cluster.py"), str(study), str(store)),
-            *("mirrorax.mdpo.chunk:run_chunk", "4"),
+            *("mirrorax.mdpo.session:train_chunk", "4"),
         ],
         env={**os.environ, "PYTHONPATH": path},
         capture_output=True,

@@ -3,14 +3,13 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
+import stores
 
 from mirrorax.analysis.landscape import landscapes
 from mirrorax.cli import main
 from mirrorax.errors import UserError
 from mirrorax.figures.curves import learning_curve
 from mirrorax.figures.gallery import gallery
-from mirrorax.runs import schema
-from mirrorax.store.store import Store
 
 
 def test_everything_a_store_has_data_for_is_drawn(synthetic, rng, tmp_path):
@@ -60,8 +59,7 @@ def test_a_figure_that_cannot_be_written_is_one_line(small, rng, tmp_path):
 
 
 def test_the_command_writes_figures_too(small, tmp_path, capsys):
-    with Store(tmp_path / "runs") as held:
-        held.commit(schema.in_order(small).select(schema.runs().names))
+    stores.fill(tmp_path / "runs", small)
     where = ["--store", str(tmp_path / "runs"), "--out", str(tmp_path / "r.html")]
     assert main(["report", *where, "--figures", str(tmp_path / "figures")]) == 0
     assert "files" in capsys.readouterr().out

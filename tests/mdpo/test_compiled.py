@@ -10,6 +10,7 @@ import pytest
 from mirrorax.mdpo import train
 from mirrorax.mdpo.evaluate import evaluate
 from mirrorax.mdpo.session import Session
+from mirrorax.runs.chunk import make_chunk
 from mirrorax.training import train as run
 
 TINY = {
@@ -86,7 +87,7 @@ def custom_calls(lowered):
 @pytest.mark.parametrize("layout", ["map", "vmap"])
 def test_training_calls_no_lapack(small, some_keys, layout):
     """Batched LAPACK calls can wait for each other for ever; there is no foreign call at all."""
-    session = Session(small(), some_keys(2), {}, lanes=4, layout=layout)
+    session = Session(make_chunk(small(), {}, 4, some_keys(2)), layout=layout)
     lowered = train.segment.lower(
         session.program,
         layout,
@@ -101,7 +102,7 @@ def test_training_calls_no_lapack(small, some_keys, layout):
 
 
 def test_evaluation_and_the_first_states_call_no_lapack(small, some_keys):
-    session = Session(small(), some_keys(2), {}, lanes=4)
+    session = Session(make_chunk(small(), {}, 4, some_keys(2)))
     actors, scale = session._state.learner.actor, session._values.reward_scale
     lowered = evaluate.lower(session.program, 4, actors, session._keys, scale)
     assert custom_calls(lowered) == set()

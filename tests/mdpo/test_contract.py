@@ -14,6 +14,7 @@ from mirrorax.mdpo.contract import check_environment, check_schedule
 from mirrorax.mdpo.program import make_program
 from mirrorax.mdpo.schedules import Schedule
 from mirrorax.mdpo.session import Session
+from mirrorax.runs.chunk import make_chunk
 from mirrorax.training import train
 
 
@@ -174,7 +175,7 @@ def test_a_schedule_of_ones_own_may_have_a_state(small, some_keys):
     mirrorax.register_schedule("halving", Halving)
     settings = small(alpha_schedule="halving", eval_every=1, steps=16 * 3)
     before = training.segment._cache_size()
-    session = Session(settings, some_keys(2), {"alpha": [0.5, 2.0]}, lanes=3)
+    session = Session(make_chunk(settings, {"alpha": [0.5, 2.0]}, 3, some_keys(2)))
     session.run()
     expected = np.array([[0.5], [2.0]]) * 0.5 ** np.arange(3)
     np.testing.assert_array_equal(session.curve_arrays()["alpha"], expected)

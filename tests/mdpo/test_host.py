@@ -11,11 +11,10 @@ from mirrorax.envs import adapter, suite
 from mirrorax.envs.host import Gymnasium
 from mirrorax.errors import UserError
 from mirrorax.mdpo import host, transitions
-from mirrorax.mdpo.chunk import run_chunk
 from mirrorax.mdpo.evaluate import evaluate
 from mirrorax.mdpo.program import as_keys, make_program
-from mirrorax.mdpo.session import Session
-from mirrorax.runs import provenance
+from mirrorax.mdpo.session import Session, train_chunk
+from mirrorax.runs.chunk import make_chunk
 from mirrorax.runs.settings import make_settings
 from mirrorax.spec.study import parse
 from mirrorax.store import load
@@ -183,7 +182,7 @@ def test_what_is_remembered_are_the_transitions_and_whether_a_value_follows(boot
     )
     program = make_program(settings)
     keys = np.array([[1, 2]], np.uint32)
-    session = Session(settings, keys, {}, lanes=2, program=program)
+    session = Session(make_chunk(settings, {}, 2, keys), program=program)
     session.advance(3)
     rows = np.asarray(session._state.buffer)[:18, 0].reshape(36, -1)  # one lane, two environments
     batch = transitions.unpack(program.env, jnp.asarray(rows))
@@ -238,16 +237,16 @@ def test_a_run_depends_on_its_key_alone_and_can_be_cut_anywhere():
     settings = make_settings(environment="gymnasium:CartPole-v1", steps=72, **SMALL)
     keys = np.array([[1, 2], [3, 4]], np.uint32)
     columns = {"lam": [0.1, 1.0]}
-    both = run_chunk(settings, columns, keys, lanes=2)
-    alone = run_chunk(settings, {"lam": [1.0]}, keys[1:], lanes=2)
+    both = train_chunk(make_chunk(settings, columns, 2, keys))
+    alone = train_chunk(make_chunk(settings, {"lam": [1.0]}, 2, keys[1:]))
     np.testing.assert_array_equal(both.returns[1], alone.returns[0])
     np.testing.assert_array_equal(both.greedy_returns[1], alone.greedy_returns[0])
-    whole, pieces = (Session(settings, keys, columns, lanes=2) for _ in range(2))
+    whole, pieces = (Session(make_chunk(settings, columns, 2, keys)) for _ in range(2))
     whole.advance(6)
     for _ in range(3):
         pieces.advance(2)
     np.testing.assert_array_equal(whole.policies, pieces.policies)
-    first = Session(settings, keys, columns, lanes=2)
+    first = Session(make_chunk(settings, columns, 2, keys))
     first.advance(2)
     second = first.select([1])
     first.advance(4)
@@ -338,7 +337,7 @@ def test_what_an_environment_raises_is_one_line_that_names_it(how, said):
     name = f"gymnasium:MxFaulty-v0(how={how!r})"
     settings = make_settings(environment=name, steps=24, **SMALL)
     with pytest.raises(UserError) as error:
-        Session(settings, np.array([[1, 2]], np.uint32), {}, lanes=1).advance(1)
+        Session(make_chunk(settings, {}, 1, np.array([[1, 2]], np.uint32))).advance(1)
     assert str(error.value).startswith(f"environment: {name!r}: {said}")
     assert "\n" not in str(error.value)
 
@@ -356,7 +355,7 @@ def test_names_keep_their_one_spelling():
 
 def test_a_session_on_the_host_is_not_saved_but_goes_on(tmp_path):
     settings = make_settings(environment="gymnasium:CartPole-v1", steps=24, **SMALL)
-    session = Session(settings, np.array([[1, 2]], np.uint32), {}, lanes=1)
+    session = Session(make_chunk(settings, {}, 1, np.array([[1, 2]], np.uint32)))
     with pytest.raises(UserError, match="cannot be saved"):
         session.save(tmp_path / "x.npz")
     other = session.copy()
@@ -371,7 +370,7 @@ def test_it_is_swept_like_any_other(tmp_path):
         'pairs = [["entropy", "kl"]]\nalpha = [0.01, 0.1]\nlam = 1.0\nseeds = 1\nsteps = 24\n'
         "num_envs = 2\nenv_steps_per_update = 12\nbatch_size = 8\nbuffer_size = 100\n"
     )
-    summary = sweep(study, tmp_path / "store", lambda _: InlineEngine(run_chunk), lanes=2)
+    summary = sweep(study, tmp_path / "store", lambda _: InlineEngine(train_chunk), lanes=2)
     assert (summary.done, summary.failed) == (4, 0)
     rows = {(row["environment"], row["alpha"]): row for row in load(tmp_path / "store").to_pylist()}
     assert rows["gymnasium:CartPole-v1", 0.1]["bounds_source"] == "known"
@@ -386,15 +385,15 @@ def test_under_a_name_of_ones_own_it_has_ones_own_bounds_and_the_same_runs():
         "MxOwnLevers", lambda: Gymnasium("MxLevers-v0", return_bounds=(0.25, 1.0))
     )
     assert suite.environment("MxOwnLevers").return_bounds() == (0.25, 1.0)
-    assert provenance.of("MxOwnLevers")["gymnasium_version"] == gymnasium.__version__
-    assert provenance.of("gymnasium:MxLevers-v0")["gymnasium_version"] == gymnasium.__version__
-    assert provenance.of("Catch")["gymnasium_version"] is None
     keys = np.array([[1, 2]], np.uint32)
     own, theirs = (
-        run_chunk(make_settings(environment=name, steps=24, **SMALL), {}, keys, lanes=1)
+        train_chunk(make_chunk(make_settings(environment=name, steps=24, **SMALL), {}, 1, keys))
         for name in ("MxOwnLevers", "gymnasium:MxLevers-v0")
     )
     np.testing.assert_array_equal(own.returns, theirs.returns)
+    assert own.bounds == (0.25, 1.0)
+    for outcome in (own, theirs):
+        assert outcome.provenance["gymnasium_version"] == gymnasium.__version__
 
 
 def test_other_temperatures_make_other_policies_without_compiling_anew():
@@ -405,7 +404,7 @@ def test_other_temperatures_make_other_policies_without_compiling_anew():
     compiled = host._learn._cache_size()
     policies = []
     for alpha in (0.1, 5.0):
-        session = Session(settings, keys, {"alpha": [alpha]}, lanes=1, program=program)
+        session = Session(make_chunk(settings, {"alpha": [alpha]}, 1, keys), program=program)
         session.advance(2)
         policies.append(session.policies)
     assert host._learn._cache_size() == compiled + 1

@@ -7,6 +7,7 @@ import pytest
 from mirrorax.mdpo.evaluate import evaluate, evaluation_keys, purpose
 from mirrorax.mdpo.program import as_keys
 from mirrorax.mdpo.session import Session
+from mirrorax.runs.chunk import make_chunk
 
 #: the longest run in which no update has the number that evaluation has always folded in
 LONGEST = 32_343
@@ -43,7 +44,7 @@ def test_the_keys_of_a_long_run_are_those_of_none_of_its_updates(some_keys):
 
 @pytest.mark.parametrize("updates", [LONGEST, LONGEST + 1])
 def test_a_session_evaluates_with_the_keys_of_its_length(small, some_keys, updates):
-    session = Session(small(steps=16 * updates), some_keys(2), {}, lanes=2)
+    session = Session(make_chunk(small(steps=16 * updates), {}, 2, some_keys(2)))
     state, scale = session._state.learner.actor, session._values.reward_scale
     found = session.evaluate(64)
     own, other = (

@@ -6,9 +6,9 @@ import pytest
 
 from mirrorax.errors import UserError
 from mirrorax.mdpo import train, update
-from mirrorax.mdpo.chunk import run_chunk
 from mirrorax.mdpo.evaluate import evaluate
-from mirrorax.mdpo.session import Session
+from mirrorax.mdpo.session import Session, train_chunk
+from mirrorax.runs.chunk import make_chunk
 
 LANES = 4
 
@@ -35,14 +35,14 @@ def layout(request):
 def whole(small, some_keys, layout):
     """Six runs in two sessions of four lanes, the last one padded."""
     settings = small(eval_every=15)
-    return run_chunk(settings, columns_for(6), some_keys(6), lanes=LANES, layout=layout)
+    return train_chunk(make_chunk(settings, columns_for(6), LANES, some_keys(6)), layout=layout)
 
 
 def test_a_chunk_has_one_row_for_each_run_and_none_for_padding(whole, small):
     assert whole.returns.shape == whole.greedy_returns.shape == (6, 4)
     assert whole.diverged_at.tolist() == [-1] * 6
-    assert whole.lanes == LANES
-    assert whole.device.startswith("cpu")
+    assert whole.provenance["lanes"] == LANES
+    assert whole.provenance["device"].startswith("cpu")
     assert whole.curves["update"].tolist() == [[15, 30]] * 6
     assert set(update.METRICS) < set(whole.curves)
     for name, curve in whole.curves.items():
@@ -65,7 +65,7 @@ def test_a_run_is_bit_identical_whatever_its_lane_neighbours_or_chunk(
     whole, small, some_keys, layout, order
 ):
     settings, keys, columns = small(eval_every=15), some_keys(6), pick(columns_for(6), order)
-    other = run_chunk(settings, columns, keys[order], lanes=LANES, layout=layout)
+    other = train_chunk(make_chunk(settings, columns, LANES, keys[order]), layout=layout)
     np.testing.assert_array_equal(other.returns, whole.returns[order])
     np.testing.assert_array_equal(other.greedy_returns, whole.greedy_returns[order])
     for name, curve in other.curves.items():
@@ -82,7 +82,7 @@ def test_not_a_bit_of_a_policy_depends_on_the_lane(small, some_keys, layout, lan
     for _ in order:
         order = np.roll(order, 1)
         columns_here = pick(columns, order)
-        session = Session(settings, keys[order], columns_here, lanes=lanes, layout=layout)
+        session = Session(make_chunk(settings, columns_here, lanes, keys[order]), layout=layout)
         session.advance(12)
         learner = session._state.learner
         back = np.argsort(order)
@@ -104,7 +104,7 @@ def test_a_stopped_run_goes_on_bit_identically(small, some_keys, tmp_path, layou
 
     def fresh():
         return Session(
-            settings, some_keys(2), columns, lanes=LANES, layout=layout, evaluate_every=10
+            make_chunk(settings, columns, LANES, some_keys(2)), layout=layout, evaluate_every=10
         )
 
     straight = fresh()
@@ -129,7 +129,7 @@ def test_a_stopped_run_goes_on_bit_identically(small, some_keys, tmp_path, layou
 
 
 def test_a_callback_that_raises_stops_between_segments(small, some_keys):
-    session = Session(small(eval_every=15), some_keys(2), columns_for(2), lanes=LANES)
+    session = Session(make_chunk(small(eval_every=15), columns_for(2), LANES, some_keys(2)))
 
     class Enough(Exception):
         pass
@@ -143,7 +143,7 @@ def test_a_callback_that_raises_stops_between_segments(small, some_keys):
         session.run(stop)
     assert 10 <= session.k < session.total
     session.run()
-    whole = Session(small(eval_every=15), some_keys(2), columns_for(2), lanes=LANES)
+    whole = Session(make_chunk(small(eval_every=15), columns_for(2), LANES, some_keys(2)))
     whole.run()
     states_equal(session._state, whole._state)
 
@@ -153,7 +153,7 @@ def test_a_diverged_lane_is_frozen_and_its_neighbours_never_notice(whole, small,
     columns = pick(columns_for(6), range(4))
     # A learning rate that overflows at the second update.
     columns["critic_lr"] = np.array([0.0025, 3e38, 0.0025, 0.0025])
-    found = run_chunk(settings, columns, keys, lanes=LANES, layout=layout)
+    found = train_chunk(make_chunk(settings, columns, LANES, keys), layout=layout)
     assert found.diverged_at[1] >= 0
     assert found.diverged_at[[0, 2, 3]].tolist() == [-1] * 3
     for lane in (0, 2, 3):
@@ -165,7 +165,7 @@ def test_a_diverged_lane_is_frozen_and_its_neighbours_never_notice(whole, small,
 
 def test_a_frozen_lane_keeps_its_last_healthy_state(small, some_keys):
     settings = small(eval_every=15)
-    session = Session(settings, some_keys(1), {"reward_scale": [1e30]}, lanes=LANES)
+    session = Session(make_chunk(settings, {"reward_scale": [1e30]}, LANES, some_keys(1)))
     session.run(until=5)
     at = session.diverged_at[0]
     assert at >= 0
@@ -178,17 +178,17 @@ def test_a_frozen_lane_keeps_its_last_healthy_state(small, some_keys):
 
 def test_one_compilation_for_every_static_configuration(small, some_keys):
     """Temperatures, seeds, rates, lengths and the number of runs are data."""
-    run_chunk(small(eval_every=15), {}, some_keys(1), lanes=LANES)
+    train_chunk(make_chunk(small(eval_every=15), {}, LANES, some_keys(1)))
     before = train.segment._cache_size()
     for settings, columns, count in [
         (small(eval_every=15), {"alpha": [0.5], "lam": [3.0], "gamma": [0.5]}, 1),
         (small(eval_every=20, steps=16 * 25), {"actor_lr": [0.1, 0.2], "critic_lr": [1.0, 2.0]}, 2),
         (small(eval_every=3, steps=16 * 7), {"reward_scale": [0.1] * 3}, 3),
     ]:
-        run_chunk(settings, columns, some_keys(count + 1)[1:], lanes=LANES)
+        train_chunk(make_chunk(settings, columns, LANES, some_keys(count + 1)[1:]))
     assert train.segment._cache_size() == before
     evaluations = evaluate._cache_size()
-    run_chunk(small(eval_every=15, hidden=(8,)), {}, some_keys(1), lanes=LANES)
+    train_chunk(make_chunk(small(eval_every=15, hidden=(8,)), {}, LANES, some_keys(1)))
     assert train.segment._cache_size() == before + 1
     assert evaluate._cache_size() == evaluations + 1
 
@@ -196,7 +196,9 @@ def test_one_compilation_for_every_static_configuration(small, some_keys):
 def test_the_layouts_agree(small, some_keys):
     """Mapped and batched updates differ in rounding only: one update is the same to float32."""
     sessions = [
-        Session(small(eval_every=15), some_keys(4), columns_for(4), lanes=LANES, layout=layout)
+        Session(
+            make_chunk(small(eval_every=15), columns_for(4), LANES, some_keys(4)), layout=layout
+        )
         for layout in ("map", "vmap")
     ]
     for session in sessions:
@@ -210,16 +212,16 @@ def test_the_layouts_agree(small, some_keys):
 
 def test_mistakes_in_the_runs_are_named(small, some_keys):
     with pytest.raises(UserError, match="alpha: 3 values for 2 runs"):
-        run_chunk(small(), {"alpha": [0.1] * 3}, some_keys(2), lanes=LANES)
+        train_chunk(make_chunk(small(), {"alpha": [0.1] * 3}, LANES, some_keys(2)))
     with pytest.raises(UserError, match="betta: not a traced value"):
-        run_chunk(small(), {"betta": [0.1] * 2}, some_keys(2), lanes=LANES)
+        train_chunk(make_chunk(small(), {"betta": [0.1] * 2}, LANES, some_keys(2)))
     with pytest.raises(UserError, match="keys: "):
-        run_chunk(small(), {}, np.zeros((0, 2), np.uint32), lanes=LANES)
+        train_chunk(make_chunk(small(), {}, LANES, np.zeros((0, 2), np.uint32)))
 
 
 def test_a_file_that_is_no_checkpoint_is_a_users_mistake(small, some_keys, tmp_path):
     torn = tmp_path / "torn.npz"
-    session = Session(small(eval_every=15), some_keys(1), {}, lanes=LANES)
+    session = Session(make_chunk(small(eval_every=15), {}, LANES, some_keys(1)))
     session.save(torn)
     torn.write_bytes(torn.read_bytes()[:1000])
     foreign = tmp_path / "foreign.npz"
@@ -236,7 +238,7 @@ def test_runs_that_are_kept_go_on_as_if_all_had_been(whole, small, some_keys, la
     """Four runs to a third, three of them to two thirds, two to the end, in another order."""
     settings, keys = small(eval_every=15), some_keys(6)
     columns = pick(columns_for(6), slice(0, LANES))
-    session = Session(settings, keys[:LANES], columns, lanes=LANES, layout=layout)
+    session = Session(make_chunk(settings, columns, LANES, keys[:LANES]), layout=layout)
     session.run(until=13)
     fewer = session.select([3, 0, 2])
     fewer.run(until=26)

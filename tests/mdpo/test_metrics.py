@@ -12,6 +12,7 @@ from mirrorax.mdpo.program import make_program, make_values
 from mirrorax.mdpo.schedules import Clock
 from mirrorax.mdpo.session import Session
 from mirrorax.mdpo.update import update
+from mirrorax.runs.chunk import make_chunk
 from mirrorax.runs.settings import ALPHA_SCHEDULES, LAM_SCHEDULES
 
 ALPHA, LAM, GAMMA, SCALE = 0.3, 0.7, 0.9, 2.0
@@ -120,7 +121,7 @@ def test_all_eight_combinations_of_schedules_go_their_own_ways(small, some_keys,
     settings = small(eval_every=1, steps=16 * 8, alpha_schedule=alpha, lam_schedule=lam)
     learned = alpha.startswith("learned")
     given = {"w": [0.2, 0.9]} if learned else {"alpha": [0.4, 0.2]}
-    session = Session(settings, some_keys(2), {**given, "lam": [8.0, 2.0]}, lanes=2)
+    session = Session(make_chunk(settings, {**given, "lam": [8.0, 2.0]}, 2, some_keys(2)))
     session.run()
     assert session.diverged_at.tolist() == [-1, -1]
     curves = session.curve_arrays()

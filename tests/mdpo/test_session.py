@@ -9,6 +9,7 @@ import pytest
 from mirrorax.errors import UserError
 from mirrorax.mdpo import checkpoint, program, session
 from mirrorax.mdpo.session import Session
+from mirrorax.runs.chunk import make_chunk
 
 
 class Clock:
@@ -29,7 +30,7 @@ def test_segments_are_cut_to_about_a_second_however_long_an_update_takes(
     """But for the first, which compiles: a person hears of every second or every update."""
     clock, heard = Clock(), []
     monkeypatch.setattr(session, "time", clock)
-    made = Session(small(steps=16 * 5000), some_keys(1), {}, lanes=2)
+    made = Session(make_chunk(small(steps=16 * 5000), {}, 2, some_keys(1)))
 
     def advance(updates):
         clock.now += cost * updates + (0 if heard else compiling)
@@ -50,7 +51,7 @@ def test_a_session_that_is_being_saved_is_there_as_before_or_as_new(
     small, some_keys, tmp_path, monkeypatch
 ):
     path = tmp_path / "state.npz"
-    made = Session(small(), some_keys(1), {}, lanes=2)
+    made = Session(make_chunk(small(), {}, 2, some_keys(1)))
     made.save(path)
     before = path.read_bytes()
     made.run(until=3)

@@ -9,6 +9,7 @@ from mirrorax.envs import adapter
 from mirrorax.mdpo import rollout
 from mirrorax.mdpo.program import Program, make_program
 from mirrorax.mdpo.session import Session
+from mirrorax.runs.chunk import make_chunk
 
 BOARDS = ("Catch(4x3)", "Catch(5x4)", "DeepSea(3)", "DeepSea")
 
@@ -57,7 +58,9 @@ def test_the_table_holds_the_networks_logits(small, some_keys, name):
     )
     program = make_program(settings)
     assert program.table_rounds
-    actors = jnp.asarray(Session(settings, some_keys(3), {}, lanes=3, program=program).policies)
+    actors = jnp.asarray(
+        Session(make_chunk(settings, {}, 3, some_keys(3)), program=program).policies
+    )
     table = jax.jit(lambda a: rollout.rollout_policies(program, a))(actors)
     memories = jnp.asarray(list(np.ndindex(*program.env.memory_bounds)), jnp.uint8)
     seen = jax.vmap(program.env.observe, out_axes=-1)(memories)
@@ -92,7 +95,7 @@ def test_a_run_with_the_table_is_the_run_without(
 
     def run():
         jax.clear_caches()
-        session = Session(settings, some_keys(5), columns, lanes=8, layout=layout)
+        session = Session(make_chunk(settings, columns, 8, some_keys(5)), layout=layout)
         session.run()
         return session.policies
 

@@ -21,8 +21,7 @@ from mirrorax.envs.adapter import Environment, Step
 from mirrorax.errors import UserError
 from mirrorax.mdpo.session import Session
 from mirrorax.runs.settings import FIELDS, PRESETS, make_settings
-from mirrorax.training import LAYOUTS, expand_seeds, plan_runs, train
-from mirrorax.training.result import interval_of
+from mirrorax.training import LAYOUTS, expand_seeds, interval_of, plan_runs, train
 
 TINY = {
     "num_envs": 4,
@@ -99,7 +98,7 @@ def test_train_takes_the_steps_of_its_preset(monkeypatch):
         seen.append(settings.steps)
         raise UserError("enough")
 
-    monkeypatch.setattr("mirrorax.training.plan_runs", planned)
+    monkeypatch.setattr("mirrorax.training.request.plan_runs", planned)
     for fields in ({}, {"preset": "paper"}, {"preset": "paper", "steps": 10**6}):
         with pytest.raises(UserError, match="enough"):
             train("Catch", **fields)
@@ -138,7 +137,7 @@ def test_a_result_that_was_trained_on_says_so_wherever_it_goes(tmp_path):
     # nothing is annealed, because its random numbers are those of the shorter run.
     assert second.settings == whole.settings
     assert not np.array_equal(second.policies, whole.policies)
-    np.testing.assert_array_equal(second.sessions[0].keys, first.sessions[0].keys)
+    np.testing.assert_array_equal(second.sessions[0].chunk.keys, first.sessions[0].chunk.keys)
     # As files.
     write(tmp_path, third)
     assert read(str(tmp_path))[1]["continued_from"] == [20, 30]

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from mirrorax.sweep.task import Result
 
 from mirrorax.cli import main
 from mirrorax.envs import suite
@@ -34,7 +35,6 @@ from mirrorax.spec.study import parse
 from mirrorax.store.importing import read_results
 from mirrorax.store.store import Store
 from mirrorax.sweep import rows
-from mirrorax.sweep.task import Result
 
 PAPER = dict(zip(PAIRS, (11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1), strict=True))
 

@@ -16,6 +16,7 @@ from mirrorax.cli import main
 from mirrorax.cli import train as train_cli
 from mirrorax.envs import adapter, suite
 from mirrorax.errors import UserError
+from mirrorax.runs.chunk import Outcome, make_chunk
 from mirrorax.runs.identity import run_id, specification
 from mirrorax.runs.settings import RunValues, Settings
 from mirrorax.spec.expand import expand
@@ -333,39 +334,27 @@ def test_installed_packages_register_theirs_when_a_name_is_not_known(module, tmp
 def test_a_worker_imports_the_plugins_of_its_driver_and_refuses_another_version(module):
     plugins.load(module("things_j", GOOD + '__version__ = "1"\n'))
     runs = expand(parse('environments = ["Thing"]\n' + STUDY))
-    message = {
-        "settings": runs.configurations[0].model_dump(),
-        "columns": runs.values,
-        "keys": runs.keys(),
-        "lanes": 1,
-        "plugins": ["things_j==1"],
-    }
-
-    class Found:
-        returns = greedy_returns = np.zeros((1, 2))
-        diverged_at = np.array([-1])
-        wall_seconds, lanes, device = 1.0, 1, "cpu"
-
+    data = make_chunk(runs.configurations[0], runs.values, 1).to_bytes()
     seen = []
 
-    def chunk(settings, *_, **__):
-        seen.append(settings.plugins)
-        return Found()
+    def train(chunk, **_):
+        seen.append(chunk.settings.plugins)
+        return Outcome.failed(chunk, "not trained", {})
 
     sys.modules.pop("things_j")
     plugins._LOADED.clear()
     registry._REGISTERED.clear()
-    execute.execute(chunk, message)
+    execute.run_chunk(train, data, ["things_j==1"])
     assert seen == [("things_j==1",)]
     module("things_j", GOOD + '__version__ = "2"\n')
     registry._REGISTERED.clear()
     with pytest.raises(UserError, match="version 1 of things_j is wanted, version 2 is here"):
-        execute.execute(chunk, message)
+        execute.run_chunk(train, data, ["things_j==1"])
     # Settings are data: what they name is not loaded.
     sys.modules.pop("things_j")
     plugins._LOADED.clear()
     with pytest.raises(UserError, match="it needs the plugin things_j, which is not loaded"):
-        execute.execute(chunk, {**message, "plugins": []})
+        execute.run_chunk(train, data, [])
     assert "things_j" not in sys.modules
 
 

@@ -25,16 +25,15 @@ mirrorax.register_environment("Thing", Thing)
 
 STANDIN = """
 import sys
-from types import SimpleNamespace
 import numpy as np
+from mirrorax.runs.chunk import Outcome
 
-def run_chunk(settings, columns, keys, *, lanes=None, on_segment=None):
-    assert settings.plugins == ("my_thing==7",)
+def train_chunk(chunk, *, on_segment=None):
+    assert chunk.settings.plugins == ("my_thing==7",)
     assert "my_thing" in sys.modules
-    zeros = np.zeros((len(keys), 3))
-    never = np.full(len(keys), -1)
-    return SimpleNamespace(returns=zeros, greedy_returns=zeros, diverged_at=never,
-                           wall_seconds=0.1, lanes=lanes, device="none", curves={})
+    zeros = np.zeros((len(chunk), 3))
+    never = np.full(len(chunk), -1)
+    return Outcome(chunk, zeros, zeros, never, 0.1, (0.0, 2.0), {"lanes": chunk.lanes})
 """
 
 STUDY = """
@@ -64,7 +63,7 @@ cluster.add_node(num_cpus=1, include_dashboard=False, **node)
 cluster.wait_for_nodes()
 mirrorax.load_plugin("my_thing")
 try:
-    engine = lambda logs: RayEngine(address=cluster.address, function="chunk_standin:run_chunk")
+    engine = lambda logs: RayEngine(address=cluster.address, function="chunk_standin:train_chunk")
     summary = sweep(read("study.toml"), "store", engine, lanes=2)
 finally:
     cluster.shutdown()

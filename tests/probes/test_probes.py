@@ -14,6 +14,7 @@ import pytest
 from mirrorax.envs.adapter import Environment, Step, integer
 from mirrorax.mdpo.program import make_program
 from mirrorax.mdpo.session import Session
+from mirrorax.runs.chunk import make_chunk
 from mirrorax.runs.settings import make_settings
 
 #: largest distance of a learned value from the known one
@@ -126,7 +127,9 @@ def trained(env, gamma, actor_lr=1e-30, updates=600, **fields):
         "actor_lr": [actor_lr],
         "critic_lr": [0.01],
     }
-    session = Session(settings, np.array([[1, 2]], np.uint32), columns, lanes=1, program=program)
+    session = Session(
+        make_chunk(settings, columns, 1, np.array([[1, 2]], np.uint32)), program=program
+    )
     session.run()
     learner, seen = session._state.learner, jnp.eye(env.observation_size)
     q = [np.asarray(program.critic(critic, seen).T) for critic in learner.critics[0]]

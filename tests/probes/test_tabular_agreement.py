@@ -9,6 +9,7 @@ import pytest
 from mirrorax import tabular
 from mirrorax.mdpo.session import Session
 from mirrorax.regularizers import potential
+from mirrorax.runs.chunk import make_chunk
 from mirrorax.runs.settings import make_settings
 
 GAMMA = 0.9
@@ -32,7 +33,7 @@ def run(name, updates, columns, sharper=1.0, **fields):
         **fields,
     )
     columns = {"gamma": [GAMMA], "alpha": [ALPHA], **columns}
-    session = Session(settings, np.array([[1, 2]], np.uint32), columns, lanes=1)
+    session = Session(make_chunk(settings, columns, 1, np.array([[1, 2]], np.uint32)))
     learner = session._state.learner
     session._state = session._state._replace(
         learner=learner._replace(actor=sharper * learner.actor)

@@ -6,17 +6,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from stores import made_outcome, of_configuration
 
 from mirrorax.cli import main
 from mirrorax.errors import UserError
+from mirrorax.runs import flat, parquet
+from mirrorax.runs.settings import LATER
 from mirrorax.spec.expand import expand
 from mirrorax.spec.study import parse
-from mirrorax.store import reading
-from mirrorax.store.exporting import export
-from mirrorax.store.importing import import_runs, read_exports
+from mirrorax.store import files, legacy, load_curves, names, read_results
+from mirrorax.store.errors import DamagedShardWarning
+from mirrorax.store.exporting import export, load
+from mirrorax.store.importing import import_runs
 from mirrorax.store.store import Store
-from mirrorax.sweep import rows
-from mirrorax.sweep.task import Result
 
 RUNS = expand(
     parse(
@@ -28,15 +30,16 @@ RUNS = expand(
 )
 
 
-def fill(root, configurations, shift=0.0):
+def fill(root, configurations, shift=0.0, **fields):
     with Store(root) as store:
         for which in configurations:
-            runs = RUNS.select(np.flatnonzero(RUNS.configuration == which))
-            returns = np.arange(len(runs) * 10.0).reshape(-1, 10) + shift
-            none = np.full(len(runs), -1)
-            done = Result(returns, returns, none, 1.0, 8, "cpu")
-            store.commit(rows.done(runs, done, {"jax_version": "0.10.2"}))
+            runs = of_configuration(RUNS, which)
+            store.commit(made_outcome(runs, shift, **fields).to_bytes())
     return root
+
+
+def everything(place):
+    return load(place, "all")
 
 
 @pytest.fixture
@@ -48,16 +51,16 @@ def exported(tmp_path):
 
 def test_what_was_exported_comes_back_whole(tmp_path, exported):
     assert import_runs(tmp_path / "new", exported) == (len(RUNS), len(RUNS))
-    assert reading.load(tmp_path / "new").equals(reading.load(tmp_path / "store"))
+    assert everything(tmp_path / "new").equals(everything(tmp_path / "store"))
     assert import_runs(tmp_path / "new", exported) == (0, len(RUNS))
 
 
 def test_stores_of_two_machines_are_joined_and_the_first_result_stands(tmp_path, exported):
     other = fill(tmp_path / "other", [0], shift=1000.0)
-    before = reading.load(other)
+    before = everything(other)
     new, total = import_runs(other, exported)
     assert (new, total) == (len(RUNS) - len(before), len(RUNS))
-    after = {row["run_id"]: row for row in reading.load(other).to_pylist()}
+    after = {row["run_id"]: row for row in everything(other).to_pylist()}
     assert len(after) == len(RUNS)
     for row in before.to_pylist():
         assert after[row["run_id"]]["returns"] == row["returns"]
@@ -74,7 +77,7 @@ def test_an_export_can_hold_the_runs_of_one_study_alone(tmp_path):
     target = tmp_path / "some.parquet"
     flags = ["--store", str(store), "--study", str(study), "--to", str(target)]
     assert main(["sweep", "export", *flags]) == 0
-    table = read_exports(target)
+    table = read_results(target).table()
     rows_ = table.select(["environment", "alpha", "lam", "seed"]).to_pylist()
     found = sorted((r["environment"], r["alpha"], r["lam"], r["seed"]) for r in rows_)
     assert found == [("CartPole", 0.1, lam, seed) for lam in (0.1, 1.0) for seed in (0, 1)]
@@ -85,19 +88,28 @@ def test_a_folder_of_files_is_one_table_with_each_run_once(tmp_path):
     folder.mkdir()
     export(fill(tmp_path / "a", [0, 1]), folder / "a.parquet")
     export(fill(tmp_path / "b", [1, 2]), folder / "b.parquet")
-    table = read_exports(folder)
+    table = load(folder)
     wanted = RUNS.ids[RUNS.configuration < 3].astype(str)
     assert table["run_id"].to_pylist() == sorted(wanted)
 
 
 def test_a_result_whose_settings_were_changed_is_refused_and_nothing_is_written(tmp_path, exported):
-    table = pq.read_table(exported)
+    table = parquet.decode(exported.read_bytes())
     alpha = [0.2 if value == 0.1 else value for value in table["alpha"].to_pylist()]
     index = table.column_names.index("alpha")
-    pq.write_table(table.set_column(index, "alpha", pa.array(alpha)), exported)
-    with pytest.raises(UserError, match="is not that of the settings"):
+    exported.write_bytes(parquet.encode(table.set_column(index, "alpha", pa.array(alpha))))
+    with pytest.raises(UserError, match="is not that of its settings"):
         import_runs(tmp_path / "new", exported)
     assert not (tmp_path / "new").exists()
+
+
+def test_plain_columns_that_were_changed_are_refused(tmp_path, exported):
+    table = parquet.decode(exported.read_bytes())
+    index = table.column_names.index("environment")
+    other = pa.array(["Acrobot"] * len(table))
+    exported.write_bytes(parquet.encode(table.set_column(index, "environment", other)))
+    with pytest.raises(UserError, match="'environment' does not agree with the runs' settings"):
+        read_results(exported)
 
 
 def test_what_is_no_export_is_named(tmp_path, exported, capsys):
@@ -110,9 +122,9 @@ def test_what_is_no_export_is_named(tmp_path, exported, capsys):
     data[start + column.total_compressed_size - 1] ^= 4  # the last byte of its last page
     damaged.write_bytes(data)
     for source, reason in (
-        (wrong, "no column 'run_id'"),
+        (wrong, "no column of run ids"),
         (damaged, "not readable"),
-        (tmp_path / "absent", "neither a Parquet file nor a folder"),
+        (tmp_path / "absent", "does not exist"),
     ):
         code = main(["sweep", "import", "--store", str(tmp_path / "s"), "--from", str(source)])
         out = capsys.readouterr()
@@ -120,3 +132,68 @@ def test_what_is_no_export_is_named(tmp_path, exported, capsys):
         assert reason in out.err
         assert out.err.count("\n") == 1
     assert not (tmp_path / "s").exists()
+
+
+# --- format 1 -------------------------------------------------------------------------------------
+
+
+def old_rows(root):
+    """Return runs as format 1 wrote them: flat, without what is younger."""
+    table = load(root, "all")
+    younger = ["score", "greedy_score", "layout", "gymnasium_version", *LATER]
+    return table.drop_columns([name for name in younger if name in table.column_names])
+
+
+def old_store(root, table, curves=None):
+    """Write a store of format 1 with one shard."""
+    for kind in ("shards", "curves", "parts", "studies", "tmp", "quarantine"):
+        (root / kind).mkdir(parents=True)
+    (root / names.MARK).write_text('{"format": 1, "created_by": "mirrorax 0.1.0"}')
+    for kind, held in (("shards", table), ("curves", curves)):
+        if held is not None:
+            data = parquet.encode(held)
+            (root / kind / f"00000001-{files.digest(data)}.parquet").write_bytes(data)
+    return root
+
+
+def test_a_store_of_format_1_is_imported_whole(tmp_path):
+    new = fill(tmp_path / "store", range(4))
+    table = old_rows(new)
+    curves = pa.table({"run_id": table["run_id"], "return": pa.array([[1.0, 2.0]] * len(table))})
+    old = old_store(tmp_path / "old", table, curves)
+    with pytest.raises(UserError, match="format 1; make a new store of it"):
+        read_results(old)
+    assert main(["sweep", "import", "--from", str(old), "--store", str(tmp_path / "made")]) == 0
+    assert everything(tmp_path / "made").equals(everything(new))
+    assert load_curves(tmp_path / "made")["return"].to_pylist() == [[1.0, 2.0]] * len(table)
+
+
+def test_an_export_of_format_1_is_imported_and_nothing_else_reads_it(tmp_path):
+    new = fill(tmp_path / "store", range(4))
+    old = tmp_path / "old.parquet"
+    pq.write_table(old_rows(new), old, write_page_checksum=True)
+    with pytest.raises(UserError, match="it is of format 1; make a store of it"):
+        read_results(old)
+    assert import_runs(tmp_path / "made", old) == (len(RUNS), len(RUNS))
+    assert everything(tmp_path / "made").equals(everything(new))
+
+
+def test_rows_of_format_1_that_were_changed_are_refused(tmp_path):
+    new = fill(tmp_path / "store", range(4))
+    table = old_rows(new)
+    index = table.column_names.index("tau")
+    other = table.set_column(index, "tau", pa.array([0.5] * len(table)))
+    path = tmp_path / "old.parquet"
+    pq.write_table(other, path)
+    with pytest.raises(UserError, match=r"row 1: run_id .* is not that of its settings"):
+        import_runs(tmp_path / "made", path)
+    with pytest.warns(DamagedShardWarning, match="is not that of its settings"):
+        assert len(legacy.read_store(old_store(tmp_path / "old", other))) == 0
+
+
+@pytest.mark.parametrize("scale", [0.1, 0.286, 2.0, 1 / 3])
+def test_bounds_of_rescaled_rewards_come_back_to_the_last_bit(scale):
+    scaled = np.array([scale * 500.0, scale * -75.0, np.nan])
+    unscaled = flat._unscaled(scaled, np.full(3, scale))
+    assert [value * scale for value in unscaled.to_pylist()[:2]] == scaled[:2].tolist()
+    assert unscaled.to_pylist()[2] is None

@@ -11,26 +11,24 @@ import subprocess
 import sys
 import threading
 import warnings
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from stores import failed_outcome, made_outcome, of_configuration
 
 from mirrorax.errors import UserError
-from mirrorax.runs import ids, schema
-from mirrorax.runs.identity import LATER
+from mirrorax.runs import flat, ids, parquet, provenance, results
+from mirrorax.runs.parquet import Damaged
+from mirrorax.runs.settings import LATER
 from mirrorax.spec.expand import expand
 from mirrorax.spec.study import parse
-from mirrorax.store import copies, files, lock, names, reading, shards, studies
-from mirrorax.store.errors import Damaged, DamagedShardWarning, StoreError
-from mirrorax.store.exporting import export
+from mirrorax.store import copies, files, load_curves, lock, names, reading, shards, studies
+from mirrorax.store.errors import DamagedShardWarning, StoreError
+from mirrorax.store.exporting import export, load, read_results
 from mirrorax.store.store import Store
-from mirrorax.sweep import plan as planning
-from mirrorax.sweep import rows
-from mirrorax.sweep.task import Result
 
 FLIPS = 10_000 if os.environ.get("MIRRORAX_FAULTS") == "long" else 1000
 
@@ -42,16 +40,14 @@ STUDY = parse(
 RUNS = expand(STUDY)
 
 
-def result(runs, shift=0.0):
-    count = len(runs)
-    returns = np.arange(count * 10, dtype=float).reshape(count, 10) + shift
-    diverged_at = np.where(np.arange(count) % 4 == 3, 17, -1)
-    return Result(returns, returns + 0.5, diverged_at, 6.0, 8, "cpu")
-
-
 def chunk(which):
-    runs = RUNS.select(np.flatnonzero(RUNS.configuration == which))
-    return runs, rows.done(runs, result(runs), {"jax_version": "0.10.2"})
+    """Return the runs of one configuration, and the bytes of their outcome."""
+    runs = of_configuration(RUNS, which)
+    return runs, made_outcome(runs).to_bytes()
+
+
+def everything(root):
+    return load(root, "all")
 
 
 @pytest.fixture
@@ -66,9 +62,8 @@ def filled(tmp_path):
 
 
 def test_every_setting_value_and_result_comes_back_in_plain_columns(filled):
-    table = reading.load(filled)
+    table = everything(filled)
     assert len(table) == len(RUNS)
-    assert table.schema.names == schema.runs().names
     assert not any(pa.types.is_dictionary(field.type) for field in table.schema)
     by_id = {row["run_id"]: row for row in table.to_pylist()}
     assert [row["run_id"] for row in table.to_pylist()] == sorted(by_id)
@@ -77,7 +72,7 @@ def test_every_setting_value_and_result_comes_back_in_plain_columns(filled):
         for name, value in RUNS.specification(index).items():
             assert row[name] == (list(value) if isinstance(value, tuple) else value)
     runs, _ = chunk(1)
-    expected = result(runs)
+    expected = made_outcome(runs)
     for place, run_id in enumerate(runs.ids):
         row = by_id[run_id.decode()]
         assert row["returns"] == expected.returns[place].tolist()
@@ -90,23 +85,62 @@ def test_every_setting_value_and_result_comes_back_in_plain_columns(filled):
     assert {(row["return_min"], row["return_max"]) for row in catch} == {(-0.5, 0.5)}
 
 
+def test_a_shard_holds_the_very_bytes_that_were_committed(tmp_path):
+    data = chunk(0)[1]
+    with Store(tmp_path / "store") as store:
+        name = store.commit(data)
+    assert (tmp_path / "store" / "shards" / name).read_bytes() == data
+
+
+def test_a_table_is_tidy_unless_all_columns_are_wanted(filled):
+    table = load(filled)
+    assert table.column_names == [
+        *("run_id", "environment", "reward_scale", "potential", "drift"),
+        *("alpha_schedule", "lam_schedule", "alpha", "lam", "w", "seed"),
+        *("score", "greedy_score", "status", "diverged"),
+    ]
+    for row in everything(filled).to_pylist():
+        low, high = row["return_min"], row["return_max"]
+        mean = np.mean([(value - low) / (high - low) for value in row["returns"]])
+        assert row["score"] == pytest.approx(0.0 if row["diverged"] else mean, rel=1e-12)
+    assert load(filled, ["seed", "steps"]).column_names == ["seed", "steps"]
+    with pytest.raises(UserError, match="columns: 'nothing'"):
+        load(filled, ["nothing"])
+
+
+def test_what_is_no_outcome_is_not_committed(tmp_path):
+    runs, data = chunk(0)
+    table = parquet.decode(data)
+    wrong = table.set_column(1, "alpha", pa.array(table["alpha"].to_numpy() + 0.5))
+    with Store(tmp_path / "store") as store:
+        for bad, reason in (
+            (b"", "not readable"),
+            (data[:-100], "not readable"),
+            (parquet.encode(table.drop_columns(["lam"])), "no column 'lam'"),
+            (parquet.encode(table.replace_schema_metadata(None)), "no head"),
+            (parquet.encode(wrong), f"{len(runs)} run ids are not those"),
+        ):
+            with pytest.raises(Damaged, match=reason):
+                store.commit(bad)
+    assert names.listed(tmp_path / "store", "shards") == []
+
+
 def test_consolidated_copies_change_nothing_that_is_read(filled, monkeypatch):
-    before = reading.load(filled)
+    before = everything(filled)
     monkeypatch.setattr(copies, "FULL", 2)
     with Store(filled) as store:
         store.consolidate(everything=True)
     assert len(names.listed(filled, "parts")) == 2
     reader = reading.Reader(filled)
     reader.refresh()
-    assert len(reader._parts) == 2  # and no shard is read singly
-    assert set(reader._tables) == set(reader._parts)
-    assert reading.load(filled).equals(before)
+    assert set(reader._parts) == set(names.listed(filled, "parts"))  # no shard is read singly
+    assert everything(filled).equals(before)
     # A copy is only a copy: damaged or deleted, the shards speak for themselves.
     first, second = names.listed(filled, "parts")
     damage(filled / "parts" / first, 1234)
-    assert reading.load(filled).equals(before)
+    assert everything(filled).equals(before)
     (filled / "parts" / second).unlink()
-    assert reading.load(filled).equals(before)
+    assert everything(filled).equals(before)
 
 
 def test_a_part_is_void_once_one_of_its_shards_is_gone(filled):
@@ -115,20 +149,22 @@ def test_a_part_is_void_once_one_of_its_shards_is_gone(filled):
     gone = names.listed(filled, "shards")[0]
     lost = pq.read_table(filled / "shards" / gone)["run_id"].to_pylist()
     (filled / "shards" / gone).unlink()
-    assert not set(lost) & set(reading.load(filled)["run_id"].to_pylist())
+    assert not set(lost) & set(everything(filled)["run_id"].to_pylist())
 
 
 def test_a_reader_follows_a_writer_and_reads_each_file_once(tmp_path, monkeypatch):
     root = tmp_path / "store"
     read = []
     original = shards.read
-    monkeypatch.setattr(shards, "read", lambda *a, **k: read.append(a[2]) or original(*a, **k))
+    monkeypatch.setattr(
+        shards, "read", lambda root, name: read.append(name) or original(root, name)
+    )
     with Store(root) as store:
         reader = reading.Reader(root)
         for which in range(4):
             store.commit(chunk(which)[1])
             assert reader.refresh()
-            assert len(reader.table()) == sum(len(chunk(i)[0]) for i in range(which + 1))
+            assert len(reader.results()) == sum(len(chunk(i)[0]) for i in range(which + 1))
         assert not reader.refresh()
     assert sorted(read) == names.listed(root, "shards")
 
@@ -136,23 +172,22 @@ def test_a_reader_follows_a_writer_and_reads_each_file_once(tmp_path, monkeypatc
 def test_done_beats_failed_the_first_done_stands_and_the_last_failure_speaks(tmp_path):
     root = tmp_path / "store"
     runs, done = chunk(0)
-    later = rows.done(runs, result(runs, shift=1000.0), {})
     others, _ = chunk(1)
     with Store(root) as store:
-        store.commit(rows.failed(runs, "first", 8, {}))
+        store.commit(failed_outcome(runs, "first").to_bytes())
         store.commit(done)
-        store.commit(later)
-        store.commit(rows.failed(runs, "again", 8, {}))
-        store.commit(rows.failed(others, "one", 8, {}))
-        store.commit(rows.failed(others, "two", 8, {}))
+        store.commit(made_outcome(runs, shift=1000.0).to_bytes())
+        store.commit(failed_outcome(runs, "again").to_bytes())
+        store.commit(failed_outcome(others, "one").to_bytes())
+        store.commit(failed_outcome(others, "two").to_bytes())
     for consolidated in (False, True):
-        table = reading.load(root)
+        table = everything(root)
         by_id = {row["run_id"]: row for row in table.to_pylist()}
         assert len(by_id) == len(table) == len(runs) + len(others)
         assert by_id[runs.ids[0].decode()]["status"] == "done"
         assert by_id[runs.ids[0].decode()]["returns"][0] == 0.0
         assert by_id[others.ids[0].decode()]["failure"] == "two"
-        assert by_id[others.ids[0].decode()]["returns"] is None
+        assert by_id[others.ids[0].decode()]["score"] is None
         if not consolidated:
             with Store(root) as store:
                 store.consolidate(everything=True)
@@ -177,8 +212,7 @@ def test_every_flipped_bit_is_detected(filled):
         position = rng.randrange(len(data))
         data[position] ^= 1 << rng.randrange(8)
         footer += position > len(data) - 8 - int.from_bytes(originals[name][-8:-4], "little")
-        with pytest.raises(Damaged):
-            shards.check(bytes(data), name)
+        assert files.digest(bytes(data)) != names.digest_in(name)
     assert footer > FLIPS // 20
     # And through the front door: named by verify and load, set aside by the next writer.
     victim = sorted(originals)[1]
@@ -187,7 +221,7 @@ def test_every_flipped_bit_is_detected(filled):
     assert list(wrong) == [f"shards/{victim}"]
     assert sound == len(originals)  # the other shards and the study
     with pytest.warns(DamagedShardWarning, match=victim):
-        table = reading.load(filled)
+        table = everything(filled)
     assert len(table) == len(RUNS) - len(chunk(1)[0])
 
 
@@ -195,14 +229,14 @@ def test_page_checksums_catch_what_the_digest_would_not_be_asked_about(filled):
     """The second net: the digest aside, no flipped bit gives other data."""
     name = names.listed(filled, "shards")[0]
     original = (filled / "shards" / name).read_bytes()
-    table = shards.decode(original)
+    table = parquet.decode(original)
     rng = random.Random(1)
     silent = 0
     for _ in range(300):
         data = bytearray(original)
         data[rng.randrange(4, len(data) - 8)] ^= 1 << rng.randrange(8)
         try:
-            silent += not shards.decode(bytes(data)).equals(table)
+            silent += not parquet.decode(bytes(data)).equals(table)
         except (Damaged, ValueError, pa.ArrowException, UnicodeDecodeError):
             continue
     # Pages are covered; what is left is the footer, which only the digest guards.
@@ -214,7 +248,7 @@ def test_page_checksums_catch_what_the_digest_would_not_be_asked_about(filled):
 def test_a_damaged_shard_is_set_aside_not_deleted_and_only_its_runs_are_missing(filled, how):
     victim = names.listed(filled, "shards")[0]
     path = filled / "shards" / victim
-    lost = set(shards.read(filled, "shards", victim)["run_id"].to_pylist())
+    lost = set(shards.read(filled, victim).rows["run_id"].to_pylist())
     with Store(filled) as store:
         store.consolidate(everything=True)
     data = path.read_bytes()
@@ -231,14 +265,14 @@ def test_a_damaged_shard_is_set_aside_not_deleted_and_only_its_runs_are_missing(
     assert kept.read_bytes() == found
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        present = set(reading.load(filled)["run_id"].to_pylist())
+        present = set(everything(filled)["run_id"].to_pylist())
     assert present == {run_id.decode() for run_id in RUNS.ids} - lost
 
 
 @pytest.mark.parametrize("point", files.POINTS[:6])
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
 def test_an_error_while_writing_leaves_nothing_half_written(filled, point, number):
-    before = reading.load(filled)
+    before = everything(filled)
     shown = names.listed(filled, "shards")
 
     def fault(reached):
@@ -252,7 +286,7 @@ def test_an_error_while_writing_leaves_nothing_half_written(filled, point, numbe
             assert "make room" in str(caught.value)
     assert names.listed(filled, "shards") == shown
     assert names.entries(filled, "tmp") == []
-    assert reading.load(filled).equals(before)
+    assert everything(filled).equals(before)
     with Store(filled) as store:  # and when there is room again
         store.commit(chunk(0)[1])
 
@@ -269,14 +303,13 @@ def test_a_really_full_disk(tmp_path):
     try:
         committed = 0
         with Store(place / "store") as store:
-            table = chunk(0)[1]
-            needed = len(shards.encode(table))
-            while shutil.disk_usage(place).free > 2 * needed:
-                store.commit(table)
+            data = chunk(0)[1]
+            while shutil.disk_usage(place).free > 2 * len(data):
+                store.commit(data)
                 committed += 1
             (place / "filler").write_bytes(b"x" * (shutil.disk_usage(place).free - 4096))
             with pytest.raises(StoreError, match="no space left"):
-                store.commit(table)
+                store.commit(data)
             assert committed >= 1
             assert len(names.listed(place / "store", "shards")) == committed
             assert names.entries(place / "store", "tmp") == []
@@ -284,7 +317,7 @@ def test_a_really_full_disk(tmp_path):
         subprocess.run(["mount", "-o", "remount,size=4m", str(place)], check=True)
         with Store(place / "store") as store:
             store.commit(chunk(1)[1])
-        assert len(reading.load(place / "store")) == len(chunk(0)[0]) + len(chunk(1)[0])
+        assert len(everything(place / "store")) == len(chunk(0)[0]) + len(chunk(1)[0])
     finally:
         subprocess.run(["umount", str(place)], check=True)
 
@@ -309,7 +342,7 @@ def test_a_store_on_a_read_only_file_system_is_said_in_one_line(filled):
         subprocess.run(["mount", "-o", "remount,ro,bind", filled], check=True)
         with pytest.raises(StoreError, match="the file system is read-only"):
             Store(filled)
-        assert len(reading.load(filled)) == len(RUNS)
+        assert len(everything(filled)) == len(RUNS)
     finally:
         subprocess.run(["umount", filled], check=True)
 
@@ -345,11 +378,11 @@ def test_verify_names_shards_that_are_gone_and_not_those_that_were_set_aside(fil
 def test_a_file_in_the_place_of_a_store_is_called_a_file(tmp_path):
     path = tmp_path / "notes.txt"
     path.write_text("x")
-    for use in (reading.load, reading.verify, Store):
+    for use in (reading.read_store, reading.verify, Store):
         with pytest.raises(UserError, match=r"notes\.txt is a file; a store is a folder"):
             use(path)
     with pytest.raises(UserError, match="does not exist"):
-        reading.load(tmp_path / "absent")
+        everything(tmp_path / "absent")
 
 
 @pytest.mark.parametrize("place", ["", "shards", "parts/../tmp"])
@@ -378,7 +411,7 @@ BAD_NAMES = [
 
 
 @pytest.mark.parametrize("name", BAD_NAMES)
-@pytest.mark.parametrize("kind", ["shards", "parts", "studies", "curves", "quarantine"])
+@pytest.mark.parametrize("kind", ["shards", "parts", "studies", "quarantine"])
 def test_names_that_could_leave_the_store_are_refused(filled, kind, name):
     with pytest.raises(names.UnsafeName):
         names.inside(filled, kind, name)
@@ -404,7 +437,7 @@ def test_links_are_refused_wherever_they_stand(filled, tmp_path):
 
 def test_a_link_in_the_place_of_a_shard_is_named_and_set_aside(filled, tmp_path):
     name = names.listed(filled, "shards")[0]
-    runs = len(shards.read(filled, "shards", name))
+    runs = len(shards.read(filled, name))
     with Store(filled) as store:
         store.consolidate(everything=True)
     outside = tmp_path / name
@@ -412,7 +445,7 @@ def test_a_link_in_the_place_of_a_shard_is_named_and_set_aside(filled, tmp_path)
     for number in (1, 2):  # set aside twice: the first is not overwritten
         (filled / "shards" / name).symlink_to(outside)
         with pytest.warns(DamagedShardWarning, match=f"{name}: is a symbolic link"):
-            assert len(reading.load(filled)) == len(RUNS) - runs
+            assert len(everything(filled)) == len(RUNS) - runs
         with Store(filled) as store:
             assert store.set_aside == {f"shards/{name}": f"{name}: is a symbolic link"}
         assert not (filled / "shards" / name).is_symlink()
@@ -420,15 +453,16 @@ def test_a_link_in_the_place_of_a_shard_is_named_and_set_aside(filled, tmp_path)
     assert outside.is_file()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        reading.load(filled)
+        everything(filled)
 
 
 def test_a_part_that_lists_a_path_is_not_followed(filled):
     table = pa.table({"run_id": ["x"]})
-    data = shards.encode(table, {"mirrorax.shards": json.dumps(["../../etc/passwd"])})
+    notes = {"mirrorax.shards": json.dumps(["../../etc/passwd"])}
+    data = parquet.encode(table.replace_schema_metadata(notes))
     files.write(filled, "parts", f"{files.digest(data)}.parquet", data)
     assert copies.usable(filled, set(names.listed(filled, "shards"))) == {}
-    assert len(reading.load(filled)) == len(RUNS)
+    assert len(everything(filled)) == len(RUNS)
 
 
 @pytest.mark.parametrize("path", ["a\0b", ""])
@@ -436,7 +470,7 @@ def test_paths_that_are_none(path):
     with pytest.raises(UserError):
         Store(path)
     with pytest.raises(UserError):
-        reading.load(path + "\0")
+        everything(path + "\0")
 
 
 def test_a_folder_that_is_no_store_is_neither_read_nor_written(tmp_path):
@@ -444,9 +478,9 @@ def test_a_folder_that_is_no_store_is_neither_read_nor_written(tmp_path):
     with pytest.raises(UserError, match="not empty and not a store"):
         Store(tmp_path)
     with pytest.raises(UserError, match="not a store"):
-        reading.load(tmp_path)
+        everything(tmp_path)
     with pytest.raises(UserError, match="does not exist"):
-        reading.load(tmp_path / "absent")
+        everything(tmp_path / "absent")
     with pytest.raises(UserError, match="is a file"):
         Store(tmp_path / "precious.txt")
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["precious.txt"]
@@ -454,8 +488,12 @@ def test_a_folder_that_is_no_store_is_neither_read_nor_written(tmp_path):
 
 def test_a_store_of_another_format_is_refused(filled):
     (filled / names.MARK).write_text('{"format": 99}')
-    for use in (reading.load, Store):
+    for use in (load, read_results, Store):
         with pytest.raises(UserError, match="format 99"):
+            use(filled)
+    (filled / names.MARK).write_text('{"format": 1}')
+    for use in (load, read_results, Store, reading.verify):
+        with pytest.raises(UserError, match="format 1; make a new store of it: mirrorax sweep imp"):
             use(filled)
 
 
@@ -519,114 +557,107 @@ def test_export_is_sorted_and_lists_are_json(filled, tmp_path):
     assert sorted(lines[1:]) == lines[1:]
     assert '"[64, 64]"' in lines[1]
     export(filled, tmp_path / "out.parquet")
-    assert pq.read_table(tmp_path / "out.parquet").equals(reading.load(filled))
+    again = read_results(tmp_path / "out.parquet")
+    assert again.table("all").equals(everything(filled))
+    plain = pq.read_table(tmp_path / "out.parquet")
+    tidy = load(filled)
+    assert plain.select(tidy.column_names).equals(tidy)
+    assert len(plain.column_names) < 30
     export(filled, tmp_path / "bare.csv", provenance=False)
     head = (tmp_path / "bare.csv").read_text().splitlines()[0]
-    assert not any(f'"{name}"' in head for name in schema.PROVENANCE_NAMES)
+    assert not any(f'"{name}"' in head for name in provenance.FIELDS)
     for wrong in ("out.txt", "absent/out.csv"):
         with pytest.raises(UserError, match=r"^to:"):
             export(filled, tmp_path / wrong)
 
 
-def test_curves_are_a_second_set_of_shards(tmp_path):
-    runs, table = chunk(0)
-    curves = pa.table(
-        {
-            "run_id": table["run_id"],
-            "return": pa.array([[1.0, 2.0]] * len(runs)),
-        }
-    )
+def test_curves_are_columns_of_the_same_shard(tmp_path):
+    runs = chunk(0)[0]
+    curves = {"return": np.ones((len(runs), 2)), "update": np.full((len(runs), 2), 4.0)}
     with Store(tmp_path / "store") as store:
-        store.commit(table, curves)
-    found = reading.load_curves(tmp_path / "store")
-    assert sorted(found["run_id"].to_pylist()) == sorted(table["run_id"].to_pylist())
-    assert found["return"].to_pylist() == [[1.0, 2.0]] * len(runs)
-    assert len(reading.load(tmp_path / "store")) == len(runs)
+        store.commit(made_outcome(runs, curves=curves).to_bytes())
+        with pytest.raises(UserError, match="columns: 'return'"):
+            load(tmp_path / "store", ["return"])
+        store.commit(chunk(1)[1])  # without curves
+        for _ in range(2):
+            found = load_curves(tmp_path / "store")
+            assert sorted(found["run_id"].to_pylist()) == sorted(i.decode() for i in runs.ids)
+            assert found["return"].to_pylist() == [[1.0, 1.0]] * len(runs)
+            store.consolidate(everything=True)
+    export(tmp_path / "store", tmp_path / "runs.parquet")
+    assert load_curves(tmp_path / "runs.parquet").equals(found)
 
 
-def test_curves_count_only_with_their_shard(tmp_path):
-    runs, table = chunk(0)
-
-    def curves(value):
-        return pa.table({"run_id": table["run_id"], "return": pa.array([[value]] * len(runs))})
-
-    def broken(point):  # the store's fault is called for shards, not for curves
-        if point == "temp-opened":
-            raise OSError(errno.ENOSPC, "No space left on device")
-
-    with Store(tmp_path / "store", fault=broken) as store, pytest.raises((OSError, StoreError)):
-        store.commit(table, curves(222.0))
-    assert len(list((tmp_path / "store" / "curves").iterdir())) == 1
+def test_a_store_without_curves_says_so(filled):
     with pytest.raises(UserError, match="has no learning curves"):
-        reading.load_curves(tmp_path / "store")
-    other, without = chunk(1)
-    assert other is not None
+        load_curves(filled)
+
+
+def test_settings_younger_than_a_shard_have_the_value_of_before(tmp_path):
+    runs, data = chunk(0)
+    table = parquet.decode(data)
+    head = json.loads(table.schema.metadata[b"mirrorax"])
+    for name in LATER:
+        del head["settings"][name]
+    older = parquet.encode(table.replace_schema_metadata({b"mirrorax": json.dumps(head)}))
     with Store(tmp_path / "store") as store:
-        store.commit(without)  # takes the number that the loose curves have
-        store.commit(table, curves(111.0))
-    assert reading.load_curves(tmp_path / "store")["return"].to_pylist() == [[111.0]] * len(runs)
+        store.commit(older)
+    for row in everything(tmp_path / "store").to_pylist():
+        for name, value in LATER.items():
+            assert row[name] == (list(value) if isinstance(value, tuple) else value)
+    assert len(everything(tmp_path / "store")) == len(runs)
 
 
-def test_an_older_shard_without_a_column_reads_as_null(filled):
-    runs, table = chunk(0)
-    older = shards.encode(table.drop_columns(["tau", "host"]))
-    for name in names.listed(filled, "shards"):
-        (filled / "shards" / name).unlink()
-    files.write(filled, "shards", f"00000001-{files.digest(older)}.parquet", older)
-    with Store(filled) as store:
-        store.commit(chunk(1)[1])
-    found = reading.load(filled)
-    assert found.schema.names == schema.runs().names
-    by_id = {row["run_id"]: row for row in found.to_pylist()}
-    assert by_id[runs.ids[0].decode()]["tau"] is None
-    assert by_id[chunk(1)[0].ids[0].decode()]["tau"] == 0.95
-
-
-def test_an_older_shard_has_the_value_before_there_was_such_a_setting(filled):
-    runs, table = chunk(0)
-    older = shards.encode(table.drop_columns([*LATER, "bounds_source", "gymnasium_version"]))
-    for name in names.listed(filled, "shards"):
-        (filled / "shards" / name).unlink()
-    files.write(filled, "shards", f"00000001-{files.digest(older)}.parquet", older)
-    for more in (False, True):
-        if more:
-            with Store(filled) as store:
-                store.commit(chunk(1)[1])
-        found = {row["run_id"]: row for row in reading.load(filled).to_pylist()}
-        # What asks for single columns, as planning does, finds them too.
-        reader = reading.Reader(filled, [*LATER, "gymnasium_version"])
-        reader.refresh()
-        assert set(reader.table()["gymnasium_version"].to_pylist()) == {None}
-        assert len(planning.known(filled)) == len(found)
-        if not more:
-            assert reader.table()["network"].to_pylist() == [LATER["network"]] * len(found)
-        for row in found.values():
-            for name, value in LATER.items():
-                assert row[name] == (list(value) if isinstance(value, tuple) else value)
-        assert found[runs.ids[0].decode()]["bounds_source"] is None
-    assert found[chunk(1)[0].ids[0].decode()]["bounds_source"] == "known"
-
-
-def test_a_run_without_known_bounds_keeps_a_random_policys_return():
+def test_unknown_bounds_are_a_random_policys_return_and_the_best_run():
     study = parse(
         'environments = [{ name = "Breakout-MinAtar", reward_scale = 2.0 }]\n'
         'pairs = [["entropy", "kl"]]\nalpha = 0.1\nlam = 1.0\nseeds = 2\n'
     )
-    runs = expand(study)
-    found = result(runs)
-    table = rows.done(runs, replace(found, random_return=0.4), {})
+    data = made_outcome(expand(study), bounds=(0.4, None)).to_bytes()
+    table = results.from_outcome(parquet.decode(data)).table("all")
     assert table["bounds_source"].to_pylist() == ["estimated"] * 2
     assert table["return_min"].to_pylist() == [0.8] * 2
     assert table["return_max"].to_pylist() == [None] * 2
-    assert rows.failed(runs, "why", 8, {})["return_min"].to_pylist() == [None] * 2
+    best = np.arange(10, 20).mean() + 0.5  # the second run's greedy returns
+    first = (np.arange(10).mean() - 0.8) / (best - 0.8)
+    assert table["score"][0].as_py() == pytest.approx(first, rel=1e-12)
+
+
+def test_a_flat_table_is_read_back(filled):
+    whole = read_results(filled)
+    again = results.Results.from_table(whole.table("all"))
+    assert again.table("all").equals(whole.table("all"))
+    without = whole.table("all").drop_columns(["run_id"])
+    assert results.Results.from_table(without).ids.tolist() == whole.ids.tolist()
+    for name in flat.REQUIRED:
+        with pytest.raises(UserError, match=f"no column {name}"):
+            results.Results.from_table(whole.table("all").drop_columns([name]))
+
+
+def test_what_a_planner_needs_to_know(filled):
+    with Store(filled) as store:
+        store.commit(made_outcome(chunk(0)[0], provenance={"lanes": 16}).to_bytes())
+    reader = reading.Reader(filled, ["wall_seconds"])
+    reader.refresh()
+    runs = reader.results()
+    assert runs.done.all()
+    seconds = runs.median_seconds()
+    assert {c.settings for c in seconds} == set(RUNS.configurations)
+    for configuration, (median, count) in seconds.items():
+        assert median == pytest.approx(6.0 / count)
+        assert count == sum(
+            RUNS.configurations[k] == configuration.settings for k in RUNS.configuration
+        )
+    assert runs.provenance("lanes") == [8]  # the first result of a run stands
+    assert runs.provenance("jax_version") == ["0.10.2"]
 
 
 def test_an_empty_store_is_an_empty_table(tmp_path):
     with Store(tmp_path / "store"):
         pass
-    table = reading.load(tmp_path / "store")
+    table = everything(tmp_path / "store")
     assert len(table) == 0
-    assert table.schema.names == schema.runs().names
+    assert {"run_id", "environment", "alpha", "seed", "score", "status"} <= set(table.column_names)
 
 
 def test_loading_imports_no_jax(filled):
@@ -645,17 +676,14 @@ def test_readers_see_only_whole_shards_while_a_writer_commits_and_consolidates(
 ):
     monkeypatch.setattr(copies, "FULL", 4)
     root = tmp_path / "store"
-    tables = [
-        rows.done(RUNS.select(np.array([i])), result(RUNS.select(np.array([i]))), {})
-        for i in range(len(RUNS))
-    ]
+    outcomes = [made_outcome(RUNS.select(np.array([i]))).to_bytes() for i in range(len(RUNS))]
     failures = []
 
     def write():
         try:
             with Store(root) as store:
-                for number, table in enumerate(tables):
-                    store.commit(table)
+                for number, data in enumerate(outcomes):
+                    store.commit(data)
                     if number % 7 == 6:
                         store.consolidate(everything=True)
         except BaseException as error:
@@ -668,16 +696,16 @@ def test_readers_see_only_whole_shards_while_a_writer_commits_and_consolidates(
     counts = []
     reader = reading.Reader(root)
     while writer.is_alive():
-        counts.append(len(reading.load(root)))
+        counts.append(len(everything(root)))
         reader.refresh()
-        assert len(reader.table()) >= counts[-1]
+        assert len(reader.results()) >= counts[-1]
     writer.join()
     assert failures == []
     assert counts == sorted(counts)
     assert len(set(counts)) > 1
-    assert len(reading.load(root)) == len(RUNS)
+    assert len(everything(root)) == len(RUNS)
     reader.refresh()
-    assert len(reader.table()) == len(RUNS)
+    assert len(reader.results()) == len(RUNS)
 
 
 def test_nothing_that_reads_a_study_or_a_store_can_execute_what_it_reads():

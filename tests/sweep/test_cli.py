@@ -10,15 +10,13 @@ import sys
 import time
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 import standin
 
 from mirrorax.cli import main
-from mirrorax.store import names
-from mirrorax.store.reading import load
+from mirrorax.store import names, read_results
 from mirrorax.store.store import Store
-from mirrorax.sweep import task
+from mirrorax.sweep import execute, measure
 
 STUDY = """
 environments = ["CartPole", "Catch"]
@@ -29,10 +27,15 @@ seeds = 2
 """
 
 
+def load(store):
+    return read_results(store).table("all")
+
+
 @pytest.fixture
 def study(tmp_path, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(Path(standin.__file__).parent))
-    monkeypatch.setattr(task, "CHUNK_FUNCTION", "standin:run_chunk")
+    path = [str(Path(standin.__file__).parent), os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path))
+    monkeypatch.setattr(execute, "CHUNK_FUNCTION", "standin:train_chunk")
     path = tmp_path / "study.toml"
     path.write_text(STUDY)
     return path
@@ -44,14 +47,16 @@ def call(capsys, *words):
     return code, out, err
 
 
-def test_plan_run_status_verify_export(study, tmp_path, capsys):
+def test_plan_run_status_verify_export(study, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("MIRRORAX_COMPILE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(measure, "_known", {})  # no sizes are known yet
     store = tmp_path / "store"
     code, out, _ = call(capsys, "plan", study, "--store", store, "--workers", 3)
     assert code == 0
     assert re.search(r"runs in all +32\n", out)
     assert re.search(r"to do +32\n", out)
     assert re.search(r"chunks +4 of up to 8 lanes, 4 configurations\n", out)
-    assert re.search(r"memory +about \d+\.\d GiB in each worker\n", out)
+    assert re.search(r"memory +checked when the sweep starts\n", out)
     assert re.search(r"time left +about .* on 3 workers \(from the shipped table\)\n", out)
     assert "guess" not in out
     assert not store.exists(), "plan writes nothing"
@@ -69,6 +74,7 @@ def test_plan_run_status_verify_export(study, tmp_path, capsys):
     study.write_text(STUDY.replace("seeds = 2", "seeds = 3"))
     code, out, _ = call(capsys, "plan", study, "--store", store)
     assert re.search(r"to do +16\n", out)
+    assert re.search(r"memory +about \d+\.\d GiB in each worker\n", out)
     assert "finished runs in the store" in out
     study.write_text(STUDY)
 
@@ -84,7 +90,7 @@ def test_plan_run_status_verify_export(study, tmp_path, capsys):
     for name in ("runs.csv", "runs.parquet"):
         code, out, _ = call(capsys, "export", "--store", store, "--to", tmp_path / name)
         assert (code, out) == (0, f"32 runs written to {tmp_path / name}\n")
-    assert pq.read_table(tmp_path / "runs.parquet").equals(load(store))
+    assert load(tmp_path / "runs.parquet").equals(load(store))
 
     code, out, _ = call(capsys, "run", study, "--store", store, "--quiet")
     assert (code, out) == (0, "32 of 32 runs done, 0 failed\n")
@@ -97,7 +103,7 @@ def test_status_needs_only_the_store_and_counts_failures(study, tmp_path, capsys
     code, out, err = call(capsys, "run", study, "--store", store, "--lanes", 1)
     assert code == 1
     assert out == "16 of 32 runs done, 16 failed\n"
-    assert "failed: CartPole entropy kl, 1 run: ArithmeticError" in err
+    assert "failed: CartPole entropy kl, 1 run: given up after 4 attempts: ArithmeticError" in err
     code, out, _ = call(capsys, "plan", study, "--store", store)
     assert out.endswith("nothing is left to do; --retry-failed runs the failed runs again\n")
     code, out, _ = call(capsys, "plan", study, "--store", store, "--retry-failed")
@@ -365,8 +371,8 @@ def test_status_shows_a_running_sweep_and_watch_ends_with_ctrl_c(study, tmp_path
 
 def test_on_a_terminal_there_is_a_bar_per_worker_and_the_terminal_is_given_back(study, tmp_path):
     code = (
-        "import sys\nfrom mirrorax.sweep import task\n"
-        "task.CHUNK_FUNCTION = 'standin:run_chunk'\n"
+        "import sys\nfrom mirrorax.sweep import execute\n"
+        "execute.CHUNK_FUNCTION = 'standin:train_chunk'\n"
         "from mirrorax.cli import main\nsys.exit(main(sys.argv[1:]))\n"
     )
     terminal, theirs = pty.openpty()

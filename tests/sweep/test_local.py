@@ -10,20 +10,26 @@ import numpy as np
 import pytest
 import standin
 
+from mirrorax.spec.expand import expand
 from mirrorax.spec.study import parse
-from mirrorax.store.reading import load, load_curves
+from mirrorax.store import load_curves, read_results
 from mirrorax.sweep.driver import sweep
 from mirrorax.sweep.engine import RETRIES, EngineError
 from mirrorax.sweep.engines.inline import InlineEngine
 from mirrorax.sweep.engines.local import LocalEngine
-from mirrorax.sweep.wire import Decoder, encode
+from mirrorax.sweep.measure import ask_sizes
 
 HERE = Path(standin.__file__).parent
 
 
+def search_path(*folders):
+    """Return the module search path of child processes, with some folders in front."""
+    return os.pathsep.join([*map(str, folders), os.environ.get("PYTHONPATH", "")])
+
+
 @pytest.fixture(autouse=True)
 def _importable(monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(HERE))
+    monkeypatch.setenv("PYTHONPATH", search_path(HERE))
 
 
 def study(lam=(0.1,), extra=""):
@@ -31,6 +37,10 @@ def study(lam=(0.1,), extra=""):
         'environments = ["CartPole"]\npairs = [["entropy", "kl"]]\n'
         f"alpha = [0.0, 0.1]\nlam = {list(lam)}\nseeds = 2\n{extra}"
     )
+
+
+def load(store):
+    return read_results(store).table("all")
 
 
 class Notes:
@@ -50,7 +60,7 @@ class Notes:
         self.left = progress.seconds_left()
 
 
-def run(store, declared, function="standin:run_chunk", lanes=1, **options):
+def run(store, declared, function="standin:train_chunk", lanes=1, **options):
     notes = Notes()
     summary = sweep(
         declared,
@@ -74,7 +84,7 @@ def test_results_are_those_of_the_inline_engine(tmp_path):
     declared = study(lam=(0.1, 1.0, 10.0), extra="eval_every = 100\n")
     summary, notes = run(tmp_path / "local", declared, lanes=4)
     assert (summary.done, summary.failed, summary.exit_code) == (12, 0, 0)
-    sweep(declared, tmp_path / "inline", lambda logs: InlineEngine(standin.run_chunk), lanes=4)
+    sweep(declared, tmp_path / "inline", lambda logs: InlineEngine(standin.train_chunk), lanes=4)
     for read in (load, load_curves):
         one, two = (read(tmp_path / name) for name in ("local", "inline"))
         columns = [c for c in one.column_names if c in ("run_id", "returns", "return", "diverged")]
@@ -92,7 +102,7 @@ def test_results_are_those_of_the_inline_engine(tmp_path):
 @pytest.mark.parametrize(
     ("lam", "words"),
     [
-        (standin.KILLED, ["killed by SIGKILL", "lanes", "would fit", "about to be killed"]),
+        (standin.KILLED, ["killed by SIGKILL", "it ran 1 lanes", "about to be killed"]),
         (standin.SEGFAULT, ["killed by SIGSEGV"]),
         (standin.EXITS, ["exit code 3"]),
         (standin.RAISES, ["ArithmeticError: this chunk always fails", "a line in the log"]),
@@ -108,7 +118,7 @@ def test_a_chunk_that_kills_its_workers_is_given_up_and_the_rest_goes_on(tmp_pat
     assert {row["status"] for row in rows[0.1]} == {"done"}
     for row in rows[lam]:
         assert row["status"] == "failed"
-        assert row["returns"] is None
+        assert not row["returns"]
         assert f"given up after {RETRIES + 1} attempts" in row["failure"]
         for word in words:
             assert word in row["failure"]
@@ -122,6 +132,7 @@ def test_a_worker_that_dies_once_costs_nothing(tmp_path, monkeypatch):
 
 
 def test_out_of_memory_is_said_with_the_width_that_fits_and_not_tried_again(tmp_path):
+    ask_sizes(expand(study()).configurations)
     summary, _ = run(tmp_path / "store", study(lam=(standin.NO_MEMORY,)))
     assert summary.failed == 4
     for row in load(tmp_path / "store").to_pylist():
@@ -133,7 +144,7 @@ def retried(store, declared, **more):
     """Run what failed again, in this process."""
 
     def engine(logs):
-        return InlineEngine(standin.run_chunk)
+        return InlineEngine(standin.train_chunk)
 
     return sweep(declared, store, engine, lanes=1, retry_failed=True, **more)
 
@@ -169,19 +180,17 @@ def test_fail_fast_stops_at_the_first_failure(tmp_path, monkeypatch):
 
 def test_workers_that_cannot_start_end_the_sweep_with_the_reason(tmp_path):
     with pytest.raises(EngineError, match="No module named 'nowhere'"):
-        run(tmp_path / "store", study(), function="nowhere:run_chunk")
+        run(tmp_path / "store", study(), function="nowhere:train_chunk")
 
 
-def test_a_result_of_the_wrong_shape_is_no_result(tmp_path, monkeypatch):
+def test_an_outcome_of_other_runs_is_no_result(tmp_path, monkeypatch):
     (tmp_path / "wrong.py").write_text(
         "import standin\n"
-        "def run_chunk(settings, columns, keys, **options):\n"
-        "    found = standin.run_chunk(settings, columns, keys, **options)\n"
-        "    found.returns = found.returns[:-1]\n"
-        "    return found\n"
+        "def train_chunk(chunk, **options):\n"
+        "    return standin.train_chunk(chunk.select([0]), **options)\n"
     )
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(HERE), str(tmp_path)]))
-    summary, _ = run(tmp_path / "store", study(), function="wrong:run_chunk")
+    monkeypatch.setenv("PYTHONPATH", search_path(tmp_path))
+    summary, _ = run(tmp_path / "store", study(), function="wrong:train_chunk", lanes=2)
     assert summary.failed == 4
     assert "not a result" in load(tmp_path / "store")["failure"][0].as_py()
 
@@ -196,7 +205,7 @@ def test_a_chunk_that_hangs_is_ended_by_the_timeout(tmp_path, monkeypatch):
         ),
         tmp_path / "store",
         lambda logs: LocalEngine(
-            logs=logs, workers=1, function="standin:run_chunk", chunk_timeout=0.5
+            logs=logs, workers=1, function="standin:train_chunk", chunk_timeout=0.5
         ),
     )
     assert summary.failed == 1
@@ -209,14 +218,13 @@ def test_a_chunk_that_hangs_is_ended_by_the_timeout(tmp_path, monkeypatch):
 def test_workers_are_pinned_single_threaded_and_on_the_cpu(tmp_path, monkeypatch):
     (tmp_path / "spy.py").write_text(
         "import os, standin\n"
-        "def run_chunk(settings, columns, keys, **options):\n"
-        "    found = standin.run_chunk(settings, columns, keys, **options)\n"
-        "    found.device = ' '.join([str(len(os.sched_getaffinity(0))),\n"
-        "        os.environ['JAX_PLATFORMS'], os.environ['XLA_FLAGS']])\n"
-        "    return found\n"
+        "def train_chunk(chunk, **options):\n"
+        "    words = [os.environ['JAX_PLATFORMS'], os.environ['XLA_FLAGS']]\n"
+        "    device = ' '.join([str(len(os.sched_getaffinity(0))), *words])\n"
+        "    return standin.train_chunk(chunk, device=device, **options)\n"
     )
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(HERE), str(tmp_path)]))
-    run(tmp_path / "store", study(), function="spy:run_chunk")
+    monkeypatch.setenv("PYTHONPATH", search_path(tmp_path))
+    run(tmp_path / "store", study(), function="spy:train_chunk")
     devices = set(load(tmp_path / "store")["device"].to_pylist())
     (device,) = devices
     assert device.startswith("1 cpu ")
@@ -228,17 +236,16 @@ def test_workers_are_as_nice_as_the_sweep(tmp_path):
     """Their sessions are scheduling groups: beside other programs the group's value counts."""
     (tmp_path / "spy.py").write_text(
         "import standin\n"
-        "def run_chunk(settings, columns, keys, **options):\n"
-        "    found = standin.run_chunk(settings, columns, keys, **options)\n"
-        "    found.device = open('/proc/self/autogroup').read().split()[-1]\n"
-        "    return found\n"
+        "def train_chunk(chunk, **options):\n"
+        "    device = open('/proc/self/autogroup').read().split()[-1]\n"
+        "    return standin.train_chunk(chunk, device=device, **options)\n"
     )
     (tmp_path / "driver.py").write_text(
         "import os, sys, test_local\n"
         "os.nice(7)\n"
-        "test_local.run(sys.argv[1], test_local.study(), function='spy:run_chunk')\n"
+        "test_local.run(sys.argv[1], test_local.study(), function='spy:train_chunk')\n"
     )
-    path = os.pathsep.join(map(str, (HERE, Path(__file__).parent, tmp_path)))
+    path = search_path(Path(__file__).parent, tmp_path)
     command = [sys.executable, tmp_path / "driver.py", tmp_path / "store"]
     subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, check=True)
     assert set(load(tmp_path / "store")["device"].to_pylist()) == {str(min(os.nice(0) + 7, 19))}
@@ -246,34 +253,5 @@ def test_workers_are_as_nice_as_the_sweep(tmp_path):
 
 def test_signal_handlers_are_given_back(tmp_path):
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
-    sweep(study(), tmp_path / "store", lambda logs: InlineEngine(standin.run_chunk))
+    sweep(study(), tmp_path / "store", lambda logs: InlineEngine(standin.train_chunk))
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
-
-
-def test_messages_survive_any_cutting_of_the_stream():
-    message = {
-        "kind": "task",
-        "settings": {"hidden": [64, 64], "tau": 0.95, "w": None, "name": "ä\0"},
-        "columns": {"alpha": np.array([0.1, np.nan]), "seed": np.array([2**62, 0])},
-        "keys": np.arange(4, dtype=np.uint32).reshape(2, 2),
-        "empty": np.zeros((0, 3)),
-    }
-    data = encode(message) * 3
-    for size in (1, 7, 1000, len(data)):
-        decoder = Decoder()
-        found = []
-        for start in range(0, len(data), size):
-            found += decoder.feed(data[start : start + size])
-        assert len(found) == 3
-        for copy in found:
-            assert copy["settings"] == message["settings"]
-            for name in ("keys", "empty"):
-                assert copy[name].dtype == message[name].dtype
-                assert copy[name].shape == message[name].shape
-                assert (copy[name] == message[name]).all()
-            assert copy["columns"]["seed"].tolist() == [2**62, 0]
-            assert np.isnan(copy["columns"]["alpha"][1])
-    with pytest.raises(TypeError):
-        encode({"bad": object()})
-    with pytest.raises(TypeError):
-        encode({"bad": np.array([object()])})

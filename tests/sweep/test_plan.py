@@ -3,23 +3,26 @@
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mirrorax
 from mirrorax.cli import main
+from mirrorax.envs import suite
 from mirrorax.errors import UserError
+from mirrorax.mdpo import memory
+from mirrorax.mdpo.program import make_program
+from mirrorax.runs import results
+from mirrorax.runs.chunk import Chunk, Outcome
 from mirrorax.runs.settings import Settings
 from mirrorax.spec.expand import expand
 from mirrorax.spec.study import parse
 from mirrorax.store.store import Store
+from mirrorax.sweep import measure, rates
 from mirrorax.sweep import plan as planning
-from mirrorax.sweep import rates, rows
 from mirrorax.sweep.engine import Activity
-from mirrorax.sweep.progress import Progress
-from mirrorax.sweep.task import Result
+from mirrorax.sweep.progress import SweepProgress
 
 
 def study(environments='["CartPole", "Acrobot"]', seeds=5, extra=""):
@@ -33,15 +36,25 @@ def nothing():
     return planning.known(None)
 
 
-def done(runs, which, wall=4.0, lanes=8, returned=0.0):
+def outcomes(runs, which, wall=4.0, lanes=8, returned=0.0, failure=None):
+    """Yield an outcome of each configuration of some runs."""
     chosen = runs.select(which)
-    parts = []
-    for configuration in np.unique(chosen.configuration):
-        mine = chosen.select(chosen.configuration == configuration)
-        returns = np.full((len(mine), 10), returned)
-        result = Result(returns, returns, np.full(len(mine), -1), wall * len(mine), lanes, "cpu")
-        parts.append(rows.done(mine, result, {}))
-    return pa.concat_tables(parts)
+    for number in np.unique(chosen.configuration):
+        mine = chosen.select(chosen.configuration == number)
+        chunk = Chunk(runs.configurations[number], mine.values, mine.keys(), lanes)
+        if failure:
+            yield Outcome.failed(chunk, failure, {"lanes": lanes})
+            continue
+        returns, never = np.full((len(mine), 10), returned), np.full(len(mine), -1)
+        bounds = suite.environment(chunk.settings.environment).known_bounds() or (0.0, None)
+        origin = {"lanes": lanes, "device": "cpu"}
+        yield Outcome(chunk, returns, returns, never, wall * len(mine), bounds, origin)
+
+
+def done(runs, which, **fields):
+    """Return what a store would know of some finished runs."""
+    made = outcomes(runs, which, **fields)
+    return results.concat(results.from_outcome(outcome.to_arrow()) for outcome in made)
 
 
 @settings(max_examples=40, deadline=None)
@@ -63,17 +76,20 @@ def test_chunks_are_a_partition_of_what_is_left_longest_first(seeds, lanes, data
     assert [chunk.number for chunk in plan.chunks] == list(range(len(plan.chunks)))
 
 
-def test_a_task_carries_the_runs_own_values_and_keys():
+def test_a_chunk_carries_the_runs_own_values_and_keys():
     runs = expand(study())
     plan = planning.make(runs, nothing(), lanes=8)
     for chunk in plan.chunks:
-        task = plan.task(chunk)
+        queued = plan.queued(chunk).chunk
         for place, position in enumerate(chunk.positions):
             spec = runs.specification(position)
-            assert task.settings["environment"] == spec["environment"]
-            assert task.columns["alpha"][place] == spec["alpha"]
-            assert task.columns["seed"][place] == spec["seed"]
-        assert (task.keys == runs.select(chunk.positions).keys()).all()
+            assert queued.settings.environment == spec["environment"]
+            assert queued.columns["alpha"][place] == spec["alpha"]
+            assert queued.columns["seed"][place] == spec["seed"]
+        sent = Chunk.from_bytes(queued.to_bytes())
+        assert (sent.ids == runs.ids[chunk.positions]).all()
+        assert (sent.keys == runs.select(chunk.positions).keys()).all()
+        assert (sent.settings, sent.lanes) == (queued.settings, 8)
 
 
 def test_an_edited_study_keeps_what_matches_and_says_what_is_beyond():
@@ -91,8 +107,8 @@ def test_an_edited_study_keeps_what_matches_and_says_what_is_beyond():
 
 def test_failed_runs_are_left_alone_unless_they_are_asked_for():
     runs = expand(study())
-    mine = runs.select(np.flatnonzero(runs.configuration == 0))
-    table = rows.failed(mine, "why", 8, {})
+    mine = np.flatnonzero(runs.configuration == 0)
+    table = done(runs, mine, failure="why")
     plan = planning.make(runs, table, lanes=8)
     assert int(plan.failed.sum()) == len(mine)
     assert 0 not in {chunk.configuration for chunk in plan.chunks}
@@ -117,7 +133,7 @@ def test_a_worker_that_was_paused_does_not_stretch_the_estimate():
     runs = expand(study(seeds=9))
     cartpole = np.flatnonzero(runs.configuration == 0)
     usual, paused = cartpole[8:], cartpole[:8]
-    table = pa.concat_tables([done(runs, usual, wall=10.0), done(runs, paused, wall=3600.0)])
+    table = results.concat([done(runs, usual, wall=10.0), done(runs, paused, wall=3600.0)])
     seen = runs.configurations[0]
     assert planning.make(runs, table, lanes=8).rates.seconds(seen) == pytest.approx(10.0)
 
@@ -137,38 +153,72 @@ def test_a_time_that_nobody_has_measured_is_called_a_guess():
     assert planning.make(runs, nothing(), lanes=8, measured=measured).guessed() == []
 
 
-def test_the_memory_of_an_environment_of_ones_own_is_what_it_says():
-    class Small:
-        return_bounds, memory_size, memory_dtype = (0.0, 1.0), 3, "uint8"
-        observation_size, observation_shape = 7, (7,)
+@pytest.fixture
+def sizes(tmp_path, monkeypatch):
+    """A cache of sizes that is empty."""
+    monkeypatch.setenv("MIRRORAX_COMPILE_CACHE", str(tmp_path))
+    monkeypatch.setattr(measure, "_known", {})
+    return tmp_path
+
+
+def test_sizes_are_those_of_the_program_and_are_asked_once(sizes, monkeypatch):
+    small, wide, other = (
+        Settings(environment="CartPole", **fields)
+        for fields in ({}, {"hidden": (256,)}, {"steps": 512, "drift": "zero"})
+    )
+    assert measure.known_sizes(small) is None
+    measure.ask_sizes([small, wide])
+    monkeypatch.setattr(measure, "_known", {})  # another process
+    monkeypatch.setattr(measure, "_ask", None)
+    measure.ask_sizes([small, wide])
+    for each in (small, wide):
+        assert measure.known_sizes(each) == memory.program_sizes(make_program(each))
+    assert measure.known_sizes(other) == measure.known_sizes(small)  # its length has no part in it
+    for file in sizes.iterdir():
+        file.write_text("[1")
+    monkeypatch.setattr(measure, "_known", {})
+    assert measure.known_sizes(small) is None
+    # A wider network makes longer updates, where its size is known.
+    assert rates.modelled_seconds(wide) == rates.modelled_seconds(small)
+
+
+def test_a_program_that_cannot_be_made_has_no_size(sizes):
+    class Broken:
+        return_bounds = (0.0, 1.0)
 
         def step(self): ...
 
-    class Picture(Small):
-        memory_size, memory_dtype = 50, "float32"
-        observation_size, observation_shape = 50, (5, 5, 2)
+    mirrorax.register_environment("PlanBroken", Broken)  # in this process only
+    broken, sound = (Settings(environment=name) for name in ("PlanBroken", "Catch"))
+    measure.ask_sizes([broken, sound])
+    assert measure.known_sizes(broken) is None
+    assert measure.known_sizes(sound) is not None
 
-    class Broken(Small):
-        observation_size = None
 
-    for cls in (Small, Picture, Broken):
-        mirrorax.register_environment(f"Plan{cls.__name__}", cls)
-    small, picture, broken, usual = (
-        Settings(environment=name) for name in ("PlanSmall", "PlanPicture", "PlanBroken", "Catch")
-    )
-    assert rates.observation_size(small) == 7
-    more = Settings(environment="PlanSmall", buffer_size=small.buffer_size + 1600)
-    assert rates.lane_bytes(more) - rates.lane_bytes(small) == 1600 * (3 + 3 + 1 + 4)
-    assert rates.lane_bytes(small) < rates.lane_bytes(usual)
-    assert rates._convolution(picture) == (9, 16, 18)
-    assert rates._convolution(small) is None
-    assert rates.observation_size(broken) == 64  # told when it is trained
+@pytest.mark.parametrize("name", ["CartPole", "Breakout-MinAtar"])
+def test_a_lane_is_its_replay_buffer_and_its_networks(name):
+    settings = Settings(environment=name)
+    program = make_program(settings)
+    more = make_program(Settings(environment=name, buffer_size=settings.buffer_size + 1600))
+    size = program.env.memory_size
+    row = 2 * size + 5 if program.env.memory_dtype == "uint8" else 4 * (2 * size + 2)
+    found = memory.program_sizes(program)
+    assert memory.program_sizes(more).lane_bytes - found.lane_bytes == 1600 * row
+    # Actor and two critics with Adam's moments, two targets.
+    networks = 4 * (3 * program.actor.num_parameters + 8 * program.critic.num_parameters)
+    assert networks < found.lane_bytes - settings.buffer_size * row
+
+
+def test_the_shipped_table_has_the_work_of_the_default_networks():
+    for family, cost in rates.TABLE.items():
+        program = make_program(Settings(environment=family))
+        assert memory.program_sizes(program).flops == cost.flops
 
 
 def test_the_time_left_waits_for_the_longest_chunk_and_compiles_nothing_twice():
     runs = expand(study('["CartPole"]', seeds=1))
     plan = planning.make(runs, nothing(), lanes=4)
-    progress = Progress(plan, workers=2)
+    progress = SweepProgress(plan, workers=2)
     assert len(plan.chunks) == 2
     whole = sum(chunk.seconds for chunk in plan.chunks)
     assert progress.seconds_left() == pytest.approx((whole + 2 * rates.COMPILE_SECONDS) / 2)
@@ -191,11 +241,13 @@ def test_the_best_cell_is_one_of_the_study_and_of_one_configuration(tmp_path):
     mine = expand(parse(f"{block}{short}{block}{long}"))
     other = expand(parse(f'environments = ["Acrobot"]\n{rest}'))
     with Store(tmp_path / "store") as store:
-        store.commit(done(other, slice(None), returned=-100.0))  # nearly the best there is
+        (best,) = outcomes(other, slice(None), returned=-100.0)  # nearly the best there is
+        store.commit(best.to_bytes())
         for number, returned in enumerate((250.0, 100.0)):  # of 500
-            store.commit(done(mine, mine.configuration == number, returned=returned))
+            for outcome in outcomes(mine, mine.configuration == number, returned=returned):
+                store.commit(outcome.to_bytes())
         plan = planning.make(mine, planning.known(store.root), lanes=8)
-        progress = Progress(plan, workers=1)
+        progress = SweepProgress(plan, workers=1)
         progress.read_cells(store.root)
     assert progress.best() == "CartPole (entropy, kl) alpha=0.1 lam=0.2: 0.500 over 3"
 
@@ -218,7 +270,7 @@ def test_the_shipped_table_agrees_with_what_it_was_measured_from():
 def test_a_store_that_mixes_lanes_or_versions_says_so():
     runs = expand(study())
     half = np.arange(len(runs) // 2)
-    table = pa.concat_tables(
+    table = results.concat(
         [done(runs, half, lanes=8), done(runs, np.arange(len(half), len(runs)), lanes=32)]
     )
     assert planning.make(runs, table, lanes=8).mixed == {"lanes": ["32", "8"]}
@@ -241,17 +293,17 @@ def test_the_lane_width_wastes_little_and_stays_with_the_store(tmp_path):
 
 
 def test_memory_that_does_not_suffice_is_said_with_the_number_that_fits(monkeypatch):
-    runs = expand(study())
+    runs = expand(study('["CartPole"]'))
     plan = planning.make(runs, nothing(), lanes=512)
-    settings_ = runs.configurations[0]
-    free = 2 * (rates.BASE_BYTES + 100 * rates.lane_bytes(settings_))
-    monkeypatch.setattr(rates, "available_bytes", lambda: free)
+    measure.ask_sizes(runs.configurations)
+    sizes = measure.known_sizes(runs.configurations[0])
+    monkeypatch.setattr(memory, "available_bytes", lambda: 2 * sizes.worker_bytes(100))
     with pytest.raises(UserError, match=r"lanes: 512 lanes .* would fit") as caught:
         plan.check_memory(2)
     fits = int(str(caught.value).split(" GiB are free; ")[1].split()[0])
     assert 0 < fits < 100
     planning.make(runs, nothing(), lanes=fits).check_memory(2)
-    monkeypatch.setattr(rates, "available_bytes", lambda: 1000)
+    monkeypatch.setattr(memory, "available_bytes", lambda: 1000)
     with pytest.raises(UserError, match="fewer workers"):
         plan.check_memory(2)
 
@@ -265,10 +317,10 @@ def test_a_worker_keeps_to_the_configuration_it_has_compiled():
     taken = []
     for turn in range(len(plan.chunks)):
         worker = "ab"[turn % 2]
-        task = queue.take(last[worker])
-        compiled[worker].add(task.configuration)
-        last[worker] = task.configuration
-        taken.append(task.number)
+        queued = queue.take(last[worker])
+        compiled[worker].add(queued.configuration)
+        last[worker] = queued.configuration
+        taken.append(queued.number)
     assert queue.take("a") is None
     assert sorted(taken) == [chunk.number for chunk in plan.chunks]
     assert compiled["a"].isdisjoint(compiled["b"])
@@ -278,10 +330,10 @@ def test_a_worker_keeps_to_the_configuration_it_has_compiled():
 def test_a_chunk_put_back_is_the_next_to_be_taken():
     queue = planning.Queue(planning.make(expand(study()), nothing(), lanes=4))
     before = len(queue)
-    task = queue.take()
-    queue.put_back(task)
+    queued = queue.take()
+    queue.put_back(queued)
     assert len(queue) == before
-    assert queue.take(3).number == task.number
+    assert queue.take(3).number == queued.number
     queue.clear()
     assert queue.take() is None
 
@@ -328,17 +380,12 @@ def test_the_minatar_study_is_two_games_seen_through_a_convolution():
     }
     for each in runs.configurations:
         channels = 4 if each.environment == "Breakout-MinAtar" else 6
-        assert rates._convolution(each) == (64, 16, 9 * channels)
-        # A byte for each cell of two boards, the action and the reward.
-        size = 10 * 10 * channels
-        assert rates.lane_bytes(each) > each.buffer_size * (2 * size + 5)
+        assert make_program(each).actor.shapes[0] == (16, 9 * channels)
 
 
 @pytest.mark.parametrize("name", ["Catch", "Catch(20x10)", "Catch(30x15)", "DeepSea", "CartPole"])
 @pytest.mark.parametrize("counted", ["total", "per_env"])
 def test_the_model_knows_which_rollouts_look_their_policy_up(name, counted):
-    from mirrorax.mdpo.program import make_program
-
     chosen = Settings(environment=name, steps_counted=counted)
     rounds = make_program(chosen).table_rounds or chosen.rollout_length
-    assert rates.asked(chosen) == rounds * chosen.num_envs
+    assert rates.computed_steps(chosen) == rounds * chosen.num_envs

@@ -8,10 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import stores
 
 from mirrorax.errors import UserError
-from mirrorax.runs import schema
-from mirrorax.store.store import Store
 from mirrorax.tuning import evidence
 
 
@@ -142,8 +141,7 @@ def test_a_damaged_or_foreign_file_is_one_line(study, tmp_path):
 
 
 def test_the_command_reads_a_store_and_writes_the_table(study, tmp_path, capsys):
-    with Store(tmp_path / "store") as held:
-        held.commit(schema.in_order(study).select(schema.runs().names))
+    stores.fill(tmp_path / "store", study)
     out = tmp_path / "e.parquet"
     assert evidence.main([str(tmp_path / "store"), "--out", str(out)]) == 0
     assert "2 pairs, 4 environments" in capsys.readouterr().out

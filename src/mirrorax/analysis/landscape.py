@@ -18,50 +18,62 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Bool, Float, Int
 
-from mirrorax.analysis import columns
-from mirrorax.envs.suite import SUITE, estimated_bounds
 from mirrorax.errors import UserError, unknown
+from mirrorax.runs.heads import Configuration
+from mirrorax.runs.results import Results, as_results
+from mirrorax.runs.scoring import (
+    ABSENT,
+    DIVERGED,
+    DONE,
+    FAILED,
+    Diverged,
+    Scored,
+    ScoredEnvironment,
+    run_scores,
+    scored,
+)
+from mirrorax.runs.settings import LEARNED, TEMPERATURES, TRACED
+
+__all__ = [
+    "ABSENT",
+    "DIVERGED",
+    "DONE",
+    "FAILED",
+    "Cells",
+    "Diverged",
+    "Evaluation",
+    "Landscape",
+    "ScoredEnvironment",
+    "landscapes",
+    "setting_text",
+    "shared_environments",
+]
 
 Evaluation = Literal["stochastic", "greedy"]
-Diverged = Literal["lowest", "exclude"]
 Cells = Literal["positive", "all"]
 
-ABSENT, DONE, DIVERGED, FAILED = 0, 1, 2, 3
-LEARNED = ("learned", "learned_linear")
-
-
-@dataclass(frozen=True)
-class Environment:
-    """Where runs were made: a name, the factor on its rewards, and the returns that are 0 and 1."""
-
-    name: str
-    reward_scale: float
-    return_min: float
-    return_max: float
-    #: "known", or "estimated": a random policy's return and the best return of a run that was seen
-    bounds_source: str = "known"
-
-    @property
-    def label(self) -> str:
-        """The name, with the reward scale where it is not 1."""
-        return self.name if self.reward_scale == 1 else f"{self.name} x {self.reward_scale:g}"
+#: Values of a run that are part of its algorithm.
+_VALUES = tuple(name for name in TRACED if name not in (*TEMPERATURES, "seed", "reward_scale"))
+#: The settings of an algorithm that stand first.
+_FIRST = ("potential", "drift", "alpha_schedule", "lam_schedule", "actor_q")
 
 
 @dataclass(frozen=True, eq=False)
 class Landscape:
     """One algorithm's runs. `alphas` are values of `axis`: alpha, or w where alpha is learned."""
 
+    #: every setting but the environment, learning rates, discount, version of the algorithm
     settings: Mapping[str, Any]
     label: str
     axis: Literal["alpha", "w"]
     alphas: Float[np.ndarray, " alpha"]
     lams: Float[np.ndarray, " lam"]
-    environments: tuple[Environment, ...]
+    environments: tuple[ScoredEnvironment, ...]
     seeds: Int[np.ndarray, "alpha lam env seed"]
     state: Int[np.ndarray, "alpha lam env seed"]
     stochastic: Float[np.ndarray, "alpha lam env seed evaluation"]
     greedy: Float[np.ndarray, "alpha lam env seed evaluation"]
-    rows: Int[np.ndarray, "alpha lam env seed"]  # of the table; -1 where there is no run
+    rows: Int[np.ndarray, "alpha lam env seed"]  # of the results; -1 where there is no run
     # Runs with a return that is not finite, though not marked as diverged.
     unflagged: Bool[np.ndarray, "alpha lam env seed"]
 
@@ -75,17 +87,8 @@ class Landscape:
         """
         if evaluation not in ("stochastic", "greedy"):
             raise unknown("evaluation", evaluation, ("stochastic", "greedy"))
-        if diverged not in ("lowest", "exclude"):
-            raise unknown("diverged", diverged, ("lowest", "exclude"))
         returns = self.stochastic if evaluation == "stochastic" else self.greedy
-        given = np.isfinite(returns)
-        total = np.sum(np.where(given, returns, 0.0), axis=-1)
-        count = given.sum(axis=-1)
-        score = np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
-        score[self.state != DONE] = np.nan
-        if diverged == "lowest":
-            score[self.state == DIVERGED] = 0.0
-        return score
+        return run_scores(returns, self.state, diverged)
 
     @cached_property
     def ended(self) -> Bool[np.ndarray, "alpha lam env seed"]:
@@ -158,195 +161,131 @@ def shared_environments(items: Sequence[Landscape]) -> tuple[str, ...]:
     return tuple(environment.label for environment in (plain or common))
 
 
-def _value(value: Any) -> str:
+def setting_text(value: Any) -> str:
+    """Return a setting as it is shown: 64 x 64 for a list, few digits for a number."""
+    if isinstance(value, tuple | list):
+        return " x ".join(map(str, value))
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _labels(settings: Sequence[Mapping[str, Any]]) -> list[str]:
     """Name each algorithm by its pair, its schedules, and any setting that most others lack."""
-    names = [name for name in columns.ALGORITHM if any(name in each for each in settings)]
     usual = {
-        name: Counter(str(each.get(name)) for each in settings).most_common(1)[0][0]
-        for name in names
-        if name not in ("potential", "drift", "alpha_schedule", "lam_schedule")
+        name: Counter(each[name] for each in settings).most_common(1)[0][0]
+        for name in (settings[0] if settings else ())
+        if name not in _FIRST[:4]
     }
-    out = []
+    labels = []
     for each in settings:
         label = f"({each['potential']}, {each['drift']})"
-        schedule = (each.get("alpha_schedule", "constant"), each.get("lam_schedule", "constant"))
+        schedule = (each["alpha_schedule"], each["lam_schedule"])
         if schedule != ("constant", "constant"):
             label += f" alpha {schedule[0]}, lam {schedule[1]}"
-        others = [name for name in usual if str(each.get(name)) != usual[name]]
+        others = [name for name in usual if each[name] != usual[name]]
         if others:
-            label += " [" + ", ".join(f"{n}={_value(each.get(n))}" for n in others) + "]"
-        out.append(label)
-    return out
+            label += " [" + ", ".join(f"{n}={setting_text(each[n])}" for n in others) + "]"
+        labels.append(label)
+    return labels
 
 
-def _groups(table: pa.Table, names: Sequence[str]) -> tuple[Int[np.ndarray, " rows"], list[Any]]:
-    """Number the rows by their values in several columns; return also the values of each group."""
-    key = np.zeros(table.num_rows, dtype=np.int64)
-    values: dict[str, tuple[Int[np.ndarray, " rows"], list[Any]]] = {}
-    for name in names:
-        number, distinct = columns.codes(table.column(name))
-        values[name] = (number, distinct)
-        if len(distinct) > 1:
-            key = np.unique(key * len(distinct) + number, return_inverse=True)[1]
+def _algorithms(results: Results) -> tuple[Int[np.ndarray, " runs"], list[dict[str, Any]]]:
+    """Number the runs by algorithm; return also the settings of each algorithm."""
+    plugins = _telling_plugins(results.configurations)
+    shared: dict[Any, int] = {}
+    number = []
+    for (settings, version), telling in zip(results.configurations, plugins, strict=True):
+        same = settings.model_copy(update={"environment": "", "plugins": telling})
+        number.append(shared.setdefault((same, version), len(shared)))
+    key = np.array(number, np.int64)[results.configuration]
+    for name in _VALUES:
+        distinct, at = np.unique(results.numbers(name), return_inverse=True)
+        key = key * len(distinct) + at
     _, first, group = np.unique(key, return_index=True, return_inverse=True)
-    return group, [{n: d[int(c[i])] for n, (c, d) in values.items()} for i in first]
+    known = list(shared)
+    algorithms = []
+    for row in first.tolist():
+        settings, version = known[number[results.configuration[row]]]
+        fields = {name: getattr(settings, name) for name in type(settings).model_fields}
+        del fields["environment"]
+        values = {name: float(results.numbers(name)[row]) for name in _VALUES}
+        ordered = {name: fields.pop(name) for name in _FIRST}
+        algorithms.append({**ordered, **fields, **values, "algorithm_version": version})
+    return group, algorithms
 
 
-def _environments(
-    table: pa.Table,
-) -> tuple[Int[np.ndarray, " rows"], list[Environment]]:
-    names = [n for n in ("environment", "reward_scale") if n in table.column_names]
-    group, values = _groups(table, names)
-    low, high = columns.numbers(table, "return_min"), columns.numbers(table, "return_max")
-    estimated = columns.matches(table, "bounds_source", "estimated")
-    out = []
-    for i, value in enumerate(values):
-        if (estimated & (group == i)).any():
-            out.append(_estimated(table, group == i, value))
-            continue
-        mine = (group == i) & (np.isfinite(low) | np.isfinite(high))  # a failed run may lack them
-        bounds = np.unique(np.stack([low[mine], high[mine]], axis=1), axis=0)
-        name = str(value["environment"])
-        scale = value.get("reward_scale")
-        scale = 1.0 if scale is None else float(scale)
-        if len(bounds) == 0:
-            out.append(Environment(name, scale, np.nan, np.nan))
-            continue
-        if len(bounds) > 1:
-            raise UserError(
-                f"return_min, return_max: {name} has {len(bounds)} different pairs of bounds in "
-                "this store, so its returns cannot be put on one scale"
-            )
-        lower, upper = float(bounds[0, 0]), float(bounds[0, 1])
-        if not (np.isfinite(lower) and np.isfinite(upper) and lower < upper):
-            raise UserError(
-                f"return_min, return_max: {name} has {lower} and {upper}; "
-                "two finite numbers in ascending order are needed"
-            )
-        out.append(Environment(name, scale, lower, upper))
-    placed = sorted(range(len(out)), key=lambda i: order(out[i]))
-    return np.argsort(placed)[group], [out[i] for i in placed]
+def _telling_plugins(configurations: Sequence[Configuration]) -> list[tuple[str, ...]]:
+    """Return those plugins of each configuration that tell it from others.
+
+    The plugin of an environment is no part of an algorithm; that of a potential has a name of its
+    own there. What is left tells apart runs with different versions of the same plugin.
+    """
+    used = [frozenset(c.settings.plugins) for c in configurations]
+    common: dict[str, frozenset[str]] = {}
+    for c, entry in zip(configurations, used, strict=True):
+        common[c.settings.environment] = common.get(c.settings.environment, entry) & entry
+    versions: dict[str, set[str]] = {}
+    for text in frozenset().union(*used):
+        versions.setdefault(text.partition("==")[0], set()).add(text)
+    several = {text for group in versions.values() if len(group) > 1 for text in group}
+    return [
+        tuple(sorted((entry - common[c.settings.environment]) & several))
+        for c, entry in zip(configurations, used, strict=True)
+    ]
 
 
-def _estimated(
-    table: pa.Table, mine: Bool[np.ndarray, " rows"], value: Mapping[str, Any]
-) -> Environment:
-    """Return an environment whose bounds nobody knows, with those its runs suggest."""
-    low = columns.numbers(table, "return_min")[mine]
-    scale = value.get("reward_scale")
-    name, scale = str(value["environment"]), 1.0 if scale is None else float(scale)
-    if not np.isfinite(low).any():  # nothing but failed runs
-        return Environment(name, scale, np.nan, np.nan, "estimated")
-    part = table.filter(pa.array(mine))
-    drawn, greedy = (columns.matrix(part, kind) for kind in ("returns", "greedy_returns"))
-    state, _ = _state(part, drawn, greedy)
-    best = -np.inf
-    for returns, lengths in (drawn, greedy):
-        held = (state == DONE) & (lengths > 0)  # a diverged run has no best return
-        sums = np.nansum(returns[held], axis=1)
-        best = max(best, float((sums / lengths[held]).max(initial=-np.inf)))
-    return Environment(name, scale, *estimated_bounds(float(np.nanmin(low)), best), "estimated")
-
-
-def order(environment: Environment) -> tuple[int, str, float]:
-    """Return a key to sort by: the suite, then others by name, then rescaled ones."""
-    known = SUITE.index(environment.name) if environment.name in SUITE else len(SUITE)
-    rescaled = environment.reward_scale != 1
-    return (known + 100 * rescaled, environment.name, environment.reward_scale)
-
-
-def _temperatures(
-    table: pa.Table, group: Int[np.ndarray, " rows"], settings: Sequence[Mapping[str, Any]]
-) -> Float[np.ndarray, " rows"]:
-    learned = np.array([s.get("alpha_schedule", "constant") in LEARNED for s in settings])
-    alpha, w = columns.numbers(table, "alpha"), columns.numbers(table, "w")
-    value = np.where(learned[group], w, alpha)
-    for name, values in (("alpha" if not learned.all() else "w", value), ("lam", None)):
-        checked = columns.numbers(table, "lam") if values is None else values
-        bad = ~np.isfinite(checked) | (checked < 0)
+def _temperatures(results: Results) -> Float[np.ndarray, " runs"]:
+    """Return alpha, or w where alpha is learned; refuse runs without a place on a grid."""
+    learned = results.of_configurations(
+        [c.settings.learned_alpha for c in results.configurations], bool
+    )
+    heat = np.where(learned, results.numbers("w"), results.numbers("alpha"))
+    for name, values in (
+        ("w" if learned.all() else "alpha", heat),
+        ("lam", results.numbers("lam")),
+    ):
+        bad = ~np.isfinite(values) | (values < 0)
         if bad.any():
             raise UserError(
                 f"{name}: {int(bad.sum())} runs have a value that is missing, negative or not "
                 "finite, so they have no place on a grid of temperatures"
             )
-    return value
+    return heat
 
 
-def landscapes(table: pa.Table) -> tuple[Landscape, ...]:
-    """Sort a store's runs into one landscape per algorithm, constant temperatures first."""
-    columns.require(table)
-    table = columns.telling_plugins(table)
-    names = [name for name in columns.ALGORITHM if name in table.column_names]
-    group, settings = _groups(table, names)
-    env, environments = _environments(table)
-    alpha = _temperatures(table, group, settings)
-    lam = columns.numbers(table, "lam")
-    seed = columns.whole_numbers(table, "seed")
-    low = np.array([e.return_min for e in environments])[env][:, None]
-    high = np.array([e.return_max for e in environments])[env][:, None]
-    raw, greedy_raw = columns.matrix(table, "returns"), columns.matrix(table, "greedy_returns")
-    state, unflagged = _state(table, raw, greedy_raw)
-    stochastic = (raw[0] - low) / (high - low)
-    greedy = (greedy_raw[0] - low) / (high - low)
-    out = []
-    for i, label in enumerate(_labels(settings)):
-        mine = np.flatnonzero(group == i)
-        out.append(
-            _landscape(
-                settings[i],
-                label,
-                mine,
-                (alpha[mine], lam[mine], env[mine], seed[mine]),
-                environments,
-                (state[mine], stochastic[mine], greedy[mine], unflagged[mine]),
-            )
-        )
-    return tuple(sorted(out, key=lambda item: (_scheduled(item.settings), item.label)))
+def landscapes(runs: Results | pa.Table) -> tuple[Landscape, ...]:
+    """Sort runs into one landscape per algorithm, constant temperatures first.
+
+    A flat table is read by `Results.from_table`.
+    """
+    results = as_results(runs)
+    if len(results) == 0:
+        raise UserError("store: it holds no runs yet, so there is nothing to analyse")
+    results = results.compact()
+    group, settings = _algorithms(results)
+    heat, lam = _temperatures(results), results.numbers("lam")
+    seed = results.rows["seed"].to_numpy()
+    scores = scored(results)
+    items = [
+        _landscape(settings[i], label, np.flatnonzero(group == i), (heat, lam, seed), scores)
+        for i, label in enumerate(_labels(settings))
+    ]
+    return tuple(sorted(items, key=lambda item: (_scheduled(item.settings), item.label)))
 
 
 def _scheduled(settings: Mapping[str, Any]) -> bool:
-    names = ("alpha_schedule", "lam_schedule")
-    return any(settings.get(name, "constant") != "constant" for name in names)
-
-
-def _state(
-    table: pa.Table,
-    stochastic: tuple[Float[np.ndarray, "rows evaluations"], Int[np.ndarray, " rows"]],
-    greedy: tuple[Float[np.ndarray, "rows evaluations"], Int[np.ndarray, " rows"]],
-) -> tuple[Int[np.ndarray, " rows"], Bool[np.ndarray, " rows"]]:
-    """Say what became of each run, and which diverged without being marked so.
-
-    A finished run with a return that is not finite counts as diverged: leaving it out, or leaving
-    out the evaluations that are NaN, would make its cell look better than it is.
-    """
-    state = np.full(table.num_rows, DONE, dtype=np.int8)
-    given = stochastic[1] > 0
-    for returns, lengths in (stochastic, greedy):
-        given &= np.isfinite(returns).sum(axis=1) == lengths
-    diverged = columns.numbers(table, "diverged", default=0.0) == 1
-    state[diverged | ~given] = DIVERGED
-    failed = np.zeros(table.num_rows, dtype=bool)
-    if "status" in table.column_names:
-        number, values = columns.codes(table.column("status"))
-        failed = np.isin(number, [k for k, v in enumerate(values) if v != "done"])
-        state[failed] = FAILED
-    return state, ~given & ~diverged & ~failed
+    return any(settings[name] != "constant" for name in ("alpha_schedule", "lam_schedule"))
 
 
 def _landscape(
     settings: Mapping[str, Any],
     label: str,
     rows: Int[np.ndarray, " runs"],
-    keys: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray],
-    environments: Sequence[Environment],
-    results: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray],
+    keys: tuple[np.ndarray, np.ndarray, np.ndarray],
+    scores: Scored,
 ) -> Landscape:
-    alpha, lam, env, seed = keys
-    state, stochastic, greedy, unflagged = results
+    """Put some of the runs in their places; `keys` are alpha or w, lam and seed of all runs."""
+    alpha, lam, seed = (values[rows] for values in keys)
+    env, environments = scores.environment[rows], scores.environments
     alphas, ia = np.unique(alpha, return_inverse=True)
     lams, il = np.unique(lam, return_inverse=True)
     present, ie = np.unique(env, return_inverse=True)
@@ -375,14 +314,14 @@ def _landscape(
     return Landscape(
         settings=settings,
         label=label,
-        axis="w" if settings.get("alpha_schedule") in LEARNED else "alpha",
+        axis="w" if settings["alpha_schedule"] in LEARNED else "alpha",
         alphas=alphas,
         lams=lams,
         environments=tuple(environments[i] for i in present),
         seeds=place(seed, -1),
-        state=place(state, ABSENT),
-        stochastic=place(stochastic, np.nan),
-        greedy=place(greedy, np.nan),
+        state=place(scores.state[rows], ABSENT),
+        stochastic=place(scores.stochastic[rows], np.nan),
+        greedy=place(scores.greedy[rows], np.nan),
         rows=place(rows, -1),
-        unflagged=place(unflagged, False),
+        unflagged=place(scores.unflagged[rows], False),
     )

@@ -5,20 +5,21 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mirrorax.runs.results import Results, as_results
 
-def reached(table: pa.Table, planned: pa.ChunkedArray) -> int:
+
+def reached(runs: Results | pa.Table, planned: pa.ChunkedArray) -> int:
     """Return how many of the planned runs are done."""
-    mine = pc.is_in(table["run_id"], value_set=pc.unique(planned))
-    if "status" in table.column_names:
-        mine = pc.and_(mine, pc.equal(table["status"], "done"))
-    return int(pc.sum(mine).as_py() or 0)
+    results = as_results(runs)
+    mine = pc.is_in(results.rows["run_id"], value_set=pc.unique(planned))
+    return int((mine.to_numpy() & results.done).sum())
 
 
-def unfinished(table: pa.Table, planned: pa.ChunkedArray | None) -> tuple[str, ...]:
+def unfinished(runs: Results | pa.Table, planned: pa.ChunkedArray | None) -> tuple[str, ...]:
     """Return a note where runs of the recorded study are not done; nothing where all are."""
     if planned is None:
         return ()
-    done = reached(table, planned)
+    done = reached(runs, planned)
     if done == len(planned):
         return ()
     return (f"the recorded study has {len(planned)} runs, {done} of them are done",)

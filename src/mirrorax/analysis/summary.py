@@ -35,6 +35,7 @@ from mirrorax.analysis.shares import check_threshold
 from mirrorax.analysis.tuned import Tuning, tuned_against_fixed
 from mirrorax.envs import suite
 from mirrorax.errors import UserError, unknown
+from mirrorax.runs.results import Results
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +111,7 @@ def summarise(
     levels = tuple(dict.fromkeys(check_threshold(t) for t in thresholds))
     if not levels:
         raise UserError("thresholds: at least one is needed")
-    everything = landscapes(table) if isinstance(table, pa.Table) else tuple(table)
+    everything = landscapes(table) if isinstance(table, Results | pa.Table) else tuple(table)
     names = tuple(dict.fromkeys(environments)) if environments else shared_environments(everything)
     items = _on_environments(everything, names)
     scored = [

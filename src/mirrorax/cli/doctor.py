@@ -162,14 +162,17 @@ def _not_played(name: str) -> str:
 def machine() -> tuple[list[Finding], dict[str, Any]]:
     """Look at cores and memory."""
     try:
+        from mirrorax.mdpo.memory import available_bytes
         from mirrorax.runs.settings import make_settings
-        from mirrorax.sweep import rates
-        from mirrorax.sweep.engines.local import cores
+        from mirrorax.sweep.measure import ask_sizes, known_sizes
+        from mirrorax.sweep.processes import cores
     except ImportError as error:
         return [Finding("machine", "wrong", f"cannot be examined: {error}")], {}
-    usable, free = len(cores()), rates.available_bytes()
+    usable, free = len(cores()), available_bytes()
     settings = make_settings(environment="CartPole")
-    lanes = rates.lanes_that_fit(settings, usable)
+    ask_sizes([settings])
+    sizes = known_sizes(settings)
+    lanes = 0 if sizes is None else sizes.lanes_that_fit(usable)
     wide = f"{counted(usable, 'worker')} with up to {min(lanes, 4096):,} lanes of CartPole fit"
     enough = lanes >= 8
     facts = {"cores": usable, "free_bytes": free, "lanes_that_fit": lanes}
@@ -182,16 +185,14 @@ def machine() -> tuple[list[Finding], dict[str, Any]]:
 
 def self_test(timeout: float = TIMEOUT) -> dict[str, dict[str, Any]]:
     """Run `mirrorax.selftest` in another process; return the result of each check."""
-    from mirrorax.sweep.engines.local import CPU_XLA_FLAGS  # those of the workers of a sweep
+    from mirrorax.sweep import processes
 
-    xla_flags = f"{os.environ.get('XLA_FLAGS', '')} {CPU_XLA_FLAGS}".strip()
-    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     try:
         done = subprocess.run(
             [sys.executable, "-P", "-m", "mirrorax.selftest"],
             capture_output=True,
             text=True,
-            env={**os.environ, **threads, "XLA_FLAGS": xla_flags},
+            env=processes.environment(processes.ONE_THREAD),
             timeout=timeout,
             check=False,
         )

@@ -88,7 +88,7 @@ def _shards(place: str) -> tuple[str, ...]:
 
 def _make(args: argparse.Namespace, place: str, reference: Reference | None) -> Path | None:
     """Write the page and the figures; None if --watch has to wait for the first runs."""
-    from mirrorax.cli.stored import read_curves, read_runs, read_study
+    from mirrorax.cli.stored import read_runs, read_study
     from mirrorax.report import build, facts, write
 
     table = read_runs(place)
@@ -109,7 +109,7 @@ def _make(args: argparse.Namespace, place: str, reference: Reference | None) -> 
         from mirrorax.figures.gallery import gallery, prepare
 
         prepare(args.figures)  # before anything is written
-    path: Path = write(build(table, about, read_curves(place), reference), args.out)
+    path: Path = write(build(table, about, reference=reference), args.out)
     print(f"{path}: {counted(about.done, 'run')}, {path.stat().st_size / 1e6:.1f} MB")
     if args.figures:
         try:

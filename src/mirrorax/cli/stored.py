@@ -13,6 +13,7 @@ from mirrorax.errors import plain
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from mirrorax.runs.results import Results
     from mirrorax.store.studies import Recorded
 
 
@@ -30,18 +31,18 @@ def damage_named() -> Iterator[list[str]]:
         print(f"mirrorax: note: {plain(text)}", file=sys.stderr)
 
 
-def read_runs(place: str) -> pa.Table:
+def read_runs(place: str) -> Results:
     """Return the runs of a store, of an exported file, or of a folder of exported files.
 
     Damaged shards are left out and named on standard error.
     """
     from mirrorax.errors import UserError
+    from mirrorax.store import read_results
     from mirrorax.store.errors import StoreError
-    from mirrorax.store.importing import read_results
 
     with damage_named():
         try:
-            return read_results(place, "store")
+            return read_results(place)
         except StoreError as error:
             raise UserError(f"store: {error}") from error
 

@@ -188,7 +188,7 @@ def _run(args: argparse.Namespace) -> int:
 
 def run_study(study: Study, args: argparse.Namespace) -> int:
     """Run what a study has left to do, with the flags of `add_engine`."""
-    from mirrorax.sweep import display, task
+    from mirrorax.sweep import display, execute
     from mirrorax.sweep.driver import sweep
     from mirrorax.sweep.engine import Engine
 
@@ -207,7 +207,7 @@ def run_study(study: Study, args: argparse.Namespace) -> int:
                 address=args.address,
                 workers=args.workers or args.gpus,
                 gpus=1.0 if args.gpus else 0.0,
-                function=task.CHUNK_FUNCTION,
+                function=execute.CHUNK_FUNCTION,
             )
         from mirrorax.sweep.engines.local import LocalEngine
 
@@ -215,7 +215,7 @@ def run_study(study: Study, args: argparse.Namespace) -> int:
             logs=logs,
             workers=args.workers,
             gpus=args.gpus or 0,
-            function=task.CHUNK_FUNCTION,
+            function=execute.CHUNK_FUNCTION,
             chunk_timeout=args.chunk_timeout,
         )
 

@@ -22,14 +22,14 @@ def show_plan(args: argparse.Namespace) -> int:
     from mirrorax.spec.study import read
     from mirrorax.store import names, shards, studies
     from mirrorax.sweep import plan as planning
-    from mirrorax.sweep.engines.local import cores
+    from mirrorax.sweep.processes import cores
 
     flags.load_plugins(args)
     study = read(args.study)
     root = names.existing(args.store) if Path(args.store).exists() else None
     runs = studies.runs_of(study, root)
     lanes = planning.lanes_for(runs, root, args.lanes, gpu=bool(args.gpus))
-    damaged = shards.damaged(root, "shards") if root is not None else {}
+    damaged = shards.damaged(root) if root is not None else {}
     table = planning.known(root, without=damaged)
     plan = planning.make(runs, table, lanes=lanes, retry_failed=args.retry_failed)
     if args.measure and plan.chunks:
@@ -73,9 +73,13 @@ def _costs(plan: Plan, workers: int, args: argparse.Namespace) -> list[tuple[str
     count = len(plan.chunks)
     used = counted(len({chunk.configuration for chunk in plan.chunks}), "configuration")
     time_left = duration(plan.seconds / workers)
+    need = plan.worker_bytes()
+    memory = "checked when the sweep starts"
+    if need is not None:
+        memory = f"about {need / 2**30:.1f} GiB in each worker"
     rows = [
         ("chunks", f"{count:,} of up to {counted(plan.lanes, 'lane')}, {used}"),
-        ("memory", f"about {plan.worker_bytes() / 2**30:.1f} GiB in each worker"),
+        ("memory", memory),
         (
             "time left",
             f"about {time_left} on {counted(workers, 'worker')} (from {plan.rates.source})",
@@ -101,11 +105,11 @@ def _costs(plan: Plan, workers: int, args: argparse.Namespace) -> list[tuple[str
 
 
 def _measured(plan: Plan) -> dict[Any, float]:
-    from mirrorax.sweep import task
+    from mirrorax.sweep import execute
     from mirrorax.sweep.engine import EngineError
-    from mirrorax.sweep.measure import measure
+    from mirrorax.sweep.measure import measure_seconds
 
     try:
-        return measure(plan, task.CHUNK_FUNCTION)
+        return measure_seconds(plan, execute.CHUNK_FUNCTION)
     except RuntimeError as error:
         raise EngineError(str(error)) from None

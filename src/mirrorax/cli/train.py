@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from mirrorax import plugins
 from mirrorax.cli import flags
@@ -14,8 +14,7 @@ from mirrorax.formatting import counted
 
 if TYPE_CHECKING:
     from mirrorax.cli.live import Stop
-    from mirrorax.runs.settings import RunValues, Settings
-    from mirrorax.training import TrainResult
+    from mirrorax.training import Request, TrainResult
 
 _EXAMPLES = """examples:
   mirrorax train --env Catch --alpha 0.05 --lam 1 --steps 150000
@@ -113,41 +112,11 @@ def gather(args: argparse.Namespace, from_file: dict[str, Any]) -> dict[str, Any
     return fields
 
 
-class Request(NamedTuple):
-    """Everything that training needs, checked."""
-
-    settings: Settings
-    runs: list[RunValues]
-    grid: dict[str, Any]
-    seeds: Any
-    lanes: int | None
-    layout: Any
-
-
-def make_request(
-    env: str,
-    *,
-    grid: dict[str, Any],
-    seeds: Any = 5,
-    preset: str = "default",
-    lanes: int | None = None,
-    layout: Any = None,
-    **fields: Any,
-) -> Request:
-    """Check a request, before anything heavy is imported."""
-    from mirrorax.runs.settings import make_settings
-    from mirrorax.training import GRID, check_lanes, check_layout, plan_runs
-
-    settings = make_settings(preset, environment=env, **fields)
-    runs = plan_runs(settings, {name: grid.get(name) for name in GRID}, seeds)
-    check_lanes(lanes)
-    check_layout(layout)
-    return Request(settings, runs, grid, seeds, lanes, layout)
-
-
 def run(args: argparse.Namespace) -> int:
     """Train, show, write."""
     from_file: dict[str, Any] = {}
+    from mirrorax.training import make_request
+
     with flags.naming(args, _FLAGS, from_file):
         return _run(args, make_request(**gather(args, from_file)))
 
@@ -190,30 +159,18 @@ def _train(args: argparse.Namespace, request: Request, stop: Stop) -> TrainResul
         callbacks.append(TensorBoard(args.tensorboard))
 
     from mirrorax.mdpo.compilation import enable_cache
-    from mirrorax.mdpo.program import default_lanes
-    from mirrorax.sweep.rates import check_memory
-    from mirrorax.training import train
+    from mirrorax.training import train_request
 
     enable_cache()
-    settings = request.settings
-    check_memory(settings, request.lanes or default_lanes())
     stop.check()
-    with Bar(settings.environment, hidden=args.json or args.quiet) as bar:
+    with Bar(request.settings.environment, hidden=args.json or args.quiet) as bar:
 
         def on_segment(progress: Any) -> None:
             stop.check()
             bar(progress)
 
-        result = train(
-            env=settings.environment,
-            **settings.model_dump(exclude={"environment", "plugins"}),
-            **request.grid,
-            seeds=request.seeds,
-            lanes=request.lanes,
-            layout=request.layout,
-            curve_points=_CURVE_POINTS,
-            on_segment=on_segment,
-            callbacks=callbacks,
+        result = train_request(
+            request, curve_points=_CURVE_POINTS, on_segment=on_segment, callbacks=callbacks
         )
         stop.check()
     return result

@@ -11,11 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from jaxtyping import Float
 
-from mirrorax.analysis import columns
 from mirrorax.analysis.few_seeds import UNIT, mean_intervals
 from mirrorax.analysis.landscape import Landscape
 from mirrorax.errors import UserError
 from mirrorax.figures.style import LINES, PALETTE
+from mirrorax.runs.results import Results
+from mirrorax.runs.scoring import matrix, normalised
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,7 +36,7 @@ class LearningCurve:
 
 def learning_curve(
     landscape: Landscape,
-    table: pa.Table,
+    table: Results | pa.Table,
     curves: pa.Table,
     *,
     alpha: float,
@@ -58,10 +59,10 @@ def learning_curve(
     if len(matches) == 0:
         raise UserError("curves: the store kept none for this cell (a study asks with eval_every)")
     mine = curves.take(matches)
-    values, _ = columns.matrix(mine, "return")
-    updates, _ = columns.matrix(mine, "update")
+    values, _ = matrix(mine["return"])
+    updates, _ = matrix(mine["update"])
     bounds = chosen.environments[0]
-    scores = (values - bounds.return_min) / (bounds.return_max - bounds.return_min)
+    scores = normalised(values, bounds.return_min, bounds.return_max)
     label = f"{landscape.label}, ({alpha:g}, {lam:g})"
     random = 0.0 if bounds.bounds_source == "estimated" else None  # its estimated lower bound
     return LearningCurve(label, updates[0] * steps_per_update, scores, random)

@@ -24,6 +24,7 @@ from mirrorax.analysis.summary import RobustnessTable, summarise
 from mirrorax.errors import UserError
 from mirrorax.figures.robustness_table import render
 from mirrorax.figures.style import FORMATS, save, style
+from mirrorax.runs.results import Results
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -40,7 +41,7 @@ class Source:
 
 
 def gallery(
-    table: pa.Table,
+    table: Results | pa.Table,
     folder: str | os.PathLike[str],
     *,
     formats: Sequence[str] = FORMATS,

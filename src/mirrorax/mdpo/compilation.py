@@ -1,7 +1,7 @@
-"""The compilation cache on disk: a program compiled once is loaded in a moment the next time.
+"""The cache on disk: a program that was compiled once is loaded in a moment the next time.
 
 The folder is named after the versions and the machine, because a compiled program holds machine
-code. `MIRRORAX_COMPILE_CACHE` is another folder, or `off`.
+code. `MIRRORAX_COMPILE_CACHE` is another folder, or `off`. Importing this module needs no jax.
 """
 
 from __future__ import annotations
@@ -11,9 +11,6 @@ import os
 import platform
 from collections.abc import Callable
 from pathlib import Path
-
-import jax
-from jaxlib.version import __version__ as jaxlib_version
 
 VARIABLE = "MIRRORAX_COMPILE_CACHE"
 
@@ -29,13 +26,23 @@ def _machine() -> str:
     return hashlib.sha256("\n".join(seen).encode()).hexdigest()[:12]
 
 
-def enable_cache() -> Path | None:
-    """Turn the cache on for this process; return its folder, or None where it is off."""
-    wish = os.environ.get(VARIABLE, "")
-    if wish.lower() == "off":
+def cache_folder(name: str) -> Path | None:
+    """Return the folder of one kind of cached data, or None where the cache is off."""
+    choice = os.environ.get(VARIABLE, "")
+    if choice.lower() == "off":
         return None
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    root = Path(wish) if wish else base / "mirrorax" / "xla"
+    return Path(choice) if choice else base / "mirrorax" / name
+
+
+def enable_cache() -> Path | None:
+    """Turn the cache on for this process; return its folder, or None where it is off."""
+    import jax
+    from jaxlib.version import __version__ as jaxlib_version
+
+    root = cache_folder("xla")
+    if root is None:
+        return None
     folder = root / f"jax-{jax.__version__}-jaxlib-{jaxlib_version}-{_machine()}"
     try:
         folder.mkdir(parents=True, exist_ok=True)

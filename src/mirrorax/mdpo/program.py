@@ -19,14 +19,14 @@ import optax
 from jaxtyping import UInt32
 
 from mirrorax.envs import adapter
-from mirrorax.errors import UserError
 from mirrorax.mdpo import contract, schedules
 from mirrorax.mdpo.networks import FlatNetwork, NetworkSpec, make_network
 from mirrorax.mdpo.optimizers import make_optimizer
 from mirrorax.mdpo.schedules import Values
 from mirrorax.mdpo.units import RewardUnit, Unit, make_unit
 from mirrorax.regularizers import Drift, Potential, drift, potential
-from mirrorax.runs.settings import RunValues, Settings
+from mirrorax.runs.chunk import complete_columns
+from mirrorax.runs.settings import Settings
 
 Layout = Literal["map", "vmap"]
 
@@ -154,22 +154,10 @@ def default_layout() -> Layout:
 
 def make_values(columns: Mapping[str, Sequence[Any] | np.ndarray], count: int) -> Values:
     """Turn columns of traced values into arrays; a missing column has its default."""
-    defaults = RunValues().model_dump()
-    unknown = set(columns) - set(defaults)
-    if unknown:
-        raise UserError(f"{sorted(unknown)[0]}: not a traced value; allowed: {', '.join(defaults)}")
-
-    def column(name: str) -> Any:
-        given = columns.get(name)
-        if given is None:
-            given = [defaults[name]] * count
-        numbers = [np.nan if value is None else float(value) for value in given]
-        if len(numbers) != count:
-            raise UserError(f"{name}: {len(numbers)} values for {count} runs")
-        # A temperature that another one replaces (None) is never read: any number will do.
-        return jnp.asarray(np.nan_to_num(np.asarray(numbers), nan=0.0), jnp.float32)
-
-    return Values(*(column(name) for name in Values._fields))
+    full = complete_columns(columns, count)
+    # A temperature that another one replaces (NaN) is never read: any number will do.
+    arrays = (np.nan_to_num(full[name], nan=0.0) for name in Values._fields)
+    return Values(*(jnp.asarray(array, jnp.float32) for array in arrays))
 
 
 def as_keys(keys: UInt32[np.ndarray, "runs 2"]) -> jax.Array:

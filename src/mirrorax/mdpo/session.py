@@ -1,22 +1,21 @@
-"""A session: some runs in training side by side, driven from the host in segments.
+"""Training from the host: a session of runs side by side, and `train_chunk`, from chunk to outcome.
 
-Between segments a person can be told how far things are, training can be stopped, and the state can
-be saved. Where a run is cut into segments never changes its result.
+A session is trained in segments. Between segments progress is reported, training can be stopped,
+and the state can be saved. Where a run is cut into segments never changes its result.
 """
 
 from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Int, UInt32
+from jaxtyping import Float, Int
 
 from mirrorax.envs.episodes import random_return
 from mirrorax.envs.host import Gymnasium
@@ -32,6 +31,8 @@ from mirrorax.mdpo.program import (
     make_program,
     make_values,
 )
+from mirrorax.runs import provenance
+from mirrorax.runs.chunk import Chunk, Outcome, make_chunk
 from mirrorax.runs.settings import Settings
 
 #: A segment is cut so that it takes about this long.
@@ -42,7 +43,7 @@ _VECTOR = 8
 
 
 @dataclass(frozen=True)
-class Progress:
+class SegmentProgress:
     """What is known between two segments."""
 
     updates_done: int
@@ -66,12 +67,10 @@ class Progress:
 class Session:
     """Runs with one program, at most `lanes` of them; the rest of the lanes is padding."""
 
-    settings: Settings
-    keys: UInt32[np.ndarray, "runs 2"]
-    columns: Mapping[str, Sequence[Any] | np.ndarray]
-    lanes: int = field(default_factory=default_lanes)
+    chunk: Chunk
     layout: Layout = field(default_factory=default_layout)
-    program: Program | None = None
+    #: made from the settings unless given
+    program: Program = field(default=None)  # type: ignore[assignment]
     #: evaluate every so many updates along the way; the settings' `eval_every` unless given.
     #: Unlike that field it is no part of a run's specification: looking does not change a run.
     evaluate_every: int | None = None
@@ -80,21 +79,31 @@ class Session:
     continued_from: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        self.keys = np.asarray(self.keys, np.uint32)
-        self.runs = len(self.keys)
+        self.runs = len(self.chunk)
+        self.lanes = self.chunk.lanes or default_lanes()
         if not 1 <= self.runs <= self.lanes:
             raise UserError(f"runs: {self.runs} do not fit into {self.lanes} lanes")
         self.program = self.program or make_program(self.settings)
-        self.total = self.settings.updates
         order = self._padded(range(self.runs))
-        self._keys = as_keys(self.keys[order])
-        values = make_values(self.columns, self.runs)
+        keys = self.chunk.keys[order]
+        self._keys = as_keys(keys)
+        values = make_values(self.chunk.columns, self.runs)
         self._values = jax.tree.map(lambda column: column[jnp.asarray(order)], values)
-        self._state = train.init_state(self.program, self.keys[order], self._values)
+        self._state = train.init_state(self.program, keys, self._values)
         # Environments that the compiled program cannot step are stepped here.
         hosted = isinstance(self.program.env, Gymnasium)
-        self._host = host.Host(self.program, self.keys) if hosted else None
+        self._host = host.Host(self.program, self.chunk.keys) if hosted else None
         self._updates_per_segment = 1
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of the runs."""
+        return self.chunk.settings
+
+    @property
+    def total(self) -> int:
+        """The number of updates of a whole run."""
+        return self.settings.updates
 
     @property
     def width(self) -> int:
@@ -126,7 +135,6 @@ class Session:
 
     def advance(self, updates: int) -> None:
         """Do some updates of every run, in one call of the compiled segment."""
-        assert self.program is not None
         if self._host is not None:
             self._state = self._host.advance(
                 self.layout, self._state, self._keys, self._values, self.total, updates
@@ -148,22 +156,13 @@ class Session:
         self, episodes: int | None = None
     ) -> tuple[Float[np.ndarray, "runs episodes"], Float[np.ndarray, "runs episodes"]]:
         """Return the returns of stochastic and of greedy episodes, in units of scaled reward."""
-        assert self.program is not None
         count, actors = episodes or self.settings.eval_episodes, self._state.learner.actor
         scale, keys = self._values.reward_scale, evaluation_keys(self._keys, self.total)
         if self._host is not None:
-            return host.evaluate(self.program, count, actors, self.keys, keys, scale)
+            return host.evaluate(self.program, count, actors, self.chunk.keys, keys, scale)
         stochastic, greedy = evaluate(self.program, count, actors, keys, scale)
         own = slice(0, self.runs)
         return np.asarray(stochastic, np.float64)[own], np.asarray(greedy, np.float64)[own]
-
-    def random_return(self) -> float | None:
-        """Return what a random policy earns, if the bounds of returns are not known."""
-        assert self.program is not None
-        env = self.program.env
-        if env.return_bounds is not None:
-            return None
-        return host.random_return(env) if isinstance(env, Gymnasium) else random_return(env)
 
     def _record(self) -> Float[np.ndarray, " runs"]:
         """Evaluate, and add a point to the learning curves."""
@@ -178,7 +177,7 @@ class Session:
 
     def run(
         self,
-        on_segment: Callable[[Progress], None] | None = None,
+        on_segment: Callable[[SegmentProgress], None] | None = None,
         until: int | None = None,
     ) -> None:
         """Train to the end, or to update `until`; `on_segment` may raise to stop in between."""
@@ -201,7 +200,7 @@ class Session:
             if on_segment is not None:
                 seconds = time.perf_counter() - start
                 metrics = {name: points[-1] for name, points in self.curves.items()}
-                on_segment(Progress(stop, self.total, seconds, latest, metrics))
+                on_segment(SegmentProgress(stop, self.total, seconds, latest, metrics))
 
     def curve_arrays(self) -> dict[str, Float[np.ndarray, "runs points"]]:
         """Return the learning curves, one row per run."""
@@ -219,7 +218,7 @@ class Session:
     def continued(self, settings: Settings) -> Session:
         """Return a session that goes on from here to the end of longer settings, and says so."""
         other = self.copy()
-        other.settings, other.total = settings, settings.updates
+        other.chunk = replace(self.chunk, settings=settings)
         other.continued_from = (*self.continued_from, self.k)
         return other
 
@@ -228,8 +227,7 @@ class Session:
         if not rows or not all(0 <= row < self.runs for row in rows):
             raise UserError(f"rows: {list(rows)} are not among {self.runs} runs")
         other = copy.copy(self)
-        other.keys, other.runs = self.keys[list(rows)], len(rows)
-        other.columns = {name: [c[row] for row in rows] for name, c in self.columns.items()}
+        other.chunk, other.runs = self.chunk.select(rows), len(rows)
         order = jnp.asarray(self._padded(rows))
         other._keys = self._keys[order]
         other._values = jax.tree.map(lambda column: column[order], self._values)
@@ -253,12 +251,12 @@ class Session:
             )
         arrays = checkpoint.flatten(self._state, "state/")
         arrays |= {f"curves/{name}": curve for name, curve in self.curve_arrays().items()}
-        arrays["keys"] = self.keys
+        arrays["keys"] = self.chunk.keys
         meta = {
             "settings": self.settings.model_dump(mode="json"),
             "columns": {
-                name: [None if v is None or v != v else float(v) for v in column]
-                for name, column in self.columns.items()
+                name: [None if value != value else float(value) for value in column]
+                for name, column in self.chunk.columns.items()
             },
             "lanes": self.lanes,
             "layout": self.layout,
@@ -272,12 +270,9 @@ class Session:
         """Read a session back; `program` is needed where objects stood in for names."""
         arrays, meta = checkpoint.load_session(path, None if program is None else program.env)
         session = cls(
-            settings=meta["settings"],
-            keys=arrays["keys"],
-            columns=meta["columns"],
-            lanes=meta["lanes"],
+            make_chunk(meta["settings"], meta["columns"], meta["lanes"], arrays["keys"]),
             layout=meta["layout"],
-            program=program,
+            program=program or make_program(meta["settings"]),
             evaluate_every=meta.get("evaluate_every"),
             continued_from=tuple(meta.get("continued_from", ())),
         )
@@ -286,3 +281,91 @@ class Session:
             if name.startswith("curves/"):
                 session.curves[name.removeprefix("curves/")] = list(curve.T)
         return session
+
+
+def train_chunk(
+    chunk: Chunk,
+    *,
+    on_segment: Callable[[SegmentProgress], None] | None = None,
+    program: Program | None = None,
+    layout: Layout | None = None,
+    evaluate_every: int | None = None,
+    on_session: Callable[[Session], None] | None = None,
+) -> Outcome:
+    """Train and evaluate the runs of a chunk.
+
+    More runs than lanes are trained in several sessions, one after the other; the last is padded.
+    `on_segment` is called about every second and may raise to stop. `on_session` is given every
+    session that has ended. `program` is needed where objects stand in for names.
+    """
+    chunk = replace(chunk, lanes=chunk.lanes or default_lanes())
+    lanes = chunk.lanes or 1
+    program = program or make_program(chunk.settings)
+    layout = layout or default_layout()
+    sessions = (
+        Session(chunk.select(slice(first, first + lanes)), layout, program, evaluate_every)
+        for first in range(0, len(chunk), lanes)
+    )
+    return train_sessions(chunk, sessions, on_segment, on_session)
+
+
+def train_sessions(
+    chunk: Chunk,
+    sessions: Iterable[Session],
+    on_segment: Callable[[SegmentProgress], None] | None = None,
+    on_session: Callable[[Session], None] | None = None,
+) -> Outcome:
+    """Train the sessions of a chunk to their end, one after the other, and evaluate them."""
+    start = time.perf_counter()
+    returns, greedy, diverged, curves = [], [], [], []
+    first = 0
+    for session in sessions:
+
+        def report(progress: SegmentProgress, first: int = first) -> None:
+            if on_segment is None:
+                return
+            each, lanes = progress.updates_total, chunk.lanes or 1
+            on_segment(
+                replace(
+                    progress,
+                    updates_done=first // lanes * each + progress.updates_done,
+                    updates_total=-(-len(chunk) // lanes) * each,
+                    seconds=time.perf_counter() - start,
+                    first_run=first,
+                )
+            )
+
+        session.run(report)
+        stochastic, best = session.evaluate()
+        returns.append(stochastic)
+        greedy.append(best)
+        diverged.append(session.diverged_at)
+        curves.append(session.curve_arrays())
+        first += session.runs
+        if on_session is not None:
+            on_session(session)
+        env, layout, continued = session.program.env, session.layout, session.continued_from
+        del session  # the next one is made when this one's memory is free
+    hosted = isinstance(env, Gymnasium)
+    bounds: tuple[float, float | None] | None = env.return_bounds
+    if bounds is None:
+        bounds = (host.random_return(env) if hosted else random_return(env), None)
+    origin = provenance.collect(
+        hosted=hosted, device=device_name(), lanes=chunk.lanes, layout=layout
+    )
+    return Outcome(
+        chunk=chunk,
+        returns=np.concatenate(returns),
+        greedy_returns=np.concatenate(greedy),
+        diverged_at=np.concatenate(diverged),
+        wall_seconds=time.perf_counter() - start,
+        bounds=bounds,
+        provenance={**origin, "continued_from": list(continued)} if continued else origin,
+        curves={name: np.concatenate([c[name] for c in curves]) for name in curves[0]},
+    )
+
+
+def device_name() -> str:
+    """Return the kind of device that computes."""
+    device = jax.devices()[0]
+    return f"{device.platform}:{device.device_kind}"

@@ -25,13 +25,14 @@ from mirrorax.paper.panels import FIGURES
 from mirrorax.paper.readings import Reading
 from mirrorax.paper.runs import Runs
 from mirrorax.paper.verdicts import judge
+from mirrorax.runs.results import Results
 from mirrorax.spec.expand import expand
 
 _HEAD = ("claim", "paper", "ours", "95% interval", "runs", "verdict")
 
 
 def write(
-    table: pa.Table,
+    table: Results | pa.Table,
     out: str | os.PathLike[str],
     rng: np.random.Generator,
     reading: Reading | None = None,
@@ -59,7 +60,7 @@ def write(
     return claims, drawn, runs.foreign
 
 
-def progress(table: pa.Table, reading: Reading) -> list[tuple[str, int, int]]:
+def progress(table: Results | pa.Table, reading: Reading) -> list[tuple[str, int, int]]:
     """Count the runs of each study that are done in a reading, of those of the paper."""
     done = {
         name
@@ -198,7 +199,7 @@ def _table_2(runs: Runs) -> str:
     )
 
 
-def _where(table: pa.Table) -> str:
+def _where(table: Results | pa.Table) -> str:
     """Say on what and at which version the runs were made."""
     parts = []
     for name, word in (

@@ -19,6 +19,7 @@ from mirrorax.paper import catalogue, readings
 from mirrorax.paper.axes import ALPHAS, LAMS
 from mirrorax.paper.panels import Panel
 from mirrorax.paper.readings import Reading
+from mirrorax.runs.results import Results
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +82,7 @@ class Found:
 class Runs:
     """The runs of a reading, by the panels of the paper; `expected` are the settings they share."""
 
-    def __init__(self, table: pa.Table, reading: Reading | None = None) -> None:
+    def __init__(self, table: Results | pa.Table, reading: Reading | None = None) -> None:
         self.table = table
         self._items = landscapes(table)
         shared = (reading or readings.reading(readings.FIRST)).shared()
@@ -146,7 +147,7 @@ class Runs:
         return out
 
 
-def _version(table: pa.Table) -> int:
+def _version(table: Results | pa.Table) -> int:
     """Return the version of the algorithm that most runs are of: versions are never mixed."""
     counts = Counter(table["algorithm_version"].to_pylist())
     known = range(1, ALGORITHM_VERSION + 1)

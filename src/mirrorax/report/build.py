@@ -15,6 +15,7 @@ from mirrorax.analysis.reference import Reference
 from mirrorax.errors import UserError
 from mirrorax.report.facts import Facts
 from mirrorax.report.payload import as_json, payload
+from mirrorax.runs.results import Results
 
 #: The page's JavaScript, in the order in which one part uses another.
 SCRIPTS = (
@@ -37,7 +38,7 @@ def _part(name: str) -> str:
 
 
 def build(
-    table: pa.Table,
+    runs: Results | pa.Table,
     about: Facts,
     curves: pa.Table | None = None,
     reference: Reference | None = None,
@@ -48,7 +49,7 @@ def build(
         "<!--TITLE-->": html.escape(about.title),
         "/*STYLE*/": _part("style.css"),
         "/*SCRIPT*/": f'"use strict";\n(() => {{\n{script}\n}})();',
-        "<!--DATA-->": as_json(payload(table, about, curves, reference)),
+        "<!--DATA-->": as_json(payload(runs, about, curves, reference)),
     }
     # The template alone is searched for marks: titles and data may hold anything, marks as well.
     pieces = re.split("(" + "|".join(map(re.escape, fills)) + ")", _part("index.html"))

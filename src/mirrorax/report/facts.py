@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from mirrorax.analysis import columns
 from mirrorax.analysis.progress import reached
+from mirrorax.runs.provenance import FIELDS
+from mirrorax.runs.results import Results, as_results
 
 _SHOWN = 20  # distinct reasons of failure
 
@@ -38,7 +39,7 @@ class Facts:
 
 
 def facts(
-    table: pa.Table,
+    runs: Results | pa.Table,
     *,
     title: str,
     made: str,
@@ -47,39 +48,34 @@ def facts(
     refresh: int = 0,
 ) -> Facts:
     """Count what the table holds; `planned` are the run ids of the study, where one is known."""
-    state = table["status"] if "status" in table.column_names else pa.repeat("done", table.num_rows)
-    done = int(pc.sum(pc.equal(state, "done")).as_py() or 0)
-    diverged = columns.numbers(table, "diverged", 0.0) == 1
-    seconds = columns.numbers(table, "wall_seconds")
+    results = as_results(runs)
+    done = int(results.done.sum())
+    seconds = results.numbers("wall_seconds")
     return Facts(
         title=title,
         made=made,
         planned=None if planned is None else len(planned),
-        reached=None if planned is None else reached(table, planned),
+        reached=None if planned is None else reached(results, planned),
         done=done,
-        failed=table.num_rows - done,
-        diverged=int(diverged.sum()),
+        failed=len(results) - done,
+        diverged=int(results.diverged.sum()),
         core_hours=float(np.nansum(seconds)) / 3600 if np.isfinite(seconds).any() else None,
-        failures=_failures(table),
-        versions=_versions(table),
+        failures=_failures(results),
+        versions=_versions(results),
         study=study,
         refresh=refresh,
     )
 
 
-def _failures(table: pa.Table) -> list[tuple[str, int]]:
-    if "failure" not in table.column_names:
-        return []
-    counted = pc.value_counts(table["failure"].combine_chunks().drop_null()).to_pylist()
-    rows = [(str(item["values"]), int(item["counts"])) for item in counted]
-    return sorted(rows, key=lambda row: -row[1])[:_SHOWN]
+def _failures(results: Results) -> list[tuple[str, int]]:
+    reasons = np.bincount(results.origin, minlength=len(results.origins)).tolist()
+    counted: Counter[str] = Counter()
+    for origin, count in zip(results.origins, reasons, strict=True):
+        if origin.failure is not None and count:
+            counted[origin.failure] += count
+    return counted.most_common(_SHOWN)
 
 
-def _versions(table: pa.Table) -> list[tuple[str, list[str]]]:
-    out = []
-    for name in columns.PROVENANCE:
-        if name in table.column_names:
-            values = [v for v in pc.unique(table[name]).to_pylist() if v is not None]
-            if values:
-                out.append((name, sorted(map(str, values))[:_SHOWN]))
-    return out
+def _versions(results: Results) -> list[tuple[str, list[str]]]:
+    known = {name: results.provenance(name) for name in FIELDS if name != "finished_at"}
+    return [(name, [str(v) for v in values][:_SHOWN]) for name, values in known.items() if values]

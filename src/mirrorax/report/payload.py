@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from jaxtyping import Float
 
-from mirrorax.analysis import columns
 from mirrorax.analysis.findings import headline, telling_threshold
 from mirrorax.analysis.grids import map_grid
 from mirrorax.analysis.landscape import (
@@ -20,7 +19,7 @@ from mirrorax.analysis.landscape import (
     DONE,
     Landscape,
     landscapes,
-    order,
+    setting_text,
     shared_environments,
 )
 from mirrorax.analysis.reference import Reference
@@ -28,6 +27,8 @@ from mirrorax.analysis.summary import RobustnessRow, summarise
 from mirrorax.errors import UserError
 from mirrorax.report.command import environment_flags, train_command
 from mirrorax.report.facts import Facts
+from mirrorax.runs.results import Results, as_results
+from mirrorax.runs.scoring import matrix, normalised
 
 #: Numbers of learning curves that a page may hold: 2 MB of text.
 CURVES = 400_000
@@ -41,15 +42,17 @@ def pack(values: np.ndarray, kind: str) -> str:
 
 
 def payload(
-    table: pa.Table,
+    runs: Results | pa.Table,
     about: Facts,
     curves: pa.Table | None = None,
     reference: Reference | None = None,
 ) -> dict[str, Any]:
     """Return everything the page shows; algorithms in the order of the robustness table."""
-    items = landscapes(table)
+    results = as_results(runs)
+    items = landscapes(results)
+    curves = results.curves() if curves is None else curves
     known = {e.label: e for item in items for e in item.environments}
-    environments = sorted(known.values(), key=order)
+    environments = sorted(known.values(), key=lambda e: e.order)
     labels = [e.label for e in environments]
     try:
         shared = list(shared_environments(items))
@@ -60,7 +63,7 @@ def payload(
         shared, start, rows, sentences = [], 0.9, {}, [f"Nothing can be ranked. {error}."]
     places = {label: k for k, label in enumerate(rows)}
     items = tuple(sorted(items, key=lambda item: places.get(item.label, len(places))))
-    drawn = _curves(table, items, curves)
+    drawn = _curves(results, items, curves)
     return {
         "facts": about.plain(),
         "headline": sentences,
@@ -126,7 +129,7 @@ def _algorithm(
         "greedy": pack(item.runs("greedy"), "<f4"),
         "grids": _grids(item, labels, row),
         "command": train_command(dict(item.settings).items()),
-        "settings": [[name, _text(value)] for name, value in dict(item.settings).items()],
+        "settings": [[name, setting_text(value)] for name, value in dict(item.settings).items()],
         "reference": None,
         "state": None,
         "seed_names": None,
@@ -157,18 +160,18 @@ def _text(value: object) -> str:
 
 
 def _curves(
-    table: pa.Table, items: Sequence[Landscape], curves: pa.Table | None
+    results: Results, items: Sequence[Landscape], curves: pa.Table | None
 ) -> list[dict[str, Any] | None] | None:
     """Return each algorithm's learning curves, or nothing where there are none or too many."""
     if curves is None or "return" not in curves.column_names:
         return None
-    values, lengths = columns.matrix(curves, "return")
+    values, lengths = matrix(curves["return"])
     if values.size > CURVES or lengths.max(initial=0) < 2:
         return None
     # The row of the curves for each row of the runs; -1 where a run has none.
-    places = pc.index_in(table["run_id"], value_set=curves["run_id"].combine_chunks())
+    places = pc.index_in(results.rows["run_id"], value_set=curves["run_id"].combine_chunks())
     at = pc.fill_null(places, -1).to_numpy().astype(np.int64)
-    updates = columns.matrix(curves, "update")[0] if "update" in curves.column_names else None
+    updates = matrix(curves["update"])[0] if "update" in curves.column_names else None
     out: list[dict[str, Any] | None] = []
     for item in items:
         rows = item.rows
@@ -187,7 +190,7 @@ def _curves(
         if updates is not None:
             x = updates[index[index >= 0][0], :points]
         out.append(
-            {"x": x.tolist(), "points": points, "y": pack((part - floor) / (top - floor), "<f4")}
+            {"x": x.tolist(), "points": points, "y": pack(normalised(part, floor, top), "<f4")}
         )
     return out
 

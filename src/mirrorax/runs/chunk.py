@@ -9,7 +9,7 @@ metadata with what all its runs share. The bytes that a worker sends are the byt
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -18,10 +18,12 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Float, Int, UInt32
 
+from mirrorax import plugins
 from mirrorax._version import ALGORITHM_VERSION
+from mirrorax.errors import UserError
 from mirrorax.runs import identity, ids, parquet
 from mirrorax.runs.parquet import Damaged
-from mirrorax.runs.settings import TRACED, Settings, stored_settings
+from mirrorax.runs.settings import TRACED, RunValues, Settings, stored_settings
 
 #: The key of the head in a table's metadata.
 HEAD = b"mirrorax"
@@ -49,11 +51,14 @@ class Chunk:
     @cached_property
     def ids(self) -> np.ndarray:
         """The id of every run, 32 bytes each."""
-        return identity.run_ids([self.settings.model_dump()], self._zeros, self.columns)
+        zeros = np.zeros(len(self), np.int32)
+        return identity.run_ids([self.settings.model_dump()], zeros, self.columns)
 
-    @property
-    def _zeros(self) -> Int[np.ndarray, " runs"]:
-        return np.zeros(len(self), np.int32)
+    def select(self, which: Sequence[int] | np.ndarray | slice) -> Chunk:
+        """Return some of the runs, in the order given."""
+        which = which if isinstance(which, slice) else np.asarray(which)
+        columns = {name: column[which] for name, column in self.columns.items()}
+        return Chunk(self.settings, columns, self.keys[which], self.lanes)
 
     def to_arrow(self) -> pa.Table:
         """Return the chunk as a table: run ids, traced values and keys."""
@@ -65,18 +70,58 @@ class Chunk:
     def from_arrow(cls, table: pa.Table) -> Chunk:
         """Read a chunk back. Its names mean what they mean in this process."""
         head = read_head(table)
+        plugins.expect(head["settings"].get("plugins", []), "chunk")
         keys = np.stack([table[f"key_{i}"].to_numpy() for i in (0, 1)], axis=1)
         settings = Settings(**head["settings"])
         return cls(settings, read_values(table), keys.astype(np.uint32), head["lanes"])
 
+    def to_bytes(self) -> bytes:
+        """Return the bytes of the chunk: what a worker is sent."""
+        return parquet.encode(self.to_arrow())
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Chunk:
+        """Read a chunk that was sent."""
+        return cls.from_arrow(parquet.decode(data))
+
 
 def make_chunk(
-    settings: Settings, columns: Mapping[str, np.ndarray], lanes: int | None = None
+    settings: Settings,
+    columns: Mapping[str, Sequence[Any] | np.ndarray],
+    lanes: int | None = None,
+    keys: UInt32[np.ndarray, "runs 2"] | None = None,
 ) -> Chunk:
-    """Return the chunk of some runs, each with the random key of its specification."""
-    count = np.zeros(len(columns["seed"]), np.int32)
-    keys = identity.run_keys([settings.model_dump()], count, columns)
-    return Chunk(settings, columns, keys, lanes)
+    """Return the chunk of some runs, each with the random key of its specification.
+
+    A column that is missing has its default. `keys` replace the random keys.
+    """
+    lengths = [len(column) for column in columns.values()]
+    count = len(keys) if keys is not None else lengths[0]
+    full = complete_columns(columns, count)
+    if keys is None:
+        keys = identity.run_keys([settings.model_dump()], np.zeros(count, np.int32), full)
+    keys = np.asarray(keys, np.uint32)
+    if keys.ndim != 2 or keys.shape[1] != 2 or len(keys) == 0:
+        raise UserError(f"keys: expected pairs of words, got shape {keys.shape}")
+    return Chunk(settings, full, keys, lanes)
+
+
+def complete_columns(
+    columns: Mapping[str, Sequence[Any] | np.ndarray], count: int
+) -> dict[str, np.ndarray]:
+    """Return every traced value as an array: a missing one has its default, and None is NaN."""
+    defaults = RunValues().model_dump()
+    if unknown := sorted(set(columns) - set(TRACED)):
+        raise UserError(f"{unknown[0]}: not a traced value; allowed: {', '.join(TRACED)}")
+    full = {}
+    for name in TRACED:
+        values = columns.get(name, [defaults[name]] * count)
+        if len(values) != count:
+            raise UserError(f"{name}: {len(values)} values for {count} runs")
+        if name not in _WHOLE and not isinstance(values, np.ndarray):
+            values = [np.nan if value is None else value for value in values]
+        full[name] = np.asarray(values).astype(np.int64 if name in _WHOLE else np.float64)
+    return full
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,23 +7,31 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from mirrorax.errors import plain
+
 
 class Damaged(Exception):
-    """Bytes that are not what was written, or not what they should be."""
+    """Bytes that are not what was written, or not what they should be; one line says why."""
+
+    def __init__(self, text: object = "") -> None:
+        super().__init__(plain(text))
 
 
 def encode(table: pa.Table, *, compact: bool = False) -> bytes:
     """Write a table as Parquet with page checksums. `compact` is for large tables."""
     sink = pa.BufferOutputStream()
-    pq.write_table(
-        table,
+    metadata = table.schema.metadata or {}
+    table = table.replace_schema_metadata(None)
+    with pq.ParquetWriter(
         sink,
+        table.schema,
         write_page_checksum=True,
         write_statistics=False,
         use_dictionary=compact,
         compression="zstd" if compact else "snappy",
-        row_group_size=1 << 20,
-    )
+    ) as writer:
+        writer.write_table(table, row_group_size=1 << 20)
+        writer.add_key_value_metadata(metadata)  # once: in the schema it would be written twice
     return sink.getvalue().to_pybytes()
 
 

@@ -1,17 +1,97 @@
-"""Where a result comes from: versions, commit, device, machine. `here` imports none of them."""
+"""Where a result comes from: versions, commit, device, machine. Imports none of the libraries."""
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
+import socket
 import subprocess
+import time
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import mirrorax
 from mirrorax._version import __version__
-from mirrorax.envs import suite
-from mirrorax.store.lock import host_hash
+
+#: The fields of an outcome's provenance and their types. A field that does not apply is None.
+FIELDS: dict[str, type] = {
+    "finished_at": str,
+    "mirrorax_version": str,
+    "commit": str,
+    "dirty": bool,
+    "jax_version": str,
+    "gymnax_version": str,
+    "gymnasium_version": str,  # None where Gymnasium does not step the environment
+    "numpy_version": str,
+    "device": str,
+    "lanes": int,
+    "layout": str,
+    "host": str,  # see `host_hash`
+}
+
+#: Fields on which a result may depend. The planner says where they differ within a store.
+DIFFERING = (
+    "lanes",
+    "layout",
+    "device",
+    "jax_version",
+    "gymnax_version",
+    "gymnasium_version",
+    "mirrorax_version",
+    "commit",
+)
+
+_MACHINE_ID = Path("/etc/machine-id")
+
+
+def collect(*, hosted: bool = False, **fields: Any) -> dict[str, Any]:
+    """Return the provenance of what this process has just computed.
+
+    `hosted` says whether Gymnasium stepped the environment; `fields` are device, lanes and layout.
+    """
+    known = {
+        **here(),
+        "gymnasium_version": _version("gymnasium") if hosted else None,
+        "finished_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        **fields,
+    }
+    return {name: known.get(name) for name in FIELDS}
+
+
+@cache
+def versions() -> dict[str, str | None]:
+    """Return the versions of what computes."""
+    return {
+        "mirrorax_version": __version__,
+        "jax_version": _version("jax"),
+        "gymnax_version": _version("gymnax"),
+        "numpy_version": _version("numpy"),
+    }
+
+
+@cache
+def here() -> dict[str, Any]:
+    """Return what is the same for everything that this process computes."""
+    # An installed package inside another repository is not at that repository's commit.
+    top = _git("rev-parse", "--show-toplevel")
+    ours = top is not None and (Path(top) / "src" / "mirrorax").is_dir()
+    status = _git("status", "--porcelain", "--untracked-files=no") if ours else None
+    return {
+        **versions(),
+        "commit": _git("rev-parse", "HEAD") if ours else None,
+        "dirty": None if status is None else bool(status),
+        "host": host_hash(),
+    }
+
+
+def host_hash() -> str:
+    """Return a short hash that tells one machine from another, the same after a restart."""
+    try:
+        machine = _MACHINE_ID.read_text().strip()
+    except OSError:
+        machine = ""
+    return hashlib.sha256(f"{socket.gethostname()}\0{machine}".encode()).hexdigest()[:12]
 
 
 def _version(package: str) -> str | None:
@@ -24,7 +104,7 @@ def _version(package: str) -> str | None:
 def _git(*arguments: str) -> str | None:
     folder = Path(mirrorax.__file__).resolve().parent
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             ["git", "-C", str(folder), *arguments],
             capture_output=True,
             text=True,
@@ -33,37 +113,4 @@ def _git(*arguments: str) -> str | None:
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    return done.stdout.strip()
-
-
-def of(environment: str) -> dict[str, Any]:
-    """Return the provenance of runs in an environment: Gymnasium counts where it steps it."""
-    return {**here(), "gymnasium_version": _version("gymnasium") if _hosted(environment) else None}
-
-
-def _hosted(environment: str) -> bool:
-    """Whether Gymnasium steps an environment, under its own name or under a user's."""
-    family = suite.environment(environment).family
-    if family != "own":
-        return family == "gymnasium"
-    from mirrorax.envs.host import Gymnasium  # a worker, which has trained in it, has jax
-
-    return isinstance(suite.load(environment), Gymnasium)
-
-
-@cache
-def here() -> dict[str, Any]:
-    """Return the provenance of what this process computes."""
-    # An installed package inside somebody else's repository is not at that repository's commit.
-    top = _git("rev-parse", "--show-toplevel")
-    ours = top is not None and (Path(top) / "src" / "mirrorax").is_dir()
-    status = _git("status", "--porcelain", "--untracked-files=no") if ours else None
-    return {
-        "mirrorax_version": __version__,
-        "commit": _git("rev-parse", "HEAD") if ours else None,
-        "dirty": None if status is None else bool(status),
-        "jax_version": _version("jax"),
-        "gymnax_version": _version("gymnax"),
-        "numpy_version": _version("numpy"),
-        "host": host_hash(),
-    }
+    return process.stdout.strip()

@@ -2,8 +2,7 @@
 
     study.toml --read--> Study (frozen blocks of axes) --expand--> Runs (columns) --identity--> ids
 
-- `grid`: the values of one axis (a list, or a logarithmic or linear range).
-- `study`: the file's form, every mistake in it reported at once.
+- `form`: the keys of a file.   - `study`: a file, every mistake in it reported at once.
 - `expand`: blocks of axes to columns of runs, in the documented order.
 - `identity`: a run's content hash and its random key.
 """

@@ -1,11 +1,13 @@
-"""The keys of a study file, as pydantic models, and their complaints as one line each."""
+"""The keys of a study file as a pydantic model, and its mistakes as one line each."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
+import numpy as np
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -15,11 +17,14 @@ from pydantic import (
     Field,
     Tag,
     ValidationError,
+    ValidationInfo,
     create_model,
+    field_validator,
+    model_validator,
 )
 
 from mirrorax.envs import suite
-from mirrorax.errors import UserError, shown
+from mirrorax.errors import UserError, nearest, shown
 from mirrorax.regularizers.names import parse_drift, parse_potential
 from mirrorax.runs import float32
 from mirrorax.runs.settings import (
@@ -31,7 +36,6 @@ from mirrorax.runs.settings import (
     Settings,
     check_schedule,
 )
-from mirrorax.spec.grid import Range, repeated
 
 _MOST_ENTRIES = 100_000
 
@@ -50,6 +54,14 @@ class Mistake:
         return f"{self.path}: {shown(self.value)}: {self.allowed}"
 
 
+class Problems(list[Mistake]):
+    """The mistakes of a file."""
+
+    def add(self, path: str, value: Any, allowed: str) -> None:
+        """Add one."""
+        self.append(Mistake(path, value, allowed))
+
+
 def _whole(value: Any) -> Any:
     """Take 1e6 for the whole number it is."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
@@ -61,9 +73,54 @@ def _as_tuple(value: Any) -> Any:
 
 # --- axes -----------------------------------------------------------------------------------------
 
+#: Significant digits of a point of a range. Powers differ in the last bit from one C library to
+#: the next, and a run's identity must not.
+RANGE_DIGITS = 12
+MOST_POINTS = 10_000
+
+_Number = Annotated[float, Field(allow_inf_nan=False)]
+_Ends = Annotated[list[_Number], Field(min_length=2, max_length=2)]
+
+
+class Range(BaseModel):
+    """`{ log = [low, high], points = n }` or `{ linear = [low, high], points = n }`.
+
+    `plus` lists values to put in front of the range: a logarithmic one cannot reach 0.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    log: _Ends | None = None
+    linear: _Ends | None = None
+    points: Annotated[int, Field(ge=2, le=MOST_POINTS)]
+    plus: list[_Number] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _one_scale(self) -> Range:
+        if (self.log is None) == (self.linear is None):
+            raise ValueError("give one of log = [low, high] and linear = [low, high]")
+        return self
+
+    @field_validator("log", "linear")
+    @classmethod
+    def _rises(cls, ends: list[float] | None, info: ValidationInfo) -> list[float] | None:
+        if ends is not None and not ends[0] < ends[1]:
+            raise ValueError(f"a range rises: low < high, got {ends}")
+        if ends is not None and info.field_name == "log" and ends[0] <= 0:
+            raise ValueError(f"a logarithmic range starts above 0, got {ends[0]}")
+        return ends
+
+    def values(self) -> tuple[float, ...]:
+        """Return the values in order: `plus`, then the points from low to high."""
+        low, high = self.log or self.linear or [0.0, 0.0]
+        spaced = np.linspace if self.log is None else np.geomspace
+        points = spaced(low, high, self.points)
+        rounded = (float(f"{point:.{RANGE_DIGITS}g}") for point in points)
+        return (*(value + 0.0 for value in self.plus), *(value + 0.0 for value in rounded))
+
 
 def _axis_kind(value: Any) -> str:
-    return "<range>" if isinstance(value, (dict, Range)) else "<list>"
+    return "<range>" if isinstance(value, dict) else "<list>"
 
 
 def _as_list(value: Any) -> Any:
@@ -71,15 +128,22 @@ def _as_list(value: Any) -> Any:
     return [value] if single else value
 
 
-def values_of(axis: Any) -> Any:
-    """Return the values of an axis, whichever way it was spelled."""
-    return axis.values() if isinstance(axis, Range) else axis
-
-
 def _once(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    again = repeated(values)
+    again = [value for value, count in Counter(values).items() if count > 1]
     if again:
         raise ValueError(f"{again[0]!r} is given twice; each value once")
+    return values
+
+
+def _apart(values: tuple[float, ...]) -> tuple[float, ...]:
+    """Refuse values that would be one cell under two names."""
+    values = _once(tuple(value + 0.0 for value in values))  # -0.0 is 0.0
+    pair = float32.coinciding(values)
+    if pair is not None:
+        raise ValueError(
+            f"{pair[0]!r} and {pair[1]!r} are one number in float32, which training computes in; "
+            "give one of them"
+        )
     return values
 
 
@@ -92,49 +156,41 @@ def _at_most(high: float) -> Any:
     return AfterValidator(check)
 
 
-def _apart(values: tuple[float, ...]) -> tuple[float, ...]:
-    """Refuse what would be one cell under two names."""
-    pair = float32.coinciding(_once(values))
-    if pair is not None:
-        raise ValueError(
-            f"{pair[0]!r} and {pair[1]!r} are one number in float32, which training computes in; "
-            "give one of them"
-        )
-    return values
+def _listed(entry: Any, *checks: Any) -> Any:
+    """Return the type of a list with at least one entry."""
+    kind: Any = Annotated[
+        tuple[entry, ...],
+        Field(min_length=1, max_length=_MOST_ENTRIES),
+        BeforeValidator(_as_tuple),
+    ]
+    for check in checks:
+        kind = Annotated[kind, check]
+    return kind
 
 
-def _within(low: float, high: float) -> Any:
-    def check(grid: Range) -> Range:
+def _axis(high: float) -> Any:
+    """Return the type of an axis: a number, a list of numbers, or a range that becomes one."""
+    number = Annotated[
+        float,
+        Field(ge=0, allow_inf_nan=False),
+        _at_most(high),
+        AfterValidator(float32.zero_or_positive),
+    ]
+    listed = _listed(number, BeforeValidator(_as_list), AfterValidator(_apart))
+
+    def spread(grid: Range) -> tuple[float, ...]:
         values = grid.values()
         for value in values:
-            if not low <= value <= high:
-                raise ValueError(f"{value!r} is not between {low:g} and {high:g}")
+            if not 0 <= value <= high:
+                raise ValueError(f"{value!r} is not between 0 and {high:g}")
             try:
                 float32.zero_or_positive(value)
             except ValueError as error:
                 reason = str(error).replace("Input should be", "must be")
                 raise ValueError(f"{value!r}: {reason}") from None
-        _apart(values)
-        return grid
+        return _apart(values)
 
-    return AfterValidator(check)
-
-
-def _axis(low: float, high: float) -> Any:
-    number = Annotated[
-        float,
-        Field(ge=low, allow_inf_nan=False),
-        _at_most(high),
-        AfterValidator(float32.zero_or_positive),
-    ]
-    listed = Annotated[
-        tuple[number, ...],
-        Field(min_length=1, max_length=_MOST_ENTRIES),
-        BeforeValidator(_as_tuple),
-        BeforeValidator(_as_list),
-        AfterValidator(lambda values: _apart(tuple(value + 0.0 for value in values))),
-    ]
-    ranged = Annotated[Range, _within(low, high)]
+    ranged = Annotated[Range, AfterValidator(spread)]
     return Annotated[
         Annotated[listed, Tag("<list>")] | Annotated[ranged, Tag("<range>")],
         Discriminator(_axis_kind),
@@ -146,10 +202,6 @@ _LARGEST = 1e30  # a temperature is a float32 in the end
 # --- environments, pairs, schedules, seeds --------------------------------------------------------
 
 
-def _environment(name: str) -> str:
-    return suite.environment(name).name
-
-
 _Scale = Annotated[
     float,
     Field(gt=0, allow_inf_nan=False),
@@ -158,23 +210,13 @@ _Scale = Annotated[
 ]
 
 
-class Environment(BaseModel):
+class EnvironmentEntry(BaseModel):
     """`"CartPole"` or `{ name = "CartPole", reward_scale = 0.5 }` (or a list of scales)."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    name: Annotated[str, AfterValidator(_environment)]
-    reward_scale: Annotated[
-        tuple[_Scale, ...],
-        Field(min_length=1, max_length=_MOST_ENTRIES),
-        BeforeValidator(_as_tuple),
-        BeforeValidator(_as_list),
-        AfterValidator(_apart),
-    ] = (1.0,)
-
-    def canonical(self) -> tuple[str, tuple[float, ...]]:
-        """Return the environment's one spelling and the scales of its rewards."""
-        return self.name, self.reward_scale
+    name: Annotated[str, AfterValidator(lambda name: suite.environment(name).name)]
+    reward_scale: _listed(_Scale, BeforeValidator(_as_list), AfterValidator(_apart)) = (1.0,)  # type: ignore[valid-type]
 
 
 def _environment_table(value: Any) -> Any:
@@ -192,27 +234,24 @@ def _two(value: Any) -> Any:
 
 
 def _pair(names: tuple[str, str]) -> tuple[str, str]:
-    wrong: list[str] = []
-    found: list[str] = []
+    problems: list[str] = []
+    parsed: list[str] = []
     for parse, name in ((parse_potential, names[0]), (parse_drift, names[1])):
         try:
-            found.append(str(parse(name)))
+            parsed.append(str(parse(name)))
         except UserError as error:
-            wrong.append(str(error))
-    if wrong:
-        raise ValueError("; ".join(wrong))
-    return found[0], found[1]
+            problems.append(str(error))
+    if problems:
+        raise ValueError("; ".join(problems))
+    return parsed[0], parsed[1]
 
 
-def _schedule(kind: str, allowed: tuple[str, ...]) -> Any:
-    def check(name: str) -> str:
-        return check_schedule(kind, name, allowed)
-
-    return check
+def _alpha_schedule(name: str) -> str:
+    return check_schedule("alpha_schedule", name, ALPHA_SCHEDULES)
 
 
-_alpha_schedule = _schedule("alpha_schedule", ALPHA_SCHEDULES)
-_lam_schedule = _schedule("lam_schedule", LAM_SCHEDULES)
+def _lam_schedule(name: str) -> str:
+    return check_schedule("lam_schedule", name, LAM_SCHEDULES)
 
 
 def _both_schedules(names: tuple[str, str]) -> tuple[str, str]:
@@ -227,14 +266,6 @@ def _seeds(value: Any) -> Any:
     return _as_tuple(value)
 
 
-def _listed(entry: Any) -> Any:
-    return Annotated[
-        tuple[entry, ...],
-        Field(min_length=1, max_length=_MOST_ENTRIES),
-        BeforeValidator(_as_tuple),
-    ]
-
-
 _PairOfNames = Annotated[tuple[str, str], BeforeValidator(_two)]
 
 #: The keys that span the grid.
@@ -246,7 +277,7 @@ FIXED = tuple(
     for name in FIELDS
     if name
     not in ("environment", "potential", "drift", "alpha", "lam", "w", "seed", "reward_scale")
-    and name != "plugins"  # found, from the modules that the study declares
+    and name != "plugins"  # they follow from the names
 )
 
 
@@ -264,45 +295,52 @@ def _fixed_field(name: str) -> Any:
     annotated: Any = info.annotation
     for check in checks:
         annotated = Annotated[annotated, check]
-    return (annotated, None)
+    return annotated
 
 
+_seed = Annotated[int, Field(ge=0, lt=2**63)]
 _axis_fields: dict[str, Any] = {
-    "environments": (_listed(Annotated[Environment, BeforeValidator(_environment_table)]), None),
-    "pairs": (_listed(Annotated[_PairOfNames, AfterValidator(_pair)]), None),
-    "schedules": (_listed(Annotated[_PairOfNames, AfterValidator(_both_schedules)]), None),
-    "alpha": (_axis(0.0, _LARGEST), None),
-    "lam": (_axis(0.0, _LARGEST), None),
-    "w": (_axis(0.0, 1.0), None),
-    "seeds": (
-        Annotated[
-            tuple[Annotated[int, Field(ge=0, lt=2**63)], ...],
-            Field(min_length=1, max_length=_MOST_ENTRIES),
-            BeforeValidator(_seeds),
-            AfterValidator(_once),
-        ],
-        None,
-    ),
+    "environments": _listed(Annotated[EnvironmentEntry, BeforeValidator(_environment_table)]),
+    "pairs": _listed(Annotated[_PairOfNames, AfterValidator(_pair)]),
+    "schedules": _listed(Annotated[_PairOfNames, AfterValidator(_both_schedules)]),
+    "alpha": _axis(_LARGEST),
+    "lam": _axis(_LARGEST),
+    "w": _axis(1.0),
+    "seeds": _listed(_seed, BeforeValidator(_seeds), AfterValidator(_once)),
 }
+
+_fields: dict[str, Any] = {
+    **{name: (kind, None) for name, kind in _axis_fields.items()},
+    **{name: (_fixed_field(name), None) for name in FIXED},
+}
+
+#: Where keys of a run stand in a study.
+_ELSEWHERE = {
+    "environment": "environments",
+    "potential": "pairs",
+    "drift": "pairs",
+    "reward_scale": "environments = [{ name = ..., reward_scale = ... }]",
+}
+#: The keys of the top level alone.
+TOP = ("name", "preset", "plugins", "blocks")
 
 #: The top level of a study, or one of its blocks: every key optional, no other key allowed.
 Part: type[BaseModel] = create_model(
     "Part",
     __config__=ConfigDict(frozen=True, extra="forbid", strict=True),
-    **_axis_fields,
-    **{name: _fixed_field(name) for name in FIXED},
+    **_fields,
 )
 
 
 def mistakes(
     model: type[BaseModel], table: Mapping[str, Any], prefix: str
 ) -> tuple[BaseModel | None, list[Mistake]]:
-    """Validate a table; return the object or None, and every mistake found in it."""
+    """Validate a table; return the object or None, and every mistake in it."""
     try:
         return model.model_validate(dict(table)), []
     except ValidationError as error:
         return None, [
-            Mistake(prefix + _path(item["loc"], table), item["input"], _reason(item))
+            Mistake(prefix + _path(item["loc"], table), item["input"], _reason(item, model, prefix))
             for item in error.errors(include_url=False)
             # An entry that is wrong is also missing from its list: one complaint is enough.
             if not (item["type"] == "too_short" and item["input"])
@@ -322,9 +360,22 @@ def _path(loc: tuple[int | str, ...], table: Mapping[str, Any]) -> str:
     return text
 
 
-def _reason(item: Any) -> str:
+def _reason(item: Any, model: type[BaseModel], prefix: str) -> str:
     if item["type"] == "extra_forbidden":
-        return "no such key"
+        return _unknown_key(item["loc"], model, prefix)
     reason = str(item["msg"]).removeprefix("Value error, ")
     reason = reason[0].lower() + reason[1:]
     return reason.replace("input should be", "must be")
+
+
+def _unknown_key(loc: tuple[int | str, ...], model: type[BaseModel], prefix: str) -> str:
+    if len(loc) > 1 or model is not Part:
+        return "no such key"
+    key = str(loc[0])
+    if key in _ELSEWHERE:
+        return f"write it in {_ELSEWHERE[key]}"
+    known = (*AXES, *FIXED, *(() if prefix else TOP))
+    guess = nearest(key, known)
+    return "no such key; " + (
+        f"did you mean {guess!r}?" if guess else f"allowed: {', '.join(known)}"
+    )

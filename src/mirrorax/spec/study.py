@@ -16,21 +16,20 @@ the keys, this module reads them, `expand` makes runs of them.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mirrorax import plugins
-from mirrorax.errors import UserError, nearest
+from mirrorax.errors import UserError
 from mirrorax.runs import float32
 from mirrorax.runs.settings import LEARNED, PRESETS, STATIC, Settings
 from mirrorax.runs.settings import preset as preset_fields_of
 from mirrorax.spec import toml
-from mirrorax.spec.form import AXES, FIXED, Mistake, Part, mistakes, values_of
+from mirrorax.spec.form import FIXED, TOP, Part, Problems, mistakes
 
-#: More runs than this are a slip of the pen: the paper's whole study is half a million.
+#: A study with more runs than this is taken for a mistake.
 MOST_RUNS = 20_000_000
 _MOST_SHOWN = 50  # mistakes of one file
 
@@ -83,13 +82,13 @@ def parse(text: str, *, name: str = "study", where: str = "study") -> Study:
     """Read a study from the text of a TOML file."""
     document = toml.parse(text, where)
     plugins.expect(document.get("plugins", []), where)
-    found: list[Mistake] = []
-    blocks = _blocks(document, found)
+    problems = Problems()
+    blocks = _blocks(document, problems)
     title = document.get("name", name)
     if not isinstance(title, str) or not title.isprintable():
-        found.append(Mistake("name", title, "expected a line of text"))
-    if found:
-        raise _report(where, found)
+        problems.add("name", title, "expected a line of text")
+    if problems:
+        raise _report(where, problems)
     study = Study(str(title), tuple(blocks), text)
     total = sum(block.size for block in study.blocks)
     if total > MOST_RUNS:
@@ -97,8 +96,8 @@ def parse(text: str, *, name: str = "study", where: str = "study") -> Study:
     return study
 
 
-def _report(where: str, found: list[Mistake]) -> UserError:
-    unique = list(dict.fromkeys(str(mistake) for mistake in found))
+def _report(where: str, problems: Problems) -> UserError:
+    unique = list(dict.fromkeys(str(mistake) for mistake in problems))
     if len(unique) == 1:
         return UserError(f"{where}: {unique[0]}")
     rest = len(unique) - _MOST_SHOWN
@@ -106,63 +105,43 @@ def _report(where: str, found: list[Mistake]) -> UserError:
     return UserError(f"{where}: {len(unique)} mistakes:", *unique[:_MOST_SHOWN], *more)
 
 
-def _blocks(document: Mapping[str, Any], found: list[Mistake]) -> list[Block]:
+def _blocks(document: Mapping[str, Any], problems: Problems) -> list[Block]:
     """Validate the file's top level and each block, then what the two make together."""
-    other = ("name", "plugins", "blocks")
-    top = {key: value for key, value in document.items() if key not in other}
-    preset = top.pop("preset", "default")
+    top = {key: value for key, value in document.items() if key not in TOP}
+    preset = document.get("preset", "default")
     preset_fields: dict[str, Any] = {}
     if isinstance(preset, str) and preset in PRESETS:
         preset_fields = preset_fields_of(preset)
     else:
-        found.append(Mistake("preset", preset, f"allowed: {', '.join(PRESETS)}"))
-    _refuse_unknown(top, "", found)
-    top_part = _part(top, "", found)
+        problems.add("preset", preset, f"allowed: {', '.join(PRESETS)}")
+    top_part = _part(top, "", problems)
 
     tables = document.get("blocks", [])
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-        found.append(Mistake("blocks", tables, "expected [[blocks]] tables"))
+        problems.add("blocks", tables, "expected [[blocks]] tables")
         tables = []
     elif "blocks" in document and not tables:
-        found.append(Mistake("blocks", tables, "expected at least one [[blocks]] table"))
+        problems.add("blocks", tables, "expected at least one [[blocks]] table")
     named: list[tuple[str, dict[str, Any]]] = []
     for index, table in enumerate(tables):
         prefix = f"blocks[{index}]."
-        _refuse_unknown(table, prefix, found)
-        named.append((prefix, _part(table, prefix, found)))
-    if found:  # what the parts make together is only worth checking once each is sound
+        named.append((prefix, _part(table, prefix, problems)))
+    if problems:  # what the parts make together is only worth checking once each is sound
         return []
     merged = [(prefix, {**top_part, **part}, part) for prefix, part in named]
     if not named:
         merged = [("", top_part, top_part)]
-    blocks = [_block(prefix, part, own, preset_fields, found) for prefix, part, own in merged]
-    if named and not found:
-        _refuse_unused(top_part, merged, found)
+    blocks = [_block(prefix, part, own, preset_fields, problems) for prefix, part, own in merged]
+    if named and not problems:
+        _refuse_unused(top_part, merged, problems)
     return [block for block in blocks if block is not None]
 
 
-def _refuse_unknown(table: Mapping[str, Any], prefix: str, found: list[Mistake]) -> None:
-    known = (*AXES, *FIXED, *(() if prefix else ("name", "preset", "plugins", "blocks")))
-    for key in table:
-        if key in known:
-            continue
-        singular = {"environment": "environments", "potential": "pairs", "drift": "pairs"}
-        if key in singular or key == "reward_scale":
-            right = singular.get(key, "environments = [{ name = ..., reward_scale = ... }]")
-            found.append(Mistake(prefix + key, table[key], f"write it in {right}"))
-            continue
-        guess = nearest(key, known)
-        hint = f"did you mean {guess!r}?" if guess else f"allowed: {', '.join(known)}"
-        found.append(Mistake(prefix + key, table[key], f"no such key; {hint}"))
-
-
-def _part(table: Mapping[str, Any], prefix: str, found: list[Mistake]) -> dict[str, Any]:
-    known = {key: value for key, value in table.items() if key in (*AXES, *FIXED)}
-    part, wrong = mistakes(Part, known, prefix)
-    found.extend(wrong)
-    if part is None:
-        return {}
-    return {key: getattr(part, key) for key in known}
+def _part(table: Mapping[str, Any], prefix: str, problems: Problems) -> dict[str, Any]:
+    """Validate the keys of one table; return those that it has."""
+    part, wrong = mistakes(Part, table, prefix)
+    problems.extend(wrong)
+    return {} if part is None else {key: getattr(part, key) for key in table}
 
 
 def _block(
@@ -170,9 +149,9 @@ def _block(
     part: Mapping[str, Any],
     own: Mapping[str, Any],
     preset: Mapping[str, Any],
-    found: list[Mistake],
+    problems: Problems,
 ) -> Block | None:
-    before = len(found)
+    before = len(problems)
     for key, example in (
         ("environments", 'environments = ["CartPole"]'),
         ("pairs", 'pairs = [["entropy", "kl"]]'),
@@ -180,59 +159,53 @@ def _block(
         ("seeds", "seeds = 5"),
     ):
         if key not in part:
-            found.append(Mistake(prefix + key, None, f"required, e.g. {example}"))
-    schedules = _schedules(prefix, part, own, found)
+            problems.add(prefix + key, None, f"required, e.g. {example}")
+    schedules = _schedules(prefix, part, own, problems)
     learned = [alpha for alpha, _ in schedules if alpha in LEARNED]
-    given = [alpha for alpha, _ in schedules if alpha not in LEARNED]
-    if given and "alpha" not in part:
-        found.append(Mistake(prefix + "alpha", None, f"required by alpha_schedule = {given[0]!r}"))
+    constant = [alpha for alpha, _ in schedules if alpha not in LEARNED]
+    if constant and "alpha" not in part:
+        problems.add(prefix + "alpha", None, f"required by alpha_schedule = {constant[0]!r}")
     if learned and "w" not in part:
-        found.append(Mistake(prefix + "w", None, f"required by alpha_schedule = {learned[0]!r}"))
-    if not given and "alpha" in own:
-        found.append(
-            Mistake(prefix + "alpha", values_of(own["alpha"]), "all schedules learn it; give w")
-        )
+        problems.add(prefix + "w", None, f"required by alpha_schedule = {learned[0]!r}")
+    if not constant and "alpha" in own:
+        problems.add(prefix + "alpha", own["alpha"], "all schedules learn it; give w")
     if not learned and "w" in own:
         wanted = " or ".join(LEARNED)
-        found.append(
-            Mistake(prefix + "w", values_of(own["w"]), f"used by alpha_schedule = {wanted} only")
-        )
-    if len(found) > before:
+        problems.add(prefix + "w", own["w"], f"used by alpha_schedule = {wanted} only")
+    if len(problems) > before:
         return None
     fixed = {**preset, **{key: part[key] for key in FIXED if key in part}}
     for key in ("alpha_schedule", "lam_schedule"):
         fixed.pop(key, None)
     block = Block(
-        environments=tuple(entry.canonical() for entry in part["environments"]),
+        environments=tuple((entry.name, entry.reward_scale) for entry in part["environments"]),
         pairs=part["pairs"],
         schedules=schedules,
-        alpha=values_of(part["alpha"]) if given else (),
-        lam=values_of(part["lam"]),
-        w=values_of(part["w"]) if learned else (),
+        alpha=part["alpha"] if constant else (),
+        lam=part["lam"],
+        w=part["w"] if learned else (),
         seeds=part["seeds"],
         fixed=tuple(sorted(fixed.items())),
     )
-    _refuse_repeated(prefix, block, found)
-    _check_settings(prefix, block, found)
+    _refuse_repeated(prefix, block, problems)
+    _check_settings(prefix, block, problems)
     return block
 
 
 def _schedules(
-    prefix: str, part: Mapping[str, Any], own: Mapping[str, Any], found: list[Mistake]
+    prefix: str, part: Mapping[str, Any], own: Mapping[str, Any], problems: Problems
 ) -> tuple[tuple[str, str], ...]:
     """Read `schedules`, or the one pair of `alpha_schedule` and `lam_schedule`."""
     singles = [key for key in ("alpha_schedule", "lam_schedule") if key in part]
     if "schedules" in part and ("schedules" in own or not any(key in own for key in singles)):
         if singles and "schedules" in own and any(key in own for key in singles):
-            found.append(
-                Mistake(prefix + singles[0], part[singles[0]], "give it or schedules, not both")
-            )
+            problems.add(prefix + singles[0], part[singles[0]], "give it or schedules, not both")
         listed: tuple[tuple[str, str], ...] = part["schedules"]
         return listed
     return ((part.get("alpha_schedule", "constant"), part.get("lam_schedule", "constant")),)
 
 
-def _refuse_repeated(prefix: str, block: Block, found: list[Mistake]) -> None:
+def _refuse_repeated(prefix: str, block: Block, problems: Problems) -> None:
     """Refuse what would make a run twice within one grid."""
     scaled = [
         (name, float32.rounded(scale)) for name, scales in block.environments for scale in scales
@@ -244,33 +217,25 @@ def _refuse_repeated(prefix: str, block: Block, found: list[Mistake]) -> None:
     ):
         again = [entry for i, entry in enumerate(entries) if entry in entries[:i]]
         if again:
-            found.append(Mistake(prefix + key, again[0], "given twice; each once"))
+            problems.add(prefix + key, again[0], "given twice; each once")
 
 
-def _check_settings(prefix: str, block: Block, found: list[Mistake]) -> None:
+def _check_settings(prefix: str, block: Block, problems: Problems) -> None:
     """Check what the settings must satisfy together (the environment plays no part in it)."""
     fixed = {key: value for key, value in block.fixed if key in STATIC}
     try:
         Settings(environment=block.environments[0][0], **fixed)
     except UserError as error:
         key, _, reason = str(error).partition(": ")
-        found.append(Mistake(prefix + key, fixed.get(key), reason))
+        problems.add(prefix + key, fixed.get(key), reason)
 
 
 def _refuse_unused(
     top: Mapping[str, Any],
     merged: list[tuple[str, dict[str, Any], dict[str, Any]]],
-    found: list[Mistake],
+    problems: Problems,
 ) -> None:
-    """A key above the blocks that every block replaces says nothing: most likely a slip."""
+    """A key above the blocks that every block replaces has no effect: most likely a mistake."""
     for key in top:
         if all(key in own for _, _, own in merged):
-            found.append(Mistake(key, values_of(top[key]), "every block replaces it; remove it"))
-
-
-def as_json(study: Study) -> str:
-    """Write the study's validated content as JSON, for a person or a program to look at."""
-    blocks = [
-        {**block.__dict__, "fixed": dict(block.fixed), "runs": block.size} for block in study.blocks
-    ]
-    return json.dumps({"name": study.name, "id": study.id, "blocks": blocks}, indent=2)
+            problems.add(key, top[key], "every block replaces it; remove it")

@@ -2,7 +2,6 @@
 
     DIR/mirrorax-store.json   the mark and format of a store
     DIR/shards/               00000012-<digest>.parquet, one per finished chunk: the truth
-    DIR/curves/               learning curves of the same chunks, where a study asks for them
     DIR/parts/                <digest>.parquet, consolidated copies for fast loading; rebuildable
     DIR/studies/              00000001-<digest>.parquet, the studies that were run, expanded
     DIR/quarantine/           damaged shards, set aside
@@ -13,11 +12,12 @@
 A file's name holds the digest of its content, and it appears by one atomic rename: what is visible
 is complete. Readers take no lock.
 
-- `names`: the layout, and which names may be in it.   - `files`: atomic writing, fault points.
-- `schema`: the columns.                               - `shards`: a table to bytes and back.
-- `parts`: consolidated copies.                        - `lock`: one writer at a time.
-- `store`: the writer's view.                          - `reading`: the reader's view, `load`.
-- `studies`: recorded studies.                         - `exporting`: CSV and Parquet.
+- `names`: the layout and its names.          - `files`: atomic writing, fault points.
+- `checks`: is it what it should be?          - `shards`: one file, read and checked.
+- `copies`: consolidated copies.              - `lock`: one writer at a time.
+- `store`: the writer's view.                 - `reading`: the reader's view.
+- `studies`: recorded studies.                - `exporting`: exports, and `read_results` for all.
+- `legacy`: stores and exports of format 1.   - `importing`: runs from elsewhere into a store.
 """
 
 from __future__ import annotations
@@ -26,13 +26,15 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mirrorax.store.exporting import export
-    from mirrorax.store.reading import load, load_curves
+    from mirrorax.store.exporting import export, load, load_curves, read_results
     from mirrorax.store.store import Store
 
-_HOME = {"Store": "store", "export": "exporting", "load": "reading", "load_curves": "reading"}
+_HOME = {
+    "Store": "store",
+    **dict.fromkeys(("export", "load", "load_curves", "read_results"), "exporting"),
+}
 
-__all__ = ["Store", "export", "load", "load_curves"]
+__all__ = ["Store", "export", "load", "load_curves", "read_results"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,32 +1,35 @@
 """Consolidated copies: the rows of a few hundred shards in one file, for fast loading.
 
-A part lists the shards it copies in its own notes. It counts only while every one of them is still
-there: a shard that was set aside takes the part with it, and its neighbours are read singly until
-the next consolidation. Parts can be deleted at any time; they are made anew from the shards.
+A copy lists its shards in its own notes, in the order of its chunks. It counts only while every one
+of them is still there: when a shard is set aside, its neighbours are read singly until the next
+consolidation. Copies can be deleted at any time; they are made again from the shards.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
-import pyarrow as pa
-
+from mirrorax.runs import parquet, results
+from mirrorax.runs.parquet import Damaged
+from mirrorax.runs.results import Results
 from mirrorax.store import checks, files, names, shards
-from mirrorax.store.errors import Damaged
 
-#: Shards in a full part.
+#: Shards in a full copy.
 FULL = 256
-#: A row's shard, so that duplicates can be settled by the order of writing.
-SEQUENCE = checks.SEQUENCE
+_SHARDS = "mirrorax.shards"
 
 
 def covered(root: Path, name: str) -> list[str]:
-    """Return the shards a part copies; raise `Damaged` if its notes cannot be trusted."""
-    notes = shards.metadata(root, "parts", name)
+    """Return the shards of a copy; raise `Damaged` if its notes cannot be trusted."""
+    return _listed(shards.metadata(root, "parts", name), name)
+
+
+def _listed(notes: dict[str, str], name: str) -> list[str]:
     try:
-        listed = json.loads(notes["mirrorax.shards"])
+        listed = json.loads(notes[_SHARDS])
     except (KeyError, ValueError, RecursionError) as error:
         raise Damaged(f"{name}: no list of shards: {error}") from None
     if not isinstance(listed, list) or not all(
@@ -37,35 +40,45 @@ def covered(root: Path, name: str) -> list[str]:
 
 
 def usable(root: Path, present: set[str]) -> dict[str, list[str]]:
-    """Return the parts whose shards are all present, none overlapping, the largest first."""
-    found = []
+    """Return the copies whose shards are all present, none overlapping, the largest first."""
+    candidates = []
     for name in names.listed(root, "parts"):
         with contextlib.suppress(Damaged, FileNotFoundError, names.UnsafeName):
             listed = covered(root, name)
             if present.issuperset(listed):
-                found.append((name, listed))
+                candidates.append((name, listed))
     chosen: dict[str, list[str]] = {}
     taken: set[str] = set()
-    for name, listed in sorted(found, key=lambda item: (-len(item[1]), item[0])):
+    for name, listed in sorted(candidates, key=lambda item: (-len(item[1]), item[0])):
         if taken.isdisjoint(listed):
             chosen[name] = listed
             taken.update(listed)
     return chosen
 
 
-def with_sequence(table: pa.Table, name: str) -> pa.Table:
-    """Add the column that says which shard the rows came from."""
-    column = pa.array([names.sequence_in(name)] * len(table), pa.int64())
-    return table.append_column(SEQUENCE, column)
+def read(root: Path, name: str, columns: Sequence[str] | None = None) -> Results:
+    """Read a copy, or some columns of it, checked; raise `Damaged` or `FileNotFoundError`."""
+    data = shards.read_bytes(root, "parts", name)
+    try:
+        wanted = None if columns is None else [*columns, "run_id", results.ORIGIN]
+        table = parquet.decode(data, wanted)
+        checks.check_columns(table)
+        runs = results.from_arrow(table)
+        checks.check_rows(runs, whole=columns is None)
+        if len(_listed(shards.notes(table.schema.metadata), name)) != len(runs.origins):
+            raise Damaged("it does not list one shard for each chunk")
+    except Damaged as error:
+        raise Damaged(f"{name}: {error}") from None
+    return runs
 
 
 def consolidate(
     root: Path, *, everything: bool = False, fault: files.Fault = files.no_fault
 ) -> int:
-    """Copy shards that no full part covers into parts; return how many files were written.
+    """Copy shards that no full copy covers; return how many files were written.
 
-    `everything` also copies a remainder of less than a full part, and then removes the smaller
-    parts that it replaces.
+    `everything` also copies a remainder of less than a full copy, and then removes the smaller
+    copies that it replaces.
     """
     present = names.listed(root, "shards")
     parts = usable(root, set(present))
@@ -81,12 +94,13 @@ def consolidate(
         tables, copied = [], []
         for name in batch:
             with contextlib.suppress(Damaged, FileNotFoundError):
-                tables.append(with_sequence(shards.read(root, "shards", name), name))
+                tables.append(shards.read(root, name))
                 copied.append(name)
         if not tables:
             continue
-        table = pa.concat_tables(tables, promote_options="default").combine_chunks()
-        data = shards.encode(table, {"mirrorax.shards": json.dumps(copied)}, compact=True)
+        table = results.to_arrow(results.concat(tables)).combine_chunks()
+        metadata = {**table.schema.metadata, _SHARDS.encode(): json.dumps(copied).encode()}
+        data = parquet.encode(table.replace_schema_metadata(metadata), compact=True)
         name = f"{files.digest(data)}.parquet"
         files.write(root, "parts", name, data, fault)
         keep.add(name)

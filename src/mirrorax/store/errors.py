@@ -12,9 +12,5 @@ class StoreError(Exception):
         super().__init__(plain(text))
 
 
-class Damaged(StoreError):
-    """A file of the store is not what was written."""
-
-
 class DamagedShardWarning(UserWarning):
     """A shard was left out of a table because it is damaged."""

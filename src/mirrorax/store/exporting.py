@@ -1,4 +1,9 @@
-"""A store as one file: CSV or Parquet, one row per run, sorted by `run_id`."""
+"""Results in and out of one file, and the one reader of results.
+
+A Parquet export has one row per run, sorted by `run_id`, with a few plain columns that anybody can
+read. It is complete besides: all settings and provenance stand in its metadata, once each, and
+`read_results` gives back everything that the store holds of its runs.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +11,139 @@ import contextlib
 import json
 import os
 import uuid
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv
-import pyarrow.parquet as pq
 
 from mirrorax.errors import UserError
-from mirrorax.runs import schema
+from mirrorax.runs import parquet, results
+from mirrorax.runs.chunk import HEAD
+from mirrorax.runs.parquet import Damaged
+from mirrorax.runs.provenance import FIELDS
+from mirrorax.runs.results import ROWS, Results
 from mirrorax.spec.expand import expand
 from mirrorax.spec.study import Study
-from mirrorax.store import files, names, reading
+from mirrorax.store import checks, files, names, reading
+
+_LEGACY = "it is of format 1; make a store of it: mirrorax sweep import --from {} --store NEW"
+
+
+def load(place: str | os.PathLike[str], columns: Any = "tidy") -> pa.Table:
+    """Return the runs of a store or of exports as an Arrow table, sorted by `run_id`.
+
+    `columns` is "tidy" (few), "all", or a list of names; see `Results.table`. `.to_pandas()` or
+    `polars.from_arrow` continue from here. Takes no lock and does not import jax.
+    """
+    return read_results(place).table(columns)
+
+
+def load_curves(place: str | os.PathLike[str]) -> pa.Table:
+    """Return the learning curves of runs: `run_id` and one column of lists per curve."""
+    curves = read_results(place).curves()
+    if curves is None:
+        raise UserError(
+            f"store: {os.fspath(place)} has no learning curves (a study asks with eval_every)"
+        )
+    return curves
+
+
+def read_results(place: str | os.PathLike[str], field: str = "store") -> Results:
+    """Return the runs of a store, of an exported file, or of a folder of exported files.
+
+    Errors name `field`. There is one row per run, sorted by `run_id`.
+    """
+    if not isinstance(text := os.fspath(place), str) or "\0" in text or not text:
+        raise UserError(f"{field}: {text!r} is no path")
+    path = Path(text)
+    if path.is_dir() and names.check_mark(path):
+        return reading.read_store(path)
+    parts = [read_export(file, field) for file in exports(path, field)]
+    return results.concat(parts).unique(ordered=True)
+
+
+def exports(path: Path, field: str = "store") -> list[Path]:
+    """Return the Parquet files that a path names: itself, or those in the folder."""
+    if path.is_file():
+        return [path]
+    if not path.exists():
+        raise UserError(f"{field}: {path} does not exist; 'mirrorax sweep run' makes a store")
+    listed = sorted(path.glob("*.parquet")) if path.is_dir() else []
+    if not listed:
+        inside = sorted({str(file.parent) for file in path.glob("*/*.parquet")})
+        hint = f"; there are some in {', '.join(inside)}" if inside else ""
+        raise UserError(
+            f"{field}: {path} is not a store (it has no {names.MARK}), nor a Parquet file or a "
+            f"folder of some{hint}"
+        )
+    return listed
+
+
+def read_export(path: Path, field: str = "store") -> Results:
+    """Read an exported file, checked; raise `UserError` if it is not one."""
+    try:
+        table = parquet.decode(path.read_bytes())
+        checks.check_columns(table)
+        if HEAD not in (table.schema.metadata or {}) and "return_min" in table.column_names:
+            raise UserError(f"{field}: {path}: {_LEGACY.format(path)}")
+        runs = results.from_arrow(table)
+        plain = [name for name in table.column_names if name not in _stored(table)]
+        runs = replace(runs, rows=_rows(runs.rows, plain))
+        checks.check_rows(runs)
+    except OSError as error:
+        raise UserError(f"{field}: {path}: {error.strerror}") from None
+    except Damaged as error:
+        raise UserError(f"{field}: {path} is not an export of runs: {error}") from None
+    _check_identities(runs, table.select(plain), f"{field}: {path}")
+    return runs
+
+
+def _stored(table: pa.Table) -> list[str]:
+    """Return the columns of an export that are rows of an outcome; the others are made of them."""
+    return [
+        name
+        for name in table.column_names
+        if name in ROWS.names or name == results.ORIGIN or name.startswith("curve.")
+    ]
+
+
+def _rows(rows: pa.Table, plain: list[str]) -> pa.Table:
+    rows = rows.drop_columns([name for name in plain if name in rows.column_names])
+    if "wall_seconds" not in rows.column_names:  # exported without provenance
+        rows = rows.append_column("wall_seconds", pa.nulls(len(rows), pa.float64()))
+    return rows
+
+
+def _check_identities(runs: Results, plain: pa.Table, where: str) -> None:
+    """Refuse runs whose id or plain columns are not those of their settings."""
+    if len(wrong := runs.wrong_ids()):
+        row = int(wrong[0])
+        raise UserError(
+            f"{where}: row {row + 1}: run_id {runs.ids[row].decode()!r} is not that of its settings"
+        )
+    expected = runs.table("all")
+    for name in plain.column_names:
+        if name in expected.column_names and not name.endswith("score"):
+            same = plain[name].cast(expected[name].type)
+            if not same.equals(expected[name]):
+                raise UserError(f"{where}: column {name!r} does not agree with the runs' settings")
+
+
+def to_table(runs: Results, *, provenance: bool = True) -> pa.Table:
+    """Return what an export in Parquet holds."""
+    runs = runs.compact(provenance=provenance)
+    tidy, full = runs.table(), results.to_arrow(runs)
+    for name in full.column_names:
+        if name not in tidy.column_names and (provenance or name != "wall_seconds"):
+            tidy = tidy.append_column(name, full[name])
+    return tidy.replace_schema_metadata(full.schema.metadata).combine_chunks()
 
 
 def export(
-    directory: str | os.PathLike[str],
+    place: str | os.PathLike[str],
     to: str | os.PathLike[str],
     *,
     provenance: bool = True,
@@ -40,31 +161,36 @@ def export(
         raise UserError(f"to: {str(target.parent)!r}: no such folder")
     if target.is_dir():
         raise UserError(f"to: {str(target)!r} is a folder; expected a file")
-    names.check_outside(names.existing(directory), target, "to")
-    table = reading.load(directory)
+    if Path(place).is_dir():
+        names.check_outside(Path(place), target, "to")
+    runs = read_results(place)
     if study is not None:
-        wanted = pa.array(expand(study).ids.astype(str))
-        table = table.filter(pc.is_in(table["run_id"], value_set=wanted))
-    if not provenance:
-        table = table.drop_columns(list(schema.PROVENANCE_NAMES))
-    table = table.combine_chunks()
+        runs = runs.take(np.flatnonzero(np.isin(runs.ids, expand(study).ids)))
+    write(runs, target, provenance=provenance)
+    return len(runs)
+
+
+def write(runs: Results, target: Path, *, provenance: bool = True) -> None:
+    """Write runs to a file; it appears whole or not at all."""
     temp = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
     try:
         if target.suffix == ".csv":
-            pa.csv.write_csv(_flat(table), temp)
+            pa.csv.write_csv(_flat(runs, provenance), temp)
         else:
-            pq.write_table(table, temp, write_page_checksum=True, compression="zstd")
+            temp.write_bytes(parquet.encode(to_table(runs, provenance=provenance), compact=True))
         os.replace(temp, target)
     except OSError as error:
         raise files.explain(error, str(target)) from error
     finally:
         with contextlib.suppress(OSError):
             temp.unlink()
-    return len(table)
 
 
-def _flat(table: pa.Table) -> pa.Table:
-    """Return the table with every list column as JSON text: CSV has no lists."""
+def _flat(runs: Results, provenance: bool) -> pa.Table:
+    """Return every column, lists as JSON text: CSV has no lists."""
+    table = runs.compact(provenance=provenance).table("all")
+    if not provenance:
+        table = table.drop_columns(["wall_seconds", *FIELDS])
     for index, field in enumerate(table.schema):
         if pa.types.is_list(field.type):
             texts: list[Any] = [

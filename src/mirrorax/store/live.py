@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from mirrorax.runs.provenance import host_hash
 from mirrorax.store import files, lock, names
 from mirrorax.store.errors import StoreError
 
@@ -20,7 +21,7 @@ _LARGE = (OverflowError, RecursionError)
 
 def write(root: Path, state: dict[str, Any]) -> None:
     """Replace the live state. It is a courtesy: a full disk must not stop the sweep here."""
-    full = {**state, "at": time.time(), "pid": os.getpid(), "host_hash": lock.host_hash()}
+    full = {**state, "at": time.time(), "pid": os.getpid(), "host_hash": host_hash()}
     try:
         files.write_plain(root, "live.json", json.dumps(full).encode(), durable=False)
     except StoreError:
@@ -39,7 +40,7 @@ def read(root: Path) -> dict[str, Any] | None:
             raise ValueError
         if not str(state.get("best") or "").isprintable():
             raise ValueError
-        if state["host_hash"] == lock.host_hash():
+        if state["host_hash"] == host_hash():
             _signal_nothing(int(state["pid"]))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, *_LARGE):
         return None

@@ -13,7 +13,6 @@ import contextlib
 import errno
 import fcntl
 import getpass
-import hashlib
 import json
 import os
 import socket
@@ -23,19 +22,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from mirrorax.errors import UserError
+from mirrorax.runs.provenance import host_hash
 from mirrorax.store import files, names
 from mirrorax.store.errors import StoreError
-
-_MACHINE_ID = Path("/etc/machine-id")
-
-
-def host_hash() -> str:
-    """Return a short hash that tells one machine from another, the same after a restart."""
-    try:
-        machine = _MACHINE_ID.read_text().strip()
-    except OSError:
-        machine = ""
-    return hashlib.sha256(f"{socket.gethostname()}\0{machine}".encode()).hexdigest()[:12]
 
 
 @dataclass(frozen=True)

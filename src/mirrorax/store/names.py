@@ -16,21 +16,25 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mirrorax.errors import UserError, shown
+from mirrorax.errors import UserError
 
-FORMAT = 1
+FORMAT = 2
 MARK = "mirrorax-store.json"
 _MEND = f'the runs are not touched by that: replace it by a file that holds {{"format": {FORMAT}}}'
 
 _HEX = r"[0-9a-f]{32}"
 PATTERNS = {
     "shards": re.compile(rf"[0-9]{{8}}-{_HEX}\.parquet", re.ASCII),
-    "curves": re.compile(rf"[0-9]{{8}}-{_HEX}\.parquet", re.ASCII),
+    "curves": re.compile(rf"[0-9]{{8}}-{_HEX}\.parquet", re.ASCII),  # of format 1
     "parts": re.compile(rf"{_HEX}\.parquet", re.ASCII),
     "studies": re.compile(rf"[0-9]{{8}}-{_HEX}\.parquet", re.ASCII),
     "quarantine": re.compile(rf"[0-9]{{8}}-{_HEX}\.parquet(\.[0-9]+)?", re.ASCII),
     "tmp": re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII),
 }
+
+
+#: The folders of a store of this format.
+FOLDERS = tuple(kind for kind in PATTERNS if kind != "curves")
 
 
 class UnsafeName(UserError):
@@ -76,7 +80,7 @@ def listed(root: Path, kind: str) -> list[str]:
 def entries(root: Path, kind: str) -> list[tuple[str, str | None]]:
     """Return every entry of a folder with what is wrong with it (or None), sorted by name."""
     place = folder(root, kind)
-    found: list[tuple[str, str | None]] = []
+    listing: list[tuple[str, str | None]] = []
     try:
         with os.scandir(place) as scan:
             for entry in scan:
@@ -87,10 +91,10 @@ def entries(root: Path, kind: str) -> list[tuple[str, str | None]]:
                     problem = "has no name of a file of this store"
                 elif not entry.is_file(follow_symlinks=False):
                     problem = "is not a file"
-                found.append((entry.name, problem))
-    except FileNotFoundError:
+                listing.append((entry.name, problem))
+    except (FileNotFoundError, NotADirectoryError):
         return []
-    return sorted(found)
+    return sorted(listing)
 
 
 def strange(root: Path, kind: str) -> dict[str, str]:
@@ -111,25 +115,36 @@ def read_bytes(path: Path) -> bytes:
         return file.read()
 
 
-def check_mark(root: Path) -> bool:
-    """Return whether `root` is a store; raise `UserError` for one this version cannot read."""
+def read_format(root: Path) -> int | None:
+    """Return the format of a store, or None if `root` is not one."""
     try:
         written = read_bytes(root / MARK)
         data = json.loads(written)
     except (FileNotFoundError, NotADirectoryError):
-        return False
+        return None
     except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"store: cannot read {root / MARK}: {error}") from None
-    if not isinstance(data, dict) or ("digest" in data and written != mark(data)):
+    known = isinstance(data, dict) and set(data) <= {"format", "created_by", "digest"}
+    if not known or ("digest" in data and written != mark(data)):
         raise UserError(f"store: {root / MARK} is damaged; {_MEND}")
-    if data.get("format") != FORMAT:
+    if type(data.get("format")) is not int:
+        raise UserError(f"store: {root / MARK} has no format; {_MEND}")
+    return int(data["format"])
+
+
+def check_mark(root: Path) -> bool:
+    """Return whether `root` is a store; raise `UserError` for one this version cannot read."""
+    written = read_format(root)
+    if written == 1:
         raise UserError(
-            f"store: {root} has format {shown(data.get('format'))}; this version of mirrorax reads "
-            f"format {FORMAT}"
+            f"store: {root} has format 1; make a new store of it: "
+            f"mirrorax sweep import --from {root} --store NEW"
         )
-    if not set(data) <= {"format", "created_by", "digest"}:
-        raise UserError(f"store: {root / MARK} is damaged; {_MEND}")
-    return True
+    if written not in (None, FORMAT):
+        raise UserError(
+            f"store: {root} has format {written}; this version of mirrorax reads format {FORMAT}"
+        )
+    return written is not None
 
 
 def mark(data: Mapping[str, Any]) -> bytes:
@@ -137,9 +152,11 @@ def mark(data: Mapping[str, Any]) -> bytes:
 
     Marks of older stores have no digest.
     """
-    said = {key: value for key, value in data.items() if key != "digest"}
-    text = json.dumps(said, sort_keys=True)
-    return json.dumps({**said, "digest": hashlib.sha256(text.encode()).hexdigest()[:32]}).encode()
+    content = {key: value for key, value in data.items() if key != "digest"}
+    text = json.dumps(content, sort_keys=True)
+    return json.dumps(
+        {**content, "digest": hashlib.sha256(text.encode()).hexdigest()[:32]}
+    ).encode()
 
 
 def existing(directory: str | os.PathLike[str]) -> Path:

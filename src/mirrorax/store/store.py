@@ -7,11 +7,9 @@ import shutil
 from pathlib import Path
 from types import TracebackType
 
-import pyarrow as pa
-
 from mirrorax._version import __version__
 from mirrorax.errors import UserError
-from mirrorax.runs import schema
+from mirrorax.runs.parquet import Damaged
 from mirrorax.spec.expand import Runs
 from mirrorax.spec.study import Study
 from mirrorax.store import copies, files, names, reading, shards, studies
@@ -35,7 +33,7 @@ def create(directory: str | os.PathLike[str]) -> Path:
             names.folder(root, "tmp").mkdir(parents=True, exist_ok=True)
             mark = names.mark({"format": names.FORMAT, "created_by": f"mirrorax {__version__}"})
             files.write_plain(root, names.MARK, mark)
-        for kind in names.PATTERNS:
+        for kind in names.FOLDERS:
             names.folder(root, kind).mkdir(exist_ok=True)
     except OSError as error:
         raise files.explain(error, str(root)) from error
@@ -65,9 +63,7 @@ class Store:
             self._lock.release()
             raise
         present = names.listed(self.root, "shards")
-        # Curves whose shard was never written keep their number to themselves.
-        used = [*present[-1:], *names.listed(self.root, "curves")[-1:]]
-        self._next = max(map(names.sequence_in, used), default=0) + 1
+        self._next = max(map(names.sequence_in, present), default=0) + 1
         self._since_parts = len(present) - sum(
             len(listed) for listed in copies.usable(self.root, set(present)).values()
         )
@@ -91,20 +87,16 @@ class Store:
         """Raise `StoreError` if somebody has taken the store over."""
         self._lock.check()
 
-    def commit(self, table: pa.Table, curves: pa.Table | None = None) -> str:
-        """Write the rows of one finished chunk; when this returns they are safe. Return the name.
+    def commit(self, data: bytes) -> str:
+        """Write the bytes of one `Outcome`; when this returns they are safe. Return the name.
 
-        The shard is the commit: curves are written before it, and count only with it.
+        Raises `Damaged` if they are not the bytes of a well-formed outcome.
         """
-        wanted = schema.runs()
-        if table.schema.names != wanted.names:
-            raise ValueError(f"columns {table.schema.names}, expected {wanted.names}")
-        data = shards.encode(table.cast(wanted))
+        runs = shards.outcome(data)
+        if wrong := len(runs.wrong_ids()):
+            raise Damaged(f"{wrong} run ids are not those of the settings beside them")
         number, self._next = self._next, self._next + 1  # used once, whatever comes of it
         name = f"{number:08d}-{files.digest(data)}.parquet"
-        if curves is not None:
-            extra = shards.encode(curves)
-            files.write(self.root, "curves", f"{number:08d}-{files.digest(extra)}.parquet", extra)
         files.write(self.root, "shards", name, data, self._fault)
         self._since_parts += 1
         if self._since_parts >= copies.FULL:
@@ -138,26 +130,17 @@ class Store:
     def _quarantine_damaged(self) -> dict[str, str]:
         """Move damaged shards out of the way; return them with the reason.
 
-        A link in the place of a shard is moved too, and what it points to is left alone.
+        These are files with a wrong digest, and ill-formed shards that no copy covers: a copy is
+        made of well-formed shards only. A link in the place of a shard is moved too, and what it
+        points to is left alone.
         """
-        found: dict[str, str] = {}
-        for kind in ("shards", "curves"):
-            for name, why in self._damaged(kind).items():
-                found[f"{kind}/{name}"] = why
-                self._set_aside(names.folder(self.root, kind) / name, name)
-        return found
-
-    def _damaged(self, kind: str) -> dict[str, str]:
-        """Return the files with a wrong digest, and ill-formed shards that no copy covers.
-
-        A copy is made of well-formed shards only.
-        """
-        found = shards.damaged(self.root, kind)
-        if kind == "shards":
-            reader = reading.Reader(self.root, ["run_id"], without=found)
-            reader.refresh()
-            found |= reader.damaged
-        return found
+        damaged = shards.damaged(self.root)
+        reader = reading.Reader(self.root, ["diverged_at"], without=damaged)
+        reader.refresh()
+        damaged |= reader.damaged
+        for name in damaged:
+            self._set_aside(names.folder(self.root, "shards") / name, name)
+        return {f"shards/{name}": why for name, why in damaged.items()}
 
     def _set_aside(self, path: Path, name: str) -> None:
         place = names.folder(self.root, "quarantine")

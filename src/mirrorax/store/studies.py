@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 from mirrorax._version import ALGORITHM_VERSION, __version__
-from mirrorax.runs import ids
+from mirrorax.runs import ids, parquet
+from mirrorax.runs.parquet import Damaged
 from mirrorax.spec.expand import Runs, expand
 from mirrorax.spec.study import Study
-from mirrorax.store import files, names, shards
-from mirrorax.store.errors import Damaged
+from mirrorax.store import checks, files, names, shards
 
 _COUNT = re.compile(r"[1-9][0-9]{0,8}")
 
@@ -64,7 +64,7 @@ def record(root: Path, study: Study, runs: Runs, lanes: int, fault: files.Fault)
         "mirrorax.recorded_at": time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()),
         "mirrorax.settings": json.dumps([s.model_dump() for s in runs.configurations]),
     }
-    data = shards.encode(table, notes, compact=True)
+    data = parquet.encode(table.replace_schema_metadata(notes), compact=True)
     present = names.listed(root, "studies")
     number = names.sequence_in(present[-1]) + 1 if present else 1
     files.write(root, "studies", f"{number:08d}-{files.digest(data)}.parquet", data, fault)
@@ -94,11 +94,20 @@ def _notes(notes: dict[str, str], name: str) -> dict[str, str]:
     return notes
 
 
-def recorded(table: pa.Table, name: str) -> Recorded:
-    """Return a study from its file, checked; raise `Damaged` if it is ill-formed."""
+def read(root: Path, name: str) -> Recorded:
+    """Read the record of a study, checked; raise `Damaged` or `FileNotFoundError`."""
+    data = shards.read_bytes(root, "studies", name)
     try:
-        pairs = (table.schema.metadata or {}).items()
-        notes = _notes({key.decode(): value.decode() for key, value in pairs}, name)
+        table = parquet.decode(data)
+        checks.check_columns(table)
+    except Damaged as error:
+        raise Damaged(f"{name}: {error}") from None
+    if table.column_names != ["run_id", "configuration"]:
+        raise Damaged(f"{name}: its columns are not run_id and configuration")
+    if table["configuration"].type != pa.int32() or table["configuration"].null_count:
+        raise Damaged(f"{name}: column 'configuration' does not hold numbers")
+    try:
+        notes = _notes(shards.notes(table.schema.metadata), name)
         settings = json.loads(notes["mirrorax.settings"])
     except (ValueError, RecursionError) as error:
         raise Damaged(f"{name}: its notes are not readable: {type(error).__name__}") from None
@@ -132,7 +141,7 @@ def latest(root: Path) -> Recorded | None:
     """Return the study recorded last; damaged records are passed over."""
     for name in reversed(names.listed(root, "studies")):
         try:
-            return recorded(shards.read(root, "studies", name), name)
+            return read(root, name)
         except (Damaged, FileNotFoundError):
             continue
     return None

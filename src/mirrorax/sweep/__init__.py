@@ -1,14 +1,15 @@
 """Running studies: plan, engine, store. The one room that calls the trainer, and only in workers.
 
-    Runs - finished --plan--> chunks (longest first) --Queue--> Engine (workers) --Outcome--> Store
-                                   driver: one process, the only one that writes
+    Runs - finished --plan--> chunks (longest first) --Queue--> Engine: train_chunk --> Store
+                                driver: one process, the only one that writes
 
-- `plan`: runs minus finished runs, as chunks of one configuration; memory and time.
-- `rates`: what a run costs, from the store or a shipped table.     - `measure`: by trying.
-- `task`, `execute`, `wire`, `worker`: a chunk, computed elsewhere.
+- `plan`: runs minus finished runs, as chunks of one configuration.
+- `rates`: how long a run takes.            - `measure`: what only the real program knows.
+- `execute`, `worker`: a chunk in another process, bytes in and bytes out.
+- `processes`: the environment of such processes.
 - `engine`: the contract (pull chunks, yield outcomes, cancel); `engines/`: local, ray, inline.
-- `driver`: the loop: take outcomes, commit, show, react to signals.
-- `rows`, `provenance`: what is written.    - `display`, `status`: what is shown.
+- `driver`: the loop: commit outcomes, show progress, react to signals.
+- `progress`, `display`, `status`: what is shown.
 
 Nothing here imports jax at module level: the driver never does, workers do when they start.
 """

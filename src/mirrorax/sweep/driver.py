@@ -13,17 +13,14 @@ from types import FrameType, TracebackType
 from typing import Any
 
 from mirrorax.formatting import counted
-from mirrorax.runs.provenance import here
 from mirrorax.spec.study import Study
 from mirrorax.store import live, studies
 from mirrorax.store.files import Fault, no_fault
 from mirrorax.store.store import Store
 from mirrorax.sweep import plan as planning
-from mirrorax.sweep import rows
 from mirrorax.sweep.display import Display, Silent
 from mirrorax.sweep.engine import Engine
-from mirrorax.sweep.progress import Progress
-from mirrorax.sweep.task import Outcome
+from mirrorax.sweep.progress import SweepProgress
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _POLL = 0.2
@@ -35,7 +32,7 @@ _SHOW_CURSOR = b"\x1b[?25h"
 
 
 @dataclass(frozen=True)
-class Summary:
+class SweepSummary:
     """What a sweep did."""
 
     total: int
@@ -56,7 +53,7 @@ class Summary:
 
 
 class Signals:
-    """Turn the first signal into a request and the second into an immediate end."""
+    """Turn the first signal into a request to stop and the second into an immediate end."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -64,7 +61,7 @@ class Signals:
         self.received: int | None = None
 
     def __enter__(self) -> Signals:
-        # Only the main thread may set handlers; elsewhere whoever started the thread has its own.
+        # Only the main thread may set handlers.
         here = threading.current_thread() is threading.main_thread()
         for number in _SIGNALS if here else ():
             self._before[number] = signal.signal(number, self._handle)
@@ -83,7 +80,7 @@ class Signals:
         if self.received is None:
             self.received = number
             return
-        # The second: whatever is being written is either visible and whole or not visible.
+        # The second: a file that is being written is either visible and whole or not visible.
         self._engine.kill()
         if os.isatty(2):
             os.write(2, _SHOW_CURSOR)
@@ -103,11 +100,11 @@ def sweep(
     check_memory: bool = False,
     display: Display | None = None,
     fault: Fault = no_fault,
-) -> Summary:
+) -> SweepSummary:
     """Run what is left of a study; starting and resuming are the same.
 
-    `make_engine` is given a folder for logs. Raises `UserError` if the store is held by somebody
-    else, `StoreError` if it cannot be written, `EngineError` if nothing can be computed.
+    `make_engine` is given a folder for logs. Raises `UserError` if the store is held by another
+    process, `StoreError` if it cannot be written, `EngineError` if nothing can be computed.
     """
     shown = display or Silent()
     planning.check_lanes(lanes)  # before the store is made
@@ -128,7 +125,7 @@ def sweep(
             if check_memory and plan.chunks:
                 plan.check_memory(engine.workers)
             store.record(study, runs, width)
-            progress = Progress(plan, engine.workers)
+            progress = SweepProgress(plan, engine.workers)
             progress.read_cells(store.root)
             left = {chunk.number: chunk for chunk in plan.chunks}
             stopped_by = _loop(store, plan, engine, progress, shown, fail_fast, left)
@@ -139,7 +136,7 @@ def sweep(
             store.consolidate(everything=True)
         tried = [chunk.positions for chunk in plan.chunks if chunk.number not in left]
         again = sum(int(plan.failed[positions].sum()) for positions in tried)
-        return Summary(
+        return SweepSummary(
             total=progress.total,
             done=progress.before + progress.done,
             failed=int(plan.failed.sum()) - again + progress.failed,
@@ -155,32 +152,29 @@ def _loop(
     store: Store,
     plan: planning.Plan,
     engine: Engine,
-    progress: Progress,
+    progress: SweepProgress,
     display: Display,
     fail_fast: bool,
-    left: dict[int, planning.Chunk],
+    left: dict[int, planning.PlannedChunk],
 ) -> int | None:
-    """Take outcomes until nothing is left or somebody says stop; return the signal if one did.
+    """Commit outcomes until nothing is left or a stop is asked for; return the signal if one came.
 
-    Chunks that came to an end, one way or the other, go from `left`.
+    Chunks that have ended, with a result or without, are removed from `left`.
     """
     queue = planning.Queue(plan)
-    provenance = here()
     deadline: float | None = None
     last_live = last_held = 0.0
     with Signals(engine) as signals:
         engine.start(queue)
         try:
             while engine.busy():
-                for outcome in engine.finished(_POLL):
-                    mine = plan.runs.select(left.pop(outcome.task.number).positions)
-                    _commit(store, outcome, mine, provenance)
-                    progress.add(outcome, mine)
-                    if outcome.result is None:
-                        reason = outcome.reason.splitlines()[0] if outcome.reason else "no reason"
-                        display.say(
-                            f"failed: {outcome.task.label}, {counted(len(mine), 'run')}: {reason}"
-                        )
+                for finished in engine.finished(_POLL):
+                    store.commit(finished.data)
+                    del left[finished.queued.number]
+                    progress.add(finished.queued, finished.results)
+                    if failure := finished.results.origins[0].failure:
+                        what = f"{finished.queued.label}, {counted(len(finished.queued), 'run')}"
+                        display.say(f"failed: {what}: {failure.splitlines()[0]}")
                 now = time.monotonic()
                 progress.activities = engine.activities()
                 if now - last_live >= _LIVE_EVERY:
@@ -193,7 +187,9 @@ def _loop(
                 stop = signals.received is not None or (fail_fast and progress.failed > 0)
                 if stop and deadline is None:
                     deadline = now + _GRACE
-                    display.say("stopping: dropping what is under way; again to stop at once")
+                    display.say(
+                        "stopping: what is under way is dropped (Ctrl-C again ends at once)"
+                    )
                     engine.cancel()
                 if deadline is not None and now > deadline:
                     break
@@ -201,11 +197,3 @@ def _loop(
             progress.finish()
             display.close(progress)
         return signals.received
-
-
-def _commit(store: Store, outcome: Outcome, runs: Any, provenance: dict[str, Any]) -> None:
-    if outcome.result is None:
-        reason = f"given up after {outcome.attempts} attempts: {outcome.reason}"
-        store.commit(rows.failed(runs, reason, outcome.task.lanes, provenance))
-    else:
-        store.commit(rows.done(runs, outcome.result, provenance), rows.curves(runs, outcome.result))

@@ -4,12 +4,12 @@ The driver calls, from one thread:
 
     engine.start(queue)
     while engine.busy():
-        for outcome in engine.finished(timeout=0.2): ...
+        for finished in engine.finished(timeout=0.2): ...
     engine.close()
 
 An engine takes a chunk from the queue when it has room for one, tries it again where the fault was
-the machine's (at most `RETRIES` times), and returns every chunk it took exactly once: as a result
-or as a reason. It never touches the store.
+the machine's (at most `RETRIES` times), and returns every chunk it took exactly once: with the
+bytes of its outcome, which is a result or a failure. It never touches the store.
 """
 
 from __future__ import annotations
@@ -17,8 +17,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from mirrorax.sweep.plan import Queue
-from mirrorax.sweep.task import Outcome
+from mirrorax.errors import UserError
+from mirrorax.runs import parquet, provenance
+from mirrorax.runs.chunk import Outcome
+from mirrorax.runs.parquet import Damaged
+from mirrorax.runs.results import Results, from_outcome
+from mirrorax.sweep.measure import known_sizes
+from mirrorax.sweep.plan import Queue, QueuedChunk
 
 #: How often a chunk is run again after its worker died.
 RETRIES = 3
@@ -28,15 +33,28 @@ class EngineError(Exception):
     """The engine cannot work at all; the text says why."""
 
 
+class NoResult(Exception):
+    """What a worker sent is not the outcome of its chunk."""
+
+
+@dataclass(frozen=True, eq=False)
+class FinishedChunk:
+    """A chunk that has ended, with its outcome."""
+
+    queued: QueuedChunk
+    data: bytes  # those of the outcome
+    results: Results  # the same, read
+
+
 @dataclass(frozen=True)
 class Activity:
     """What one worker is doing, for the display."""
 
     worker: str
-    label: str  # environment and pair; "" if idle
-    runs: int
-    fraction: float
-    seconds: float  # since the chunk was started
+    label: str = ""  # environment and pair; empty if idle
+    runs: int = 0
+    fraction: float = 0.0
+    seconds: float = 0.0  # since the chunk was started
     expected: float = 0.0  # how long it should take in all
     note: str = ""
     configuration: int = -1  # of the chunk
@@ -57,7 +75,7 @@ class Engine(ABC):
         """Return whether chunks are waiting or under way."""
 
     @abstractmethod
-    def finished(self, timeout: float) -> list[Outcome]:
+    def finished(self, timeout: float) -> list[FinishedChunk]:
         """Return the chunks that have ended; wait for one at most this long."""
 
     @abstractmethod
@@ -75,3 +93,34 @@ class Engine(ABC):
     @abstractmethod
     def close(self) -> None:
         """End every worker and wait until they are gone."""
+
+
+def accept(queued: QueuedChunk, data: bytes) -> FinishedChunk:
+    """Return a chunk with the outcome that came back; raise `NoResult` if it is not one of it."""
+    try:
+        results = from_outcome(parquet.decode(data))
+        if (results.ids != queued.chunk.ids).any():
+            raise Damaged("it is not of the runs of its chunk")
+    except (Damaged, UserError, ValueError, KeyError) as error:
+        raise NoResult(f"not a result: {error}") from None
+    return FinishedChunk(queued, data, results)
+
+
+def give_up(queued: QueuedChunk, reason: str, attempts: int = 1) -> FinishedChunk:
+    """Return a chunk that has no result, with the reason."""
+    text = f"given up after {attempts} attempts: {reason}"
+    origin = provenance.collect(lanes=queued.chunk.lanes)
+    return accept(queued, Outcome.failed(queued.chunk, text, origin).to_bytes())
+
+
+def out_of_memory(queued: QueuedChunk, workers: int, text: str) -> str:
+    """Say that a chunk did not fit, and what would."""
+    return f"out of memory at {queued.chunk.lanes} lanes; {fitting(queued, workers)} ({text[:500]})"
+
+
+def fitting(queued: QueuedChunk, workers: int) -> str:
+    """Say how many lanes of a chunk's program fit, as far as its sizes are known."""
+    sizes = known_sizes(queued.chunk.settings)
+    if sizes is None:
+        return "run with fewer lanes"
+    return f"about {sizes.lanes_that_fit(workers)} would fit now"

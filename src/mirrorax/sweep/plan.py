@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -17,12 +18,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mirrorax.errors import UserError
-from mirrorax.runs import ids as run_ids
+from mirrorax.mdpo import memory
+from mirrorax.runs import ids, provenance, results
+from mirrorax.runs.chunk import Chunk
+from mirrorax.runs.results import Results
 from mirrorax.runs.settings import Settings
 from mirrorax.spec.expand import Runs
-from mirrorax.store import reading, studies
+from mirrorax.store import studies
+from mirrorax.store.reading import Reader
+from mirrorax.sweep import measure
 from mirrorax.sweep import rates as cost
-from mirrorax.sweep.task import Task
 
 #: Lane widths to choose from, the preferred first; results depend on the width, so it is fixed
 #: for a store when its first study is run.
@@ -33,7 +38,7 @@ LARGEST_WIDTH = 4096
 
 
 @dataclass(frozen=True)
-class Chunk:
+class PlannedChunk:
     """Runs of one configuration that are computed together: positions in the plan's runs."""
 
     number: int
@@ -46,6 +51,20 @@ class Chunk:
 
 
 @dataclass(frozen=True, eq=False)
+class QueuedChunk:
+    """A chunk as an engine sees it."""
+
+    number: int  # its place in the plan
+    configuration: int  # chunks with the same number share one compiled program
+    chunk: Chunk
+    label: str  # for people: environment and pair
+    seconds: float  # how long it is expected to take
+
+    def __len__(self) -> int:
+        return len(self.chunk)
+
+
+@dataclass(frozen=True, eq=False)
 class Plan:
     """What a sweep would do."""
 
@@ -55,15 +74,19 @@ class Plan:
     failed: np.ndarray
     todo: np.ndarray
     beyond: int  # runs in the store that are not in the study
-    chunks: list[Chunk]
+    chunks: list[PlannedChunk]
     rates: cost.Rates
     mixed: dict[str, list[str]]  # provenance that differs within the store
+
+    @cached_property
+    def configurations(self) -> list[Settings]:
+        """The configurations that are left to do."""
+        return [self.runs.configurations[i] for i in sorted({c.configuration for c in self.chunks})]
 
     @property
     def seconds(self) -> float:
         """Worker-seconds that are left, compilation included."""
-        compiled = len({chunk.configuration for chunk in self.chunks})
-        return sum(chunk.seconds for chunk in self.chunks) + compiled * cost.COMPILE_SECONDS
+        return self.seconds_on(1)
 
     def seconds_on(self, workers: int, speedup: float = 1.0) -> float:
         """Return how long the rest would take on other workers, each `speedup` times as fast.
@@ -75,49 +98,53 @@ class Plan:
             return 0.0
         work = sum(chunk.seconds for chunk in self.chunks)
         longest = max(chunk.seconds for chunk in self.chunks)
-        compiled = len({chunk.configuration for chunk in self.chunks})
         shared = max(work / (workers * speedup), longest / speedup)
-        return shared + -(-compiled // workers) * cost.COMPILE_SECONDS
+        return shared + -(-len(self.configurations) // workers) * cost.COMPILE_SECONDS
 
     def guessed(self) -> list[str]:
         """Return the environments of what is left whose time is no more than a guess."""
-        used = {chunk.configuration for chunk in self.chunks}
-        settings = [self.runs.configurations[number] for number in sorted(used)]
-        return list(dict.fromkeys(s.environment for s in settings if self.rates.guessed(s)))
+        guessed = (s.environment for s in self.configurations if self.rates.guessed(s))
+        return list(dict.fromkeys(guessed))
 
-    def worker_bytes(self) -> int:
-        """Return the memory that the largest configuration left to do needs in each worker."""
-        which = {chunk.configuration for chunk in self.chunks}
-        return max(
-            (cost.worker_bytes(self.runs.configurations[i], self.lanes) for i in which), default=0
-        )
+    def largest(self) -> tuple[Settings, memory.Sizes] | None:
+        """Return the configuration left to do that needs most memory; None if one is not known."""
+        sizes = [measure.known_sizes(settings) for settings in self.configurations]
+        known = [(s, size) for s, size in zip(self.configurations, sizes, strict=True) if size]
+        if not known or len(known) < len(sizes):
+            return None
+        return max(known, key=lambda pair: pair[1].lane_bytes)
 
-    def task(self, chunk: Chunk) -> Task:
-        """Return a chunk as plain data for a worker."""
-        runs = self.runs.select(chunk.positions)
-        settings = self.runs.configurations[chunk.configuration]
-        return Task(
-            number=chunk.number,
-            configuration=chunk.configuration,
-            settings=settings.model_dump(),
-            columns=runs.values,
-            keys=runs.keys(),
-            lanes=self.lanes,
-            label=f"{settings.environment} {settings.potential} {settings.drift}",
-            seconds=chunk.seconds,
-        )
+    def worker_bytes(self) -> int | None:
+        """Return the memory that a worker needs; None if a size is not known yet."""
+        largest = self.largest()
+        return None if largest is None else largest[1].worker_bytes(self.lanes)
+
+    def chunk(self, planned: PlannedChunk) -> Chunk:
+        """Return the runs of a planned chunk as what a trainer is given."""
+        runs = self.runs.select(planned.positions)
+        settings = self.runs.configurations[planned.configuration]
+        return Chunk(settings, runs.values, runs.keys(), self.lanes)
+
+    def queued(self, planned: PlannedChunk) -> QueuedChunk:
+        """Return a planned chunk for an engine."""
+        chunk = self.chunk(planned)
+        label = f"{chunk.settings.environment} {chunk.settings.potential} {chunk.settings.drift}"
+        return QueuedChunk(planned.number, planned.configuration, chunk, label, planned.seconds)
 
     def check_memory(self, workers: int) -> None:
-        """Raise `UserError`, with the width that would fit, if the workers cannot fit."""
-        need, free = self.worker_bytes() * workers, cost.available_bytes()
+        """Raise `UserError`, with the width that would fit, if the workers cannot fit.
+
+        Sizes that are not known are asked of a child process, which takes some seconds.
+        """
+        measure.ask_sizes(self.configurations)
+        largest = self.largest()
+        if largest is None:
+            return  # a program that cannot be made fails in its worker, which says why
+        settings, sizes = largest
+        need, free = sizes.worker_bytes(self.lanes) * workers, memory.available_bytes()
         if need <= free:
             return
-        widest = max(
-            {chunk.configuration for chunk in self.chunks},
-            key=lambda i: cost.lane_bytes(self.runs.configurations[i]),
-        )
-        settings = self.runs.configurations[widest]
-        fits = cost.lanes_that_fit(settings, workers, free)
+        fits = sizes.lanes_that_fit(workers, free)
         advice = f"{fits} lanes would fit" if fits else "not even one lane fits: use fewer workers"
         raise UserError(
             f"lanes: {self.lanes} lanes of {settings.environment} need about "
@@ -126,27 +153,16 @@ class Plan:
         )
 
 
-_PROVENANCE = (
-    "lanes",
-    "device",
-    "jax_version",
-    "gymnax_version",
-    "gymnasium_version",
-    "mirrorax_version",
-    "commit",
-)
-
-
-def known(root: Path | None, without: Collection[str] = ()) -> pa.Table:
-    """Read what planning needs to know of a store; an empty table if there is none.
+def known(root: Path | None, without: Collection[str] = ()) -> Results:
+    """Read what planning needs to know of a store; no runs if there is none.
 
     `without` names shards that do not count, even where a consolidated copy has their rows.
     """
-    columns = [*cost.COLUMNS, *_PROVENANCE]
-    reader = reading.Reader(root if root is not None else Path("/nonexistent"), columns, without)
-    if root is not None:
-        reader.refresh()
-    return reader.table()
+    if root is None:
+        return results.empty()
+    reader = Reader(root, ["wall_seconds"], without)
+    reader.refresh()
+    return reader.results()
 
 
 def choose_lanes(runs: Runs, widths: tuple[int, ...] = WIDTHS) -> int:
@@ -178,46 +194,39 @@ def lanes_for(runs: Runs, root: Path | None, asked: int | None, *, gpu: bool = F
 
 def make(
     runs: Runs,
-    table: pa.Table,
+    stored: Results,
     *,
     lanes: int,
     retry_failed: bool = False,
     measured: dict[Settings, float] | None = None,
 ) -> Plan:
     """Compare a study's runs with what a store knows (`known`) and cut the rest into chunks."""
-    ids = run_ids.to_arrow(runs.ids)
-    is_done = pc.equal(table["status"], "done")
-    done = _among(ids, table["run_id"].filter(is_done))
-    failed = _among(ids, table["run_id"].filter(pc.invert(is_done))) & ~done
+    wanted, present = ids.to_arrow(runs.ids), stored.rows["run_id"]
+    done = _among(wanted, present.filter(pa.array(stored.done)))
+    failed = _among(wanted, present.filter(pa.array(~stored.done))) & ~done
     todo = ~done if retry_failed else ~done & ~failed
-    rates = cost.observed(table)
+    rates = cost.observed(stored)
     if measured:
-        rates = cost.Rates(
-            "what was measured just now", rates.overall, rates.by_environment, measured
-        )
-    mixed = {}
-    for name in _PROVENANCE:
-        values = [v for v in pc.unique(table[name]).to_pylist() if v is not None]
-        if len(values) > 1:
-            mixed[name] = sorted(map(str, values))
+        rates = replace(rates, source="what was measured just now", measured=measured)
+    seen = {name: stored.provenance(name) for name in provenance.DIFFERING}
     return Plan(
         runs=runs,
         lanes=lanes,
         done=done,
         failed=failed,
         todo=todo,
-        beyond=len(table) - int(done.sum()) - int(failed.sum()),
+        beyond=len(stored) - int(done.sum()) - int(failed.sum()),
         chunks=list(_chunks(runs, np.flatnonzero(todo), lanes, rates)),
         rates=rates,
-        mixed=mixed,
+        mixed={name: [*map(str, values)] for name, values in seen.items() if len(values) > 1},
     )
 
 
-def _among(ids: pa.Array, those: pa.ChunkedArray) -> np.ndarray:
-    return pc.is_in(ids, value_set=those.combine_chunks()).to_numpy(zero_copy_only=False)
+def _among(wanted: pa.Array, present: pa.ChunkedArray) -> np.ndarray:
+    return pc.is_in(wanted, value_set=present.combine_chunks()).to_numpy(zero_copy_only=False)
 
 
-def _chunks(runs: Runs, todo: np.ndarray, lanes: int, rates: cost.Rates) -> Iterator[Chunk]:
+def _chunks(runs: Runs, todo: np.ndarray, lanes: int, rates: cost.Rates) -> Iterator[PlannedChunk]:
     order = todo[np.argsort(runs.configuration[todo], kind="stable")]
     which = runs.configuration[order]
     starts = np.flatnonzero(np.diff(which, prepend=-1))
@@ -232,53 +241,53 @@ def _chunks(runs: Runs, todo: np.ndarray, lanes: int, rates: cost.Rates) -> Iter
     longest_first = sorted(range(len(pieces)), key=lambda i: (-pieces[i][0], pieces[i][1], i))
     for number, index in enumerate(longest_first):
         seconds, configuration, positions = pieces[index]
-        yield Chunk(number, configuration, positions, seconds)
+        yield PlannedChunk(number, configuration, positions, seconds)
 
 
 class Queue:
     """The chunks that are left, handed out so that a worker keeps to one configuration.
 
     A worker that asks again gets the next chunk of the configuration it has compiled. One that is
-    new, or whose configuration is used up, gets the longest chunk of a configuration that nobody
+    new, or whose configuration is used up, gets the longest chunk of a configuration that no worker
     has taken; when all are taken, of the one with most work left per worker.
     """
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._waiting: dict[int, list[Chunk]] = defaultdict(list)
+        self._waiting: dict[int, list[PlannedChunk]] = defaultdict(list)
         for chunk in reversed(plan.chunks):  # so that pop() gives the first
             self._waiting[chunk.configuration].append(chunk)
-        self._again: list[Task] = []
+        self._again: list[QueuedChunk] = []
         self._order = list(dict.fromkeys(chunk.configuration for chunk in plan.chunks))
         self._takers: dict[int, int] = defaultdict(int)
 
     def __len__(self) -> int:
         return len(self._again) + sum(map(len, self._waiting.values()))
 
-    def take(self, prefer: int | None = None) -> Task | None:
+    def take(self, prefer: int | None = None) -> QueuedChunk | None:
         """Return the next chunk for a worker that last compiled `prefer`; None if none is left."""
         if self._again:
             return self._again.pop(0)
         if prefer is not None and self._waiting.get(prefer):
-            return self._plan.task(self._pop(prefer))
+            return self._plan.queued(self._pop(prefer))
         if prefer is not None:
             self._takers[prefer] -= 1
         best = self._best()
         if best is None:
             return None
         self._takers[best] += 1
-        return self._plan.task(self._pop(best))
+        return self._plan.queued(self._pop(best))
 
-    def put_back(self, task: Task) -> None:
+    def put_back(self, queued: QueuedChunk) -> None:
         """Return a chunk that has to be run again; it is the next to be taken."""
-        self._again.append(task)
+        self._again.append(queued)
 
     def clear(self) -> None:
         """Drop everything that is left."""
         self._waiting.clear()
         self._again.clear()
 
-    def _pop(self, configuration: int) -> Chunk:
+    def _pop(self, configuration: int) -> PlannedChunk:
         waiting = self._waiting[configuration]
         chunk = waiting.pop()
         if not waiting:

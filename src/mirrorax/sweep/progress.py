@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from dataclasses import dataclass, field
@@ -10,15 +11,15 @@ from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
+from jaxtyping import Int
 
-from mirrorax.envs import suite
-from mirrorax.runs import ids as run_ids
-from mirrorax.spec.expand import Runs
-from mirrorax.store import reading
+from mirrorax.runs import ids
+from mirrorax.runs.results import Results
+from mirrorax.runs.scoring import matrix, normalised
+from mirrorax.store.reading import Reader
 from mirrorax.sweep.engine import Activity
-from mirrorax.sweep.plan import Plan
+from mirrorax.sweep.plan import Plan, QueuedChunk
 from mirrorax.sweep.rates import COMPILE_SECONDS
-from mirrorax.sweep.task import Outcome
 
 _WINDOW = 300.0  # seconds over which the rate is measured
 _BEST_EVERY = 2.0  # looking through a hundred thousand cells takes a while
@@ -26,7 +27,7 @@ _TELLING = 0.05  # a chunk this far along says more of its length than the predi
 
 
 @dataclass
-class Progress:
+class SweepProgress:
     """The state of a running sweep."""
 
     plan: Plan
@@ -35,13 +36,13 @@ class Progress:
     done: int = 0  # runs of this session
     failed: int = 0
     diverged: int = 0
-    predicted: float = 0.0  # what the finished chunks should have taken, and took
-    actual: float = 0.0
+    predicted: float = 0.0  # what the finished chunks should have taken
+    actual: float = 0.0  # what they took
     activities: list[Activity] = field(default_factory=list)
     #: (configuration, alpha or w, lambda, reward scale) -> sum of scores and their number
     cells: dict[tuple[int, float, float, float], tuple[float, int]] = field(default_factory=dict)
     _recent: deque[tuple[float, int]] = field(default_factory=deque)
-    _best: tuple[float, str] = (-1e9, "")  # when it was looked for, and what was found
+    _best: tuple[float, str] = (-1e9, "")  # when it was looked for, and what was best
 
     def __post_init__(self) -> None:
         self.before = int(self.plan.done.sum())
@@ -49,78 +50,71 @@ class Progress:
         self._left = sum(chunk.seconds for chunk in self.plan.chunks)
         self._uncompiled = {chunk.configuration for chunk in self.plan.chunks}
 
-    def add(self, outcome: Outcome, runs: Runs) -> None:
+    def add(self, queued: QueuedChunk, results: Results) -> None:
         """Count a chunk that has ended."""
-        count = len(outcome.task)
-        self._left -= outcome.task.seconds
-        self._uncompiled.discard(outcome.task.configuration)
-        if outcome.result is None:
+        count = len(queued)
+        self._left -= queued.seconds
+        self._uncompiled.discard(queued.configuration)
+        if not results.done.all():
             self.failed += count
             return
         self.done += count
-        self.diverged += int((np.asarray(outcome.result.diverged_at) >= 0).sum())
-        self.predicted += outcome.task.seconds
-        self.actual += outcome.result.wall_seconds
+        self.diverged += int(results.diverged.sum())
+        self.predicted += queued.seconds
+        self.actual += float(results.numbers("wall_seconds").sum())
         now = time.monotonic()
         self._recent.append((now, count))
         while self._recent and now - self._recent[0][0] > _WINDOW:
             self._recent.popleft()
-        self._add_cells(runs, outcome.result.returns.mean(axis=1))
+        self._add_cells(results, np.full(count, queued.configuration))
 
-    def _add_cells(self, runs: Runs, returned: np.ndarray) -> None:
-        """Add the mean returns of runs of one configuration."""
-        number = int(runs.configuration[0])
-        settings = runs.configurations[number]
-        bounds = suite.environment(settings.environment).known_bounds()
-        if bounds is None:
-            return  # a score would change with every better run
-        low, high = bounds
-        scale = runs.values["reward_scale"]
-        scores = (returned / scale - low) / (high - low)
-        finite = np.isfinite(scores)
-        heat = runs.values["w" if settings.learned_alpha else "alpha"]
-        places, which = np.unique(
-            np.column_stack([heat, runs.values["lam"], scale])[finite], axis=0, return_inverse=True
-        )
-        sums, counts = np.bincount(which.ravel(), scores[finite]), np.bincount(which.ravel())
-        for place, more, count in zip(places.tolist(), sums, counts, strict=True):
-            total, seen = self.cells.get((number, *place), (0.0, 0))
-            self.cells[number, *place] = (total + float(more), seen + int(count))
+    def _add_cells(self, results: Results, configuration: Int[np.ndarray, " runs"]) -> None:
+        """Add the scores of runs, whose configurations in the plan are given.
+
+        Without known bounds of returns there is none: it would change with every better run.
+        """
+        unknown = (math.nan, math.nan)
+        bounds = [b if (b := o.bounds) and b[1] is not None else unknown for o in results.origins]
+        low, high = results.of_origins(bounds, np.float64).reshape(-1, 2).T
+        scale = results.numbers("reward_scale")
+        score = normalised(matrix(results.rows["returns"])[0].mean(axis=1) / scale, low, high)
+        alpha, w = results.numbers("alpha"), results.numbers("w")
+        temperature = np.where(np.isnan(alpha), w, alpha)
+        columns = np.column_stack([configuration, temperature, results.numbers("lam"), scale])
+        held = np.isfinite(score)
+        places, which = np.unique(columns[held], axis=0, return_inverse=True)
+        sums, counts = np.bincount(which.ravel(), score[held]), np.bincount(which.ravel())
+        for (number, *place), more, count in zip(places.tolist(), sums, counts, strict=True):
+            cell = (int(number), *place)
+            total, seen = self.cells.get(cell, (0.0, 0))
+            self.cells[cell] = (total + float(more), seen + int(count))
 
     def read_cells(self, root: Path) -> None:
         """Take the cells of this study's earlier runs from the store."""
-        reader = reading.Reader(root, ["returns"])
+        reader = Reader(root, ["returns", "alpha", "w", "lam", "reward_scale"])
         reader.refresh()
-        table = reader.table()
+        results = reader.results()
         runs = self.plan.runs
-        table = table.append_column(
-            "place", pc.index_in(table["run_id"], value_set=run_ids.to_arrow(runs.ids))
-        )
-        has_returns = pc.greater(pc.list_value_length(table["returns"]), 0)
-        table = table.filter(pc.and_kleene(pc.is_valid(table["place"]), has_returns))
-        if len(table) == 0:
-            return
-        returns = table["returns"].combine_chunks()
-        lengths = returns.value_lengths().to_numpy()
-        starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
-        returned = np.add.reduceat(returns.flatten().to_numpy(), starts) / lengths
-        places = table["place"].to_numpy()
-        for number in np.unique(runs.configuration[places]):
-            mine = runs.configuration[places] == number
-            self._add_cells(runs.select(places[mine]), returned[mine])
+        index = pc.index_in(results.rows["run_id"], value_set=ids.to_arrow(runs.ids))
+        place = pc.fill_null(index, -1).to_numpy()
+        mine = np.flatnonzero((place >= 0) & results.done)
+        if len(mine):
+            self._add_cells(results.take(mine), runs.configuration[place[mine]])
+
+    @property
+    def compiling(self) -> bool:
+        """Whether no chunk has reported a segment yet."""
+        return not self.done and not any(activity.fraction for activity in self.activities)
 
     def rate(self) -> float:
         """Return finished runs per second, lately."""
-        if not self._recent:
-            return 0.0
-        now = time.monotonic()
-        span = min(now - self.started, _WINDOW)
+        span = min(time.monotonic() - self.started, _WINDOW)
         return sum(count for _, count in self._recent) / max(span, 1e-3)
 
     def seconds_left(self) -> float:
         """Return the expected time to the end, corrected by how the predictions have fared."""
         factor = self.actual / self.predicted if self.predicted > 0 else 1.0
-        # What has got anywhere has been compiled.
+        # A chunk that has reported a segment has been compiled.
         running = {activity.configuration for activity in self.activities if activity.fraction > 0}
         left = self._left * factor + len(self._uncompiled - running) * COMPILE_SECONDS
         longest = 0.0
@@ -131,7 +125,7 @@ class Progress:
             own = max(expected - activity.seconds, 0.0)
             left += own - activity.expected * factor
             longest = max(longest, own)
-        # One chunk is one worker's: the others cannot help it to its end.
+        # A chunk is not divided: the other workers cannot help with it.
         return max(left / max(self.workers, 1), longest, 0.0)
 
     def best(self) -> str:
@@ -142,7 +136,7 @@ class Progress:
         return self._best[1]
 
     def finish(self) -> None:
-        """Nothing is under way any more: what is shown now is the last word."""
+        """Nothing is under way any more: what is shown now stays."""
         self.activities = []
         self._best = (time.monotonic(), self._find_best())
 

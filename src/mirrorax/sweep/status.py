@@ -7,16 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from mirrorax.errors import UserError
 from mirrorax.formatting import counted, duration, rate
-from mirrorax.store import live, reading, studies
+from mirrorax.store import live, studies
+from mirrorax.store.reading import Reader
+
+#: what is counted of each environment and pair
+_COUNTS = ("total", "done", "running", "failed", "diverged")
 
 
 @dataclass
-class Group:
+class GroupCounts:
     """The runs of one environment and pair."""
 
     environment: str
@@ -33,7 +36,7 @@ class Status:
     """Everything `status` shows."""
 
     study: str
-    groups: list[Group]
+    groups: list[GroupCounts]
     beyond: int
     damaged: dict[str, str]
     live: dict[str, Any] | None
@@ -48,13 +51,12 @@ class Watcher:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._reader = reading.Reader(root, ["run_id", "status", "diverged"])
+        self._reader = Reader(root, ["diverged_at"])
         self._recorded: studies.Recorded | None = None
         self._name: str | None = None
-        self._ids: pa.Array | None = None
 
     def status(self) -> Status:
-        """Return the present state; raise `UserError` if no study was ever run here."""
+        """Return the present state; raise `UserError` if no study has been run here."""
         notes = studies.latest_notes(self._root)
         if notes is None:
             raise UserError(f"store: {self._root} has no study yet; 'mirrorax sweep run' runs one")
@@ -64,33 +66,32 @@ class Watcher:
         if recorded is None:
             raise UserError(f"store: the record of the study in {self._root} is damaged")
         self._reader.refresh()
-        table = self._reader.table()
+        results = self._reader.results()
         groups, group_of = _groups(recorded)
-        where = pc.index_in(table["run_id"], value_set=recorded.run_ids.combine_chunks())
-        known = pc.is_valid(where).to_numpy(zero_copy_only=False)
-        position = where.drop_null().to_numpy()
-        which = group_of[recorded.configuration[position]]
-        done = pc.equal(table["status"], "done").to_numpy(zero_copy_only=False)[known]
-        diverged = pc.fill_null(table["diverged"], False).to_numpy(zero_copy_only=False)[known]
-        for name, mask in (("done", done), ("failed", ~done), ("diverged", diverged)):
-            counts = np.bincount(which[mask], minlength=len(groups))
+        index = pc.index_in(results.rows["run_id"], value_set=recorded.run_ids.combine_chunks())
+        place = pc.fill_null(index, -1).to_numpy()
+        mine = place >= 0
+        which = group_of[recorded.configuration[place[mine]]]
+        masks = {"done": results.done, "failed": ~results.done, "diverged": results.diverged}
+        for name, mask in masks.items():
+            counts = np.bincount(which[mask[mine]], minlength=len(groups))
             for group, count in zip(groups, counts, strict=True):
                 setattr(group, name, int(count))
         now = live.read(self._root)
         for group in groups if now else []:
             label = f"{group.environment} {group.pair}"
             group.running = (now or {}).get("running", {}).get(label, 0)
-        beyond = len(table) - len(position)
+        beyond = int((~mine).sum())
         return Status(recorded.name, groups, beyond, dict(self._reader.damaged), now)
 
 
-def _groups(recorded: studies.Recorded) -> tuple[list[Group], np.ndarray]:
+def _groups(recorded: studies.Recorded) -> tuple[list[GroupCounts], np.ndarray]:
     """Return the groups in the study's order, and each configuration's group."""
-    groups: dict[tuple[str, str], Group] = {}
+    groups: dict[tuple[str, str], GroupCounts] = {}
     index: list[int] = []
     for settings in recorded.settings:
         key = (settings["environment"], f"{settings['potential']} {settings['drift']}")
-        groups.setdefault(key, Group(*key))
+        groups.setdefault(key, GroupCounts(*key))
         index.append(list(groups).index(key))
     group_of = np.array(index, dtype=np.int64)
     counts = np.bincount(group_of[recorded.configuration], minlength=len(groups))
@@ -126,16 +127,9 @@ def summary(status: Status) -> str:
 
 def rows_of(status: Status) -> list[list[str]]:
     """Return the table of groups as text, its head first."""
-    head = ["environment", "pair", "runs", "done", "running", "failed", "diverged"]
+    head = ["environment", "pair", "runs", *_COUNTS[1:]]
     body = [
-        [
-            group.environment,
-            group.pair,
-            *(
-                f"{getattr(group, name):,}"
-                for name in ("total", "done", "running", "failed", "diverged")
-            ),
-        ]
+        [group.environment, group.pair, *(f"{getattr(group, name):,}" for name in _COUNTS)]
         for group in status.groups
     ]
     return [head, *body]

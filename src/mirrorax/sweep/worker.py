@@ -1,27 +1,42 @@
 """A worker process of the local engine: `python -m mirrorax.sweep.worker FD PARENT FUNCTION CORE`.
 
-It reads tasks from a socket, runs them one after the other and sends back results. It never
-outlives its driver: the kernel kills it when the driver dies (where it can), and the end of the
-socket ends it otherwise.
+It receives chunks over a socket, trains them one after the other and sends back the bytes of their
+outcomes. A message is a frame of JSON; one that says `payload` is followed by a frame of bytes. The
+worker never outlives its driver: the kernel kills it when the driver dies (where it can), and the
+end of the socket ends it otherwise.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import json
 import os
 import queue
 import signal
-import socket
 import sys
 import threading
 import time
 import traceback
+from multiprocessing.connection import Connection
 from typing import Any
 
 _PR_SET_PDEATHSIG = 1
 _REPORT_EVERY = 0.25
-_TRIES = 50  # to be nice
+_TRIES = 50  # to lower the priority
+
+
+def send(connection: Connection, message: dict[str, Any], payload: bytes | None = None) -> None:
+    """Send a message. Only bytes are sent, never objects, which would be pickled."""
+    connection.send_bytes(json.dumps({**message, "payload": payload is not None}).encode())
+    if payload is not None:
+        connection.send_bytes(payload)
+
+
+def receive(connection: Connection) -> tuple[dict[str, Any], bytes]:
+    """Wait for a message; raise `EOFError` or `OSError` if the other side is gone."""
+    message: dict[str, Any] = json.loads(connection.recv_bytes())
+    return message, connection.recv_bytes() if message["payload"] else b""
 
 
 def die_with(parent: int) -> None:
@@ -39,7 +54,7 @@ def keep_niceness() -> None:
     counts inside the group only, and one whole group has the same share as another.
     """
     niceness = os.nice(0) if hasattr(os, "nice") else 0
-    if niceness <= 0:  # only to be lower than others takes no right
+    if niceness <= 0:  # a higher priority than others needs a right
         return
     for _ in range(_TRIES):
         try:
@@ -56,75 +71,65 @@ def keep_niceness() -> None:
 class Worker:
     """One connection to the driver, one chunk at a time."""
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._tasks: queue.Queue[dict[str, Any]] = queue.Queue()
+        self._received: queue.Queue[tuple[dict[str, Any], bytes]] = queue.Queue()
         self._stopping = threading.Event()
-        self._sending = threading.Lock()
         self._reported = 0.0
 
-    def send(self, **message: Any) -> None:
+    def send(self, message: dict[str, Any], payload: bytes | None = None) -> None:
         """Send a message; leave if the driver is gone."""
-        from mirrorax.sweep import wire
-
-        with self._sending:
-            try:
-                wire.send(self._connection, message)
-            except wire.Closed:
-                os._exit(0)
+        try:
+            send(self._connection, message, payload)
+        except OSError:
+            os._exit(0)
 
     def listen(self) -> None:
         """Receive until the driver closes the connection, then leave at once."""
-        from mirrorax.sweep import wire
-
-        decoder = wire.Decoder()
         while True:
             try:
-                messages = wire.receive(self._connection, decoder)
-            except (wire.Closed, OSError):
+                message, payload = receive(self._connection)
+            except (EOFError, OSError):
                 os._exit(0)
-            for message in messages:
-                if message["kind"] == "stop":
-                    self._stopping.set()
-                self._tasks.put(message)
+            if message["kind"] == "stop":
+                self._stopping.set()
+            self._received.put((message, payload))
 
     def on_segment(self, progress: Any) -> None:
         """Report how far the chunk is; drop it if the driver has asked to stop."""
-        from mirrorax.sweep.execute import fraction_of
-        from mirrorax.sweep.task import Stop
+        from mirrorax.sweep.execute import StopChunk
 
         if self._stopping.is_set():
-            raise Stop
+            raise StopChunk
         now = time.monotonic()
         if now - self._reported >= _REPORT_EVERY:
             self._reported = now
-            self.send(kind="progress", fraction=fraction_of(progress))
+            self.send({"kind": "progress", "fraction": float(progress.fraction)})
 
     def serve(self, function_name: str) -> None:
-        """Import the chunk function, say so, and run what comes."""
+        """Import the chunk function, say so, and train what comes."""
         from mirrorax.sweep import execute
-        from mirrorax.sweep.task import OutOfMemory, Stop
 
         function = execute.resolve(function_name)
-        self.send(kind="ready")
+        self.send({"kind": "ready"})
         while True:
-            message = self._tasks.get()
+            message, chunk = self._received.get()
             if message["kind"] == "stop":
                 return
-            number = message["number"]
+            answer: dict[str, Any] = {"number": message["number"]}
             try:
-                fields = execute.execute(function, message, self.on_segment)
-            except Stop:
-                self.send(kind="stopped", number=number)
-            except OutOfMemory as error:
-                self.send(kind="error", number=number, memory=True, text=str(error))
+                data = execute.run_chunk(function, chunk, message["plugins"], self.on_segment)
+            except execute.StopChunk:
+                self.send({**answer, "kind": "stopped"})
+            except execute.OutOfMemory as error:
+                self.send({**answer, "kind": "error", "memory": True, "text": str(error)})
             except Exception as error:
                 traceback.print_exc()
                 sys.stderr.flush()
                 text = "".join(traceback.format_exception_only(error)).strip()
-                self.send(kind="error", number=number, memory=False, text=text)
+                self.send({**answer, "kind": "error", "memory": False, "text": text})
             else:
-                self.send(kind="result", number=number, fields=fields)
+                self.send({**answer, "kind": "outcome"}, data)
 
 
 def main(arguments: list[str]) -> int:
@@ -132,11 +137,11 @@ def main(arguments: list[str]) -> int:
     descriptor, parent, function_name, core = arguments
     die_with(int(parent))
     keep_niceness()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's to handle
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver handles Ctrl-C
     if int(core) >= 0:
         with contextlib.suppress(OSError, AttributeError):
             os.sched_setaffinity(0, {int(core)})
-    worker = Worker(socket.socket(fileno=int(descriptor)))
+    worker = Worker(Connection(int(descriptor)))
     threading.Thread(target=worker.listen, daemon=True).start()
     worker.serve(function_name)
     return 0

@@ -1,11 +1,11 @@
-"""What a person asks `mirrorax.train` for, checked before anything heavy is done."""
+"""What `mirrorax.train` is asked for, checked before anything heavy is imported."""
 
 from __future__ import annotations
 
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,10 +13,19 @@ import numpy as np
 from mirrorax.envs import suite
 from mirrorax.errors import UserError, shown, unknown
 from mirrorax.runs import float32
-from mirrorax.runs.settings import OTHER_NUMBERS, TEMPERATURES, RunValues, Settings, check_values
+from mirrorax.runs.chunk import Chunk, make_chunk
+from mirrorax.runs.settings import (
+    OTHER_NUMBERS,
+    TEMPERATURES,
+    RunValues,
+    Settings,
+    check_values,
+    make_settings,
+)
 
 if TYPE_CHECKING:
     from mirrorax.envs.adapter import Task
+    from mirrorax.mdpo.program import Layout
     from mirrorax.regularizers import Drift, Potential
 
 #: One number, or several: several span a grid with the others.
@@ -25,7 +34,7 @@ Numbers = float | Sequence[float] | np.ndarray | None
 #: how updates go over lanes: one by one, or batched
 LAYOUTS = ("map", "vmap")
 
-#: more seeds than this are a slip of the pen
+#: more seeds than this are a mistake
 MOST_SEEDS = 100_000
 
 #: more runs than this are a study, for `mirrorax sweep`
@@ -37,55 +46,123 @@ MOST_LANES = 2**31 - 1
 #: the values that span a grid, in the order of its runs
 GRID = (*TEMPERATURES, *OTHER_NUMBERS)
 
-#: the largest number of the arithmetic of training
-_LARGEST = float32.HIGHEST
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """A validated request: the settings, and the values of every run."""
+
+    settings: Settings
+    runs: list[RunValues]
+    lanes: int | None = None
+    layout: Layout | None = None
+    #: objects that stand in for the names in the settings
+    environment: Task | None = None
+    potential: Potential | None = None
+    drift: Drift | None = None
+
+    @property
+    def chunk(self) -> Chunk:
+        """The runs as columns, with their random keys."""
+        columns = {n: [getattr(run, n) for run in self.runs] for n in RunValues.model_fields}
+        return make_chunk(self.settings, columns, self.lanes)
 
 
-def _several(name: str, given: Any) -> list[Any]:
-    if hasattr(given, "tolist"):
-        given = given.tolist()  # numpy's and jax's numbers and arrays
-    if given is None or isinstance(given, int | float | str):
-        found = [given]
-    elif isinstance(given, Mapping | bytes):
-        what = "a table" if isinstance(given, Mapping) else repr(given)
+def make_request(
+    env: str | Task,
+    *,
+    potential: str | Potential = "entropy",
+    drift: str | Drift = "kl",
+    grid: Mapping[str, Numbers] | None = None,
+    seeds: int | Iterable[int] = 5,
+    preset: str = "default",
+    lanes: int | None = None,
+    layout: Layout | None = None,
+    **settings: Any,
+) -> Request:
+    """Check what is to be trained; raise `UserError` on the first mistake.
+
+    `grid` maps names of `GRID` to one number or several; `settings` are fields of `Settings`.
+    """
+    check_env_alone(env, settings)
+    checked = make_settings(
+        preset,
+        **{
+            **settings,
+            "environment": name_of(env),
+            "potential": regularizer_name("potential", potential),
+            "drift": regularizer_name("drift", drift),
+        },
+    )
+    runs = plan_runs(checked, grid or {}, seeds)
+    check_lanes(lanes)
+    check_layout(layout)
+    return Request(
+        checked,
+        runs,
+        lanes,
+        layout,
+        None if isinstance(env, str) else env,
+        None if isinstance(potential, str) else potential,
+        None if isinstance(drift, str) else drift,
+    )
+
+
+def _several(name: str, values: Any) -> list[Any]:
+    """Return one number or several as a list of different numbers."""
+    values = _plain(values)
+    if values is None or isinstance(values, int | float | str):
+        values = [values]
+    elif isinstance(values, Mapping | bytes):
+        what = "a table" if isinstance(values, Mapping) else repr(values)
         raise UserError(f"{name}: {what} is not allowed: one number, or a list of numbers")
     else:
         try:
-            found = [item.tolist() if hasattr(item, "tolist") else item for item in given]
+            values = [_plain(value) for value in values]
         except TypeError:
-            raise UserError(f"{name}: {given!r} is not a number or a list of numbers") from None
-    if not found:
+            raise UserError(f"{name}: {values!r} is not a number or a list of numbers") from None
+    if not values:
         raise UserError(f"{name}: an empty list; give at least one number")
-    for value in found:
+    for value in values:
         if isinstance(value, bool) or not isinstance(value, int | float | str | None):
             raise UserError(f"{name}: {value!r} is not a number")
-        if isinstance(value, int | float) and _LARGEST < abs(value) < math.inf:
-            raise UserError(f"{name}: {value!r} is not allowed: at most {_LARGEST:g}, in float32")
-    if len(set(found)) < len(found):
-        raise UserError(f"{name}: {found} has repetitions, which would be the same run twice")
-    return found
+        if isinstance(value, int | float) and float32.HIGHEST < abs(value) < math.inf:
+            limit = f"at most {float32.HIGHEST:g}, in float32"
+            raise UserError(f"{name}: {value!r} is not allowed: {limit}")
+    _refuse_repetitions(name, values, values)
+    return list(values)
+
+
+def _plain(value: Any) -> Any:
+    """Return the numbers and arrays of numpy and jax as Python's."""
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+def _refuse_repetitions(name: str, values: Sequence[Any], shown_values: Sequence[Any]) -> None:
+    if len(set(values)) < len(shown_values):
+        raise UserError(
+            f"{name}: {list(shown_values)} has repetitions, which would be the same run twice"
+        )
 
 
 def expand_seeds(seeds: int | Iterable[int]) -> list[int]:
     """Return the seeds: n stands for 0, ..., n - 1."""
-    given: Any = seeds.tolist() if hasattr(seeds, "tolist") else seeds
-    if isinstance(given, int) and not isinstance(given, bool):
-        if not 1 <= given <= MOST_SEEDS:
+    values: Any = _plain(seeds)
+    if isinstance(values, int) and not isinstance(values, bool):
+        if not 1 <= values <= MOST_SEEDS:
             raise UserError(
-                f"seeds: {given} is not allowed: 1 to {MOST_SEEDS} of them, or a list of seeds"
+                f"seeds: {values} is not allowed: 1 to {MOST_SEEDS} of them, or a list of seeds"
             )
-        return list(range(given))
-    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
-        raise UserError(f"seeds: {given!r} is not allowed: a whole number, or a list of seeds")
-    found = [seed.tolist() if hasattr(seed, "tolist") else seed for seed in given]
-    if not found:
+        return list(range(values))
+    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+        raise UserError(f"seeds: {values!r} is not allowed: a whole number, or a list of seeds")
+    values = [_plain(seed) for seed in values]
+    if not values:
         raise UserError("seeds: an empty list; give at least one seed")
-    for seed in found:
+    for seed in values:
         if isinstance(seed, bool) or not isinstance(seed, int):
             raise UserError(f"seeds: {seed!r} is not a whole number")
-    if len(set(found)) < len(found):
-        raise UserError(f"seeds: {found} has repetitions, which would be the same run twice")
-    return found
+    _refuse_repetitions("seeds", values, values)
+    return list(values)
 
 
 def check_env_alone(env: Any, more: Mapping[str, Any]) -> None:
@@ -111,7 +188,7 @@ def check_layout(layout: Any) -> None:
 
 
 def plan_runs(
-    settings: Settings, grid: dict[str, Any], seeds: int | Iterable[int]
+    settings: Settings, grid: Mapping[str, Any], seeds: int | Iterable[int]
 ) -> list[RunValues]:
     """Span the grid of the given values and seeds; every run is checked."""
     grid = {name: value for name, value in grid.items() if value is not None}
@@ -125,21 +202,18 @@ def plan_runs(
             f"seeds: {len(axes['seed'])} of each point of the grid are {count} runs; "
             f"at most {MOST_RUNS} are trained at once, and more are a study for a sweep"
         )
-    every = (dict(zip(axes, point, strict=True)) for point in itertools.product(*axes.values()))
-    runs = [check_values(settings, values) for values in every]
+    points = (dict(zip(axes, point, strict=True)) for point in itertools.product(*axes.values()))
+    runs = [check_values(settings, values) for values in points]
     for name in axes:
         if name in GRID:
-            found = [getattr(run, name) for run in runs]
-            if len(set(found)) < len(axes[name]):  # texts of one number
-                raise UserError(
-                    f"{name}: {axes[name]} has repetitions, which would be the same run twice"
-                )
-            _refuse_coinciding(name, found)
+            values = [getattr(run, name) for run in runs]
+            _refuse_repetitions(name, values, axes[name])  # two texts of one number
+            _refuse_coinciding(name, values)
     return runs
 
 
 def _refuse_coinciding(name: str, values: Iterable[float | None]) -> None:
-    """Refuse two values of a grid that are one to the program, and would pass for two."""
+    """Refuse two values of a grid that are one number in float32."""
     pair = float32.coinciding(value for value in values if value is not None)
     if pair is not None:
         raise UserError(
@@ -183,30 +257,30 @@ def _name_of_object(env: Task) -> str:
             return path
     except TypeError:
         pass  # it has fields without defaults
-    given = ", ".join(f"{f.name}={getattr(env, f.name)!r}" for f in fields(env) if f.init)
-    return f"{path}({' '.join(given.split())})" if given else path
+    values = ", ".join(f"{f.name}={getattr(env, f.name)!r}" for f in fields(env) if f.init)
+    return f"{path}({' '.join(values.split())})" if values else path
 
 
-def regularizer_name(kind: str, given: str | Potential | Drift) -> str:
+def regularizer_name(kind: str, regularizer: str | Potential | Drift) -> str:
     """Return the name of h or D; an object must be what its name means."""
-    if isinstance(given, str):
-        return given
+    if isinstance(regularizer, str):
+        return regularizer
     from mirrorax import regularizers
 
     cls = regularizers.Potential if kind == "potential" else regularizers.Drift
-    if not isinstance(given, cls):
-        raise UserError(f"{kind}: {given!r} is neither a name nor a {cls.__name__} object")
+    if not isinstance(regularizer, cls):
+        raise UserError(f"{kind}: {regularizer!r} is neither a name nor a {cls.__name__} object")
     find = regularizers.potential if kind == "potential" else regularizers.drift
     try:
-        known = find(str(given))
+        known = find(str(regularizer))
     except UserError:
         raise UserError(
-            f"{kind}: {str(given)!r} is not registered; give it its name with "
-            f"mirrorax.register_{kind}({str(given)!r}, function)"
+            f"{kind}: {str(regularizer)!r} is not registered; give it its name with "
+            f"mirrorax.register_{kind}({str(regularizer)!r}, function)"
         ) from None
-    if known != given:
+    if known != regularizer:
         raise UserError(
-            f"{kind}: the name {str(given)!r} of this object means another one; "
+            f"{kind}: the name {str(regularizer)!r} of this object means another one; "
             f"register it under a name of its own (mirrorax.register_{kind})"
         )
-    return str(given)
+    return str(regularizer)

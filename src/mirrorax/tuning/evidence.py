@@ -28,13 +28,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from jaxtyping import Float, Int
 
-from mirrorax.analysis import columns
 from mirrorax.analysis.landscape import Landscape, landscapes
 from mirrorax.analysis.scores import environment_scores
 from mirrorax.envs import suite
 from mirrorax.errors import UserError
 from mirrorax.files import write_file
 from mirrorax.formatting import counted
+from mirrorax.runs.results import Results
 
 FILE = "evidence.parquet"
 _NOTES = b"mirrorax.evidence"
@@ -158,14 +158,14 @@ def family(name: str) -> str:
     return spec.family if spec.family in suite.SUITE else name
 
 
-def read_runs(place: str | os.PathLike[str]) -> pa.Table:
+def read_runs(place: str | os.PathLike[str]) -> Results:
     """Read runs from a store, an exported file, or a folder of exported files."""
-    from mirrorax.store.importing import read_results
+    from mirrorax.store import read_results
 
     return read_results(place, "results")
 
 
-def gather(table: pa.Table) -> Evidence:
+def gather(table: Results | pa.Table) -> Evidence:
     """Derive the evidence from a table of runs."""
     chosen = [item for item in landscapes(table) if _counts(item)]
     if not chosen:
@@ -178,27 +178,21 @@ def gather(table: pa.Table) -> Evidence:
         raise UserError(
             "results: every run has rescaled rewards; some with reward_scale 1 are needed"
         )
-    settings = dict(usual)
+    settings = {n: list(v) if isinstance(v, tuple) else v for n, v in usual}
     return Evidence(tuple(maps), settings)
 
 
 def _counts(item: Landscape) -> bool:
     settings = item.settings
-    constant = all(
-        settings.get(name, "constant") == "constant" for name in ("alpha_schedule", "lam_schedule")
-    )
-    regularised = settings.get("actor_q", "regularized") == "regularized"
+    constant = all(settings[name] == "constant" for name in ("alpha_schedule", "lam_schedule"))
+    regularised = settings["actor_q"] == "regularized"
     positive = bool((item.alphas > 0).any() and (item.lams > 0).any())
     return constant and regularised and positive
 
 
 def _rest(item: Landscape) -> tuple[tuple[str, Any], ...]:
     """Return the settings apart from the pair."""
-    return tuple(
-        (name, item.settings[name])
-        for name in columns.ALGORITHM
-        if name in item.settings and name not in _PAIR
-    )
+    return tuple((name, value) for name, value in item.settings.items() if name not in _PAIR)
 
 
 def _usual(items: Sequence[Landscape]) -> tuple[tuple[str, Any], ...]:

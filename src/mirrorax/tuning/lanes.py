@@ -10,8 +10,8 @@ from jaxtyping import Float
 
 from mirrorax.envs.host import Gymnasium
 from mirrorax.mdpo.program import Layout, Program, default_lanes, default_layout, make_program
-from mirrorax.mdpo.session import Progress, Session
-from mirrorax.runs.identity import run_key, specification
+from mirrorax.mdpo.session import SegmentProgress, Session
+from mirrorax.runs.chunk import make_chunk
 from mirrorax.runs.settings import RunValues, Settings, check_values
 from mirrorax.tuning.search import RunGroup
 from mirrorax.tuning.space import Cell
@@ -27,7 +27,7 @@ class LaneTrainer:
         *,
         lanes: int | None = None,
         layout: Layout | None = None,
-        on_segment: Callable[[Progress], None] | None = None,
+        on_segment: Callable[[SegmentProgress], None] | None = None,
     ) -> None:
         self.settings, self.fixed = settings, dict(fixed)
         self.program: Program = make_program(settings)
@@ -44,16 +44,9 @@ class LaneTrainer:
             check_values(self.settings, {**self.fixed, **cell, "seed": seed})
             for cell, seed in zip(cells, seeds, strict=True)
         ]
-        keys = np.array([run_key(specification(self.settings, run)) for run in runs], np.uint32)
         columns = {name: [getattr(run, name) for run in runs] for name in RunValues.model_fields}
-        session = Session(
-            self.settings,
-            keys,
-            columns,
-            lanes=self.lanes,
-            layout=self.layout,
-            program=self.program,
-        )
+        chunk = make_chunk(self.settings, columns, self.lanes)
+        session = Session(chunk, layout=self.layout, program=self.program)
         if not self._copied and isinstance(self.program.env, Gymnasium):
             session.select([0])  # halving copies environments: find out now whether this one can be
             self._copied = True
@@ -65,8 +58,7 @@ class LaneTrainer:
         A run that diverged has NaN.
         """
         returns, _ = session.evaluate()
-        scale = np.asarray(session.columns["reward_scale"], np.float64)
-        plain = returns.mean(axis=1) / scale
+        plain = returns.mean(axis=1) / session.chunk.columns["reward_scale"]
         if self.bounds is not None:
             low, high = self.bounds
             plain = (plain - low) / (high - low)

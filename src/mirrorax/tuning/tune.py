@@ -16,8 +16,7 @@ from mirrorax._version import ALGORITHM_VERSION
 from mirrorax.analysis.few_seeds import AGREE, UNIT, mean_interval, seeds_in_words
 from mirrorax.errors import UserError
 from mirrorax.runs.settings import OTHER_NUMBERS, TEMPERATURES, RunValues, Settings, make_settings
-from mirrorax.training import check_env_alone, check_lanes, check_layout
-from mirrorax.training.result import finite
+from mirrorax.training import check_env_alone, check_lanes, check_layout, finite
 from mirrorax.tuning.cells import CheckedCell, SearchRecord
 from mirrorax.tuning.journal import import_optuna, open_journal
 from mirrorax.tuning.search import Search
@@ -25,7 +24,7 @@ from mirrorax.tuning.space import Axis, Cell, log_axis, plan_budget, w_axis
 from mirrorax.tuning.suggestion import Suggestion, as_flags, suggest
 
 if TYPE_CHECKING:
-    from mirrorax.mdpo.session import Progress
+    from mirrorax.mdpo.session import SegmentProgress
 
 #: Bounds of returns that are not known.
 _ANY = (-math.inf, math.inf)
@@ -246,7 +245,7 @@ def tune(
     budget: int = 256,
     store: str | os.PathLike[str] | None = None,
     on_batch: Callable[[SearchRecord, str], None] | None = None,
-    on_segment: Callable[[Progress], None] | None = None,
+    on_segment: Callable[[SegmentProgress], None] | None = None,
     **more: Any,
 ) -> TuneResult:
     """Find temperatures for an environment with a budget of runs.
@@ -268,19 +267,16 @@ def run_task(
     *,
     store: str | os.PathLike[str] | None = None,
     on_batch: Callable[[SearchRecord, str], None] | None = None,
-    on_segment: Callable[[Progress], None] | None = None,
+    on_segment: Callable[[SegmentProgress], None] | None = None,
 ) -> TuneResult:
     """Do a prepared search, or what is left of it."""
     folder = None if store is None else Path(os.fspath(store))
     if folder is not None and folder.exists() and not folder.is_dir():
         raise UserError(f"store: {str(folder)!r} is a file; name a folder")
     with open_journal(folder) as storage:
-        from mirrorax.mdpo.program import default_lanes
-        from mirrorax.sweep.rates import check_memory
+        from mirrorax.mdpo.memory import check_memory
         from mirrorax.tuning.lanes import LaneTrainer
 
-        # The better half of a batch exists twice for a moment.
-        check_memory(task.settings, task.lanes or default_lanes(), copies=2)
         trainer = LaneTrainer(
             task.settings,
             task.fixed,
@@ -288,6 +284,8 @@ def run_task(
             layout=task.layout,
             on_segment=on_segment,
         )
+        # The better half of a batch exists twice for a moment.
+        check_memory(trainer.program, trainer.lanes, copies=2)
         search = Search(
             trainer,
             task.axes,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from mirrorax.sweep import execute
-from mirrorax.sweep.engine import Activity, Engine
+from mirrorax import plugins
+from mirrorax.sweep.engine import Activity, Engine, FinishedChunk, accept, give_up
+from mirrorax.sweep.execute import ChunkFunction, run_chunk
 from mirrorax.sweep.plan import Queue
-from mirrorax.sweep.task import ChunkFunction, Outcome
 
 
 class InlineEngine(Engine):
@@ -26,17 +26,17 @@ class InlineEngine(Engine):
         """Return whether chunks are waiting."""
         return self._queue is not None and len(self._queue) > 0
 
-    def finished(self, timeout: float) -> list[Outcome]:
+    def finished(self, timeout: float) -> list[FinishedChunk]:
         """Run the next chunk."""
-        task = self._queue.take(self._configuration) if self._queue is not None else None
-        if task is None:
+        queued = self._queue.take(self._configuration) if self._queue is not None else None
+        if queued is None:
             return []
-        self._configuration = task.configuration
+        self._configuration = queued.configuration
         try:
-            fields = execute.execute(self._function, execute.payload(task))
+            data = run_chunk(self._function, queued.chunk.to_bytes(), plugins.loaded())
+            return [accept(queued, data)]
         except Exception as error:
-            return [Outcome(task, None, f"{type(error).__name__}: {error}")]
-        return [Outcome(task, execute.as_result(fields, task))]
+            return [give_up(queued, f"{type(error).__name__}: {error}")]
 
     def cancel(self) -> None:
         """Start nothing more."""
@@ -52,4 +52,4 @@ class InlineEngine(Engine):
         self.cancel()
 
     def close(self) -> None:
-        """Do nothing: there is nobody to end."""
+        """Do nothing: there are no workers to end."""

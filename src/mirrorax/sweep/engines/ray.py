@@ -1,7 +1,8 @@
 """The same chunks as tasks on a Ray cluster. Needs `pip install mirrorax[ray]`.
 
-The driver sends a chunk with the task and gets the arrays back, so no shared file system is needed.
-A task that is lost with its worker or its node is run again by Ray itself, at most `RETRIES` times.
+The driver sends the bytes of a chunk and gets back those of its outcome, so no shared file system
+is needed. A task that is lost with its worker or its node is run again by Ray, at most `RETRIES`
+times.
 """
 
 from __future__ import annotations
@@ -13,12 +14,22 @@ import socket
 import time
 from typing import Any
 
+from mirrorax import plugins
 from mirrorax.errors import UserError
-from mirrorax.sweep import execute
-from mirrorax.sweep.engine import RETRIES, Activity, Engine, EngineError
-from mirrorax.sweep.engines.local import CPU_ENVIRONMENT, CPU_XLA_FLAGS
-from mirrorax.sweep.plan import Queue
-from mirrorax.sweep.task import CHUNK_FUNCTION, Outcome, OutOfMemory, Task
+from mirrorax.sweep import execute, processes
+from mirrorax.sweep.engine import (
+    RETRIES,
+    Activity,
+    Engine,
+    EngineError,
+    FinishedChunk,
+    NoResult,
+    accept,
+    give_up,
+    out_of_memory,
+)
+from mirrorax.sweep.execute import CHUNK_FUNCTION, OutOfMemory
+from mirrorax.sweep.plan import Queue, QueuedChunk
 
 #: Tasks submitted per place on the cluster: one under way, one waiting next to it.
 _AHEAD = 2
@@ -26,7 +37,7 @@ _ABSENT = "engine: 'ray' is not installed; install it with: pip install 'mirrora
 
 
 def check_address(address: str) -> None:
-    """Refuse an address that is none, or where nobody listens: Ray itself waits for minutes."""
+    """Refuse an address that is not one or does not answer: Ray itself waits for minutes."""
     if address == "auto":
         return
     host, _, port = address.rpartition(":")
@@ -45,9 +56,9 @@ def check(address: str) -> None:
         raise UserError(_ABSENT)
 
 
-def _remote(function_name: str, message: dict[str, Any]) -> dict[str, Any]:
-    """Run one chunk in a Ray worker."""
-    return execute.execute(execute.resolve(function_name), message)
+def _remote(function_name: str, chunk: bytes, driver_plugins: list[str]) -> bytes:
+    """Train one chunk in a Ray worker."""
+    return execute.run_chunk(execute.resolve(function_name), chunk, driver_plugins)
 
 
 class RayEngine(Engine):
@@ -77,14 +88,14 @@ class RayEngine(Engine):
             raise EngineError(f"no Ray cluster at {address!r}: {first}") from None
         self._gpus = gpus
         self._fixed = workers
-        environment = {} if gpus else {**CPU_ENVIRONMENT, "XLA_FLAGS": CPU_XLA_FLAGS}
+        environment = {} if gpus else processes.ONE_CPU
         resources: dict[str, Any] = {"num_gpus": gpus} if gpus else {"num_cpus": 1}
         self._run = self._ray.remote(
             max_retries=RETRIES, runtime_env={"env_vars": environment}, **resources
         )(_remote)
         self._function = function
         self._queue: Queue | None = None
-        self._under_way: dict[Any, tuple[Task, float]] = {}
+        self._under_way: dict[Any, tuple[QueuedChunk, float]] = {}
         self._configuration: int | None = None
         self.workers = self._places()
 
@@ -105,7 +116,7 @@ class RayEngine(Engine):
         """Return whether chunks are waiting or under way."""
         return bool(self._under_way) or (self._queue is not None and len(self._queue) > 0)
 
-    def finished(self, timeout: float) -> list[Outcome]:
+    def finished(self, timeout: float) -> list[FinishedChunk]:
         """Keep the cluster supplied; return the chunks that have ended."""
         self._submit()
         if not self._under_way:
@@ -113,37 +124,36 @@ class RayEngine(Engine):
         ready, _ = self._ray.wait(
             list(self._under_way), num_returns=1, timeout=timeout, fetch_local=False
         )
-        if ready:  # whatever else is there already can come along
+        if ready:  # others that have ended come along
             ready, _ = self._ray.wait(
                 list(self._under_way), num_returns=len(self._under_way), timeout=0
             )
-        return [self._outcome(reference) for reference in ready]
+        return [self._ended(reference) for reference in ready]
 
     def _submit(self) -> None:
         self.workers = self._places()
         while self._queue is not None and len(self._under_way) < self.workers * _AHEAD:
-            task = self._queue.take(self._configuration)
-            if task is None:
+            queued = self._queue.take(self._configuration)
+            if queued is None:
                 return
-            self._configuration = task.configuration
-            reference = self._run.remote(self._function, execute.payload(task))
-            self._under_way[reference] = (task, time.monotonic())
+            self._configuration = queued.configuration
+            data = queued.chunk.to_bytes()
+            reference = self._run.remote(self._function, data, plugins.loaded())
+            self._under_way[reference] = (queued, time.monotonic())
 
-    def _outcome(self, reference: Any) -> Outcome:
-        task, _ = self._under_way.pop(reference)
+    def _ended(self, reference: Any) -> FinishedChunk:
+        queued, _ = self._under_way.pop(reference)
         try:
-            return Outcome(task, execute.as_result(self._ray.get(reference), task))
+            return accept(queued, self._ray.get(reference))
         except self._ray.exceptions.RayTaskError as error:
             cause = error.cause
             if isinstance(cause, OutOfMemory):
-                text = f"out of memory at {task.lanes} lanes; run with fewer ({cause})"
-                return Outcome(task, None, text)
-            return Outcome(task, None, f"{type(cause).__name__}: {cause}\n{str(error)[-3000:]}")
+                return give_up(queued, out_of_memory(queued, self.workers, str(cause)))
+            return give_up(queued, f"{type(cause).__name__}: {cause}\n{str(error)[-3000:]}")
         except self._ray.exceptions.RayError as error:
-            reason = f"{type(error).__name__}: {error}"[:3000]
-            return Outcome(task, None, reason, attempts=RETRIES + 1)
-        except (KeyError, ValueError) as error:
-            return Outcome(task, None, f"not a result: {error}")
+            return give_up(queued, f"{type(error).__name__}: {error}"[:3000], RETRIES + 1)
+        except NoResult as error:
+            return give_up(queued, str(error))
 
     def cancel(self) -> None:
         """Submit nothing more and drop what is under way: a task cannot be asked to pause."""
@@ -158,8 +168,8 @@ class RayEngine(Engine):
         """Return the chunks that have been submitted; Ray decides which of them run."""
         now = time.monotonic()
         return [
-            Activity(f"task {task.number}", task.label, len(task), 0.0, now - since, task.seconds)
-            for task, since in list(self._under_way.values())[: self.workers]
+            Activity(f"task {q.number}", q.label, len(q), 0.0, now - since, q.seconds)
+            for q, since in list(self._under_way.values())[: self.workers]
         ]
 
     def kill(self) -> None:

@@ -1,0 +1,93 @@
+"""Results of format 1, for `sweep import`: every row repeats all settings, curves stand apart.
+
+Runs are read once, verified (the id of each is the hash of its settings), and become `Results`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from mirrorax.errors import UserError
+from mirrorax.runs import parquet, results
+from mirrorax.runs.chunk import CURVE, HEAD
+from mirrorax.runs.parquet import Damaged
+from mirrorax.runs.results import Results
+from mirrorax.store import checks, names, shards
+from mirrorax.store.errors import DamagedShardWarning
+
+_NEEDED = ("run_id", "status", "returns", "greedy_returns", "return_min", "return_max")
+
+
+def is_store(path: Path) -> bool:
+    """Whether a folder is a store of format 1."""
+    return path.is_dir() and names.read_format(path) == 1
+
+
+def is_export(path: Path) -> bool:
+    """Whether a file is an export of format 1: flat, without a head."""
+    try:
+        metadata = pq.read_metadata(path)
+    except (OSError, pa.ArrowException):
+        return False
+    names_of = metadata.schema.to_arrow_schema().names
+    return HEAD not in (metadata.metadata or {}) and set(_NEEDED) <= set(names_of)
+
+
+def read_store(root: Path) -> Results:
+    """Return every run of a store of format 1, one row per run; damaged shards are left out."""
+    curves = {names.sequence_in(name): name for name in names.listed(root, "curves")}
+    parts = []
+    for name in names.listed(root, "shards"):
+        try:
+            runs = read_rows(shards.read_bytes(root, "shards", name))
+            if beside := curves.get(names.sequence_in(name)):
+                runs = _with_curves(runs, shards.read_bytes(root, "curves", beside))
+            parts.append(runs)
+        except (Damaged, UserError) as error:
+            text = f"{root}: shard left out: {name}: {error}"
+            warnings.warn(text, DamagedShardWarning, stacklevel=2)
+    return results.concat(parts).unique(ordered=True)
+
+
+def read_export(path: Path, field: str) -> Results:
+    """Return the runs of an exported file of format 1; raise `UserError` if one is not sound."""
+    try:
+        return read_rows(path.read_bytes())
+    except OSError as error:
+        raise UserError(f"{field}: {path}: {error.strerror}") from None
+    except (Damaged, UserError) as error:
+        raise UserError(f"{field}: {path} is not an export of runs: {error}") from None
+
+
+def read_rows(data: bytes) -> Results:
+    """Return the runs of a flat table's bytes, checked."""
+    table = parquet.decode(data)
+    checks.check_columns(table)
+    if missing := [name for name in _NEEDED if name not in table.column_names]:
+        raise Damaged(f"it has no column {missing[0]!r}")
+    runs = Results.from_table(table.replace_schema_metadata(None))
+    checks.check_rows(runs)
+    if len(wrong := runs.wrong_ids()):
+        row = int(wrong[0])
+        raise Damaged(
+            f"row {row + 1}: run_id {runs.ids[row].decode()!r} is not that of its settings"
+        )
+    return runs
+
+
+def _with_curves(runs: Results, data: bytes) -> Results:
+    """Put the curves of a second file beside the runs they are of."""
+    curves = parquet.decode(data)
+    checks.check_columns(curves)
+    at = pc.index_in(runs.rows["run_id"], value_set=curves["run_id"].combine_chunks())
+    rows = runs.rows
+    for name in curves.column_names:
+        if name != "run_id":
+            rows = rows.append_column(CURVE + name, curves[name].take(at))
+    return replace(runs, rows=rows)
