@@ -136,7 +136,9 @@ def scattered(side: int, rng: np.random.Generator) -> Truth:
 
 def _neighbourhoods(name: str) -> np.ndarray:
     """The published runs of a pair, each cell's with those of the 3 x 3 cells around it."""
-    (item,) = landscapes(read_results(RESULTS / "paper" / f"pair_{name}.parquet"))
+    (item,) = landscapes(
+        read_results(RESULTS / "paper" / "each_each_bootstrap" / f"pair_{name}.parquet")
+    )
     runs = item.runs()[item.alphas > 0][:, item.lams > 0]
     padded = np.pad(runs, ((1, 1), (1, 1), (0, 0), (0, 0)), mode="edge")
     rows, columns = runs.shape[:2]

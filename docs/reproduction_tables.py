@@ -2,7 +2,7 @@
 
     python docs/reproduction_tables.py
 
-Reads results/paper and results/readings; fills the places between `<!-- NAME -->` and
+Reads results/paper/<reading> and results/readings. Fills the places between `<!-- NAME -->` and
 `<!-- end of NAME -->` in docs/reproduction.md, docs/tuning.md and README.md, and draws
 docs/images/paper_*.png. A test compares the files with what this makes of the results.
 """
@@ -10,7 +10,7 @@ docs/images/paper_*.png. A test compares the files with what this makes of the r
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -27,16 +27,21 @@ from mirrorax.errors import UserError
 from mirrorax.figures.heatmap import HeatMap, draw_panel
 from mirrorax.figures.robustness_table import limit_text
 from mirrorax.figures.style import COLOURS, PAGE, new, save, style
+from mirrorax.paper import agreement, fingerprint, matrix
 from mirrorax.paper.axes import PAIRS, SUITE
 from mirrorax.paper.claim import ends
 from mirrorax.paper.claims_on_pairs import best_cell, table_1
+from mirrorax.paper.collection import collect
 from mirrorax.paper.drawing import draw
+from mirrorax.paper.implications import implications
+from mirrorax.paper.matrix import judge_all
 from mirrorax.paper.panels import CARTPOLES, FIGURES, Panel
-from mirrorax.paper.readings import FIRST, reading
+from mirrorax.paper.readings import FIRST, reading, readings
+from mirrorax.paper.readings_pictures import draw_agreement, draw_fingerprint, draw_matrix
+from mirrorax.paper.readings_report import agreements, fingerprints
 from mirrorax.paper.report import markdown, progress
 from mirrorax.paper.runs import Runs
 from mirrorax.paper.table_1 import printed_rbst
-from mirrorax.paper.verdicts import judge
 from mirrorax.store import read_results
 from mirrorax.tuning.evidence import gather
 from mirrorax.tuning.validation import Validation, validate
@@ -44,6 +49,7 @@ from mirrorax.tuning.validation import Validation, validate
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results"
 SEED = 0
+PAGES = ("docs/reproduction.md", "docs/tuning.md", "README.md")
 
 #: file in results/readings -> (what "steps" counts between updates, and in all; what else differs)
 READINGS = {
@@ -123,7 +129,7 @@ def _title(update: str, total: str, other: str) -> str:
     return f"{text}, uniform" if other else text
 
 
-def readings(rows: list[dict]) -> str:
+def reading_table(rows: list[dict]) -> str:
     lines = [
         "| 256 steps per update | 10^6 steps | besides | updates | runs | (0, 0) | best cell "
         "| cells >= 0.9 | Rbst_0.9 | arm of alphas | arm of lambdas |",
@@ -312,24 +318,6 @@ def _exponent(points: Sequence[Minimal]) -> str:
     return f"{law.exponent:.2f} {ends(Interval(law.low, law.high), 2)}"
 
 
-def brief(claims) -> str:
-    """The table of the README: long lists of numbers are left to the documentation."""
-    lines = [
-        "| claim of the paper | paper | ours [95% interval] | runs | verdict |",
-        "|---|---|---|---:|---|",
-    ]
-    for claim in claims:
-        cells = (
-            f"({claim.number}) {claim.text}",
-            claim.paper,
-            claim.brief,
-            f"{claim.runs:,}",
-            claim.verdict,
-        )
-        lines.append(line(*cells))
-    return "\n".join(lines)
-
-
 def validation(found: Validation) -> str:
     """How good the suggestions are where they have not seen the environment."""
     head = " | ".join(SUITE)
@@ -356,11 +344,32 @@ def validation(found: Validation) -> str:
     return "\n".join(lines)
 
 
-def counted(table) -> str:
+def studies(table) -> str:
+    """How many runs of the paper's studies there are under the first reading."""
     lines = ["| study | runs here | runs in the paper |", "|---|---:|---:|"]
     rows = progress(table, reading(FIRST))
     rows.append(("all", sum(done for _, done, _ in rows), sum(whole for *_, whole in rows)))
     lines += [line(name, f"{done:,}", f"{whole:,}") for name, done, whole in rows]
+    return "\n".join(lines)
+
+
+def declared(runs: Mapping[str, Runs]) -> str:
+    """The declared readings, and how many runs there are of each."""
+    lines = ["| reading | what it is | updates | batches | runs here |", "|---|---|---:|---:|---:|"]
+    for each in readings().values():
+        updates = each.settings("CartPole").updates
+        batches = updates * each.settings("CartPole").batches_per_update
+        count = runs[each.name].count if each.name in runs else 0
+        lines.append(line(each.name, each.title, f"{updates:,}", f"{batches:,}", f"{count:,}"))
+    return "\n".join(lines)
+
+
+def implied() -> str:
+    """What Table 1 implies, and where that is looked at."""
+    lines = ["| | pair | alpha | lambda | score | why |", "|---|---|---|---|---|---|"]
+    for each in implications():
+        values = [", ".join(f"{value:g}" for value in part) for part in (each.alpha, each.lam)]
+        lines.append(line(each.name, f"({', '.join(each.pair)})", *values, each.bound, each.why))
     return "\n".join(lines)
 
 
@@ -374,43 +383,63 @@ def fill(text: str, name: str, content: str) -> str:
 
 def pages() -> dict[Path, str]:
     """Return the files with their tables filled in."""
-    table = read_results(RESULTS / "paper")
-    runs = Runs(table)
-    claims = judge(runs, np.random.default_rng(SEED))
-    page, readme = ROOT / "docs" / "reproduction.md", ROOT / "README.md"
+    collection = collect(RESULTS / "paper").runs
+    runs = collection[FIRST]
+    verdicts = judge_all(collection, SEED)
+    places = {
+        "summary": matrix.summary(verdicts),
+        "matrix": matrix.markdown(verdicts),
+        "declared": declared(collection),
+        "implied": implied(),
+        "fingerprint": fingerprint.table(fingerprints(collection, SEED)),
+        **{
+            f"agreement {level:g}": agreement.table(each)
+            for level, each in agreements(collection, SEED).items()
+        },
+        "verdicts": markdown(verdicts.claims[FIRST]),
+        "table 1": compared(runs),
+        "minimal": minimal(runs),
+        "limits": limits(runs),
+        "runs": studies(runs.table),
+        "readings": reading_table(reading_rows()),
+        "settings": settings_table(changed_settings()),
+        "plain": plain_table(runs),
+    }
+    page, tuning, readme = (ROOT / name for name in PAGES)
     text = page.read_text(encoding="utf-8")
-    text = fill(text, "readings", readings(reading_rows()))
-    text = fill(text, "settings", settings_table(changed_settings()))
-    text = fill(text, "plain", plain_table(runs))
-    text = fill(text, "table 1", compared(runs))
-    text = fill(text, "minimal", minimal(runs))
-    text = fill(text, "limits", limits(runs))
-    text = fill(text, "verdicts", markdown(claims).strip())
-    text = fill(text, "runs", counted(table))
-    tuning = ROOT / "docs" / "tuning.md"
-    found = validate(gather(table))
-    advice = fill(tuning.read_text(encoding="utf-8"), "validation", validation(found))
+    for name, content in places.items():
+        text = fill(text, name, content.strip())
+    advice = validation(validate(gather(runs.table)))
     return {
         page: text,
-        tuning: advice,
-        readme: fill(readme.read_text(encoding="utf-8"), "verdicts", brief(claims)),
+        tuning: fill(tuning.read_text(encoding="utf-8"), "validation", advice),
+        readme: fill(readme.read_text(encoding="utf-8"), "verdicts", matrix.grouped(verdicts)),
     }
 
 
 def pictures() -> None:
+    """Draw the images of the page."""
     images = ROOT / "docs" / "images"
+    collection = collect(RESULTS / "paper").runs
     rows = reading_rows()
     with style():
         figure, _ = new(PAGE, PAGE * 0.34)
         figure.clear()
         draw_panel([row["map"] for row in rows], figure, columns=len(rows))
-        save(figure, images / "paper_readings", ("png",))
+        drawings = {
+            "readings": figure,
+            "verdicts": draw_matrix(judge_all(collection, SEED)),
+            "fingerprint": draw_fingerprint(fingerprints(collection, SEED)),
+        }
+        for level, each in agreements(collection, SEED).items():
+            drawings[f"agreement_{level:g}"] = draw_agreement(each)
+        for name, drawing in drawings.items():
+            save(drawing, images / f"paper_{name}", ("png",))
         draw_settings(changed_settings(), images / "paper_settings")
-    runs = Runs(read_results(RESULTS / "paper"))
     for each in FIGURES:
         if each.name not in ("Figure 1a", "Figure 2", "Figure 4"):
             continue
-        drawn = draw(each, runs, images)
+        drawn = draw(each, collection[FIRST], images)
         for path in drawn.files:
             if path.suffix == ".png" and not drawn.missing:
                 path.replace(images / f"paper_{path.name}")

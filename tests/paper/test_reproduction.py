@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from mirrorax.sweep.task import Result
+from stores import fill
 
 from mirrorax.cli import main
 from mirrorax.envs import suite
@@ -30,11 +30,11 @@ from mirrorax.paper.panels import FIGURES, Panel
 from mirrorax.paper.runs import Runs, alike
 from mirrorax.paper.table_1 import printed_rbst
 from mirrorax.paper.verdicts import judge
+from mirrorax.runs.chunk import Chunk, Outcome
+from mirrorax.runs.results import concat, from_outcome
 from mirrorax.spec.expand import expand
 from mirrorax.spec.study import parse
-from mirrorax.store.importing import read_results
-from mirrorax.store.store import Store
-from mirrorax.sweep import rows
+from mirrorax.store import read_results
 
 PAPER = dict(zip(PAIRS, (11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1), strict=True))
 
@@ -42,7 +42,7 @@ PAPER = dict(zip(PAIRS, (11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1), strict=True))
 def world(study, score, rng, noise=0.01):
     """Return the study's runs as a table, each with the score that a function gives it."""
     runs = expand(study)
-    tables = []
+    parts = []
     for which, settings in enumerate(runs.configurations):
         mine = runs.select(np.flatnonzero(runs.configuration == which))
         alpha = np.where(np.isnan(mine.values["alpha"]), mine.values["w"], mine.values["alpha"])
@@ -51,16 +51,12 @@ def world(study, score, rng, noise=0.01):
         low, high = suite.environment(settings.environment).return_bounds()
         scale = mine.values["reward_scale"]
         returns = (low + wanted * (high - low)) * scale
-        result = Result(
-            np.repeat(returns[:, None], 10, axis=1),
-            np.repeat(returns[:, None], 10, axis=1),
-            np.full(len(mine), -1),
-            1.0,
-            32,
-            "cpu",
-        )
-        tables.append(rows.done(mine, result, {"jax_version": "0"}))
-    return pa.concat_tables(tables)
+        every = np.repeat(returns[:, None], 10, axis=1)
+        chunk = Chunk(settings, mine.values, mine.keys(), 32)
+        never = np.full(len(mine), -1)
+        outcome = Outcome(chunk, every, every, never, 1.0, (low, high), {"jax_version": "0"})
+        parts.append(from_outcome(outcome.to_arrow()))
+    return concat(parts).table("all")
 
 
 def as_the_paper_says(settings, alpha, lam, scale):
@@ -190,11 +186,10 @@ def test_runs_with_other_settings_are_not_taken_for_the_papers(faithful):
 def test_numbers_of_a_run_tell_the_papers_from_others_too(faithful, name, value):
     index = faithful.column_names.index(name)
     column = pa.array([value] * len(faithful), faithful.schema.field(name).type)
-    other = faithful.set_column(index, name, column)
-    assert Runs(other).find(Panel("baseline")) is None
-    ((reason, count),) = Runs(other).foreign.items()
-    assert reason.startswith(f"{name} {value}, not ")
-    assert count == len(faithful)
+    other = Runs(faithful.set_column(index, name, column))
+    assert other.find(Panel("baseline")) is None
+    assert other.count == 0
+    assert {tuple(other.lacks(item)) for item in other.items} == {(name,)}
 
 
 def test_panels_to_compare_are_cut_to_the_cells_and_seeds_they_share(faithful):
@@ -492,8 +487,7 @@ def test_maps_of_strips_and_of_whole_grids_stand_on_their_own_axes(faithful, tmp
 def test_the_report_draws_what_is_there_and_names_what_is_not(tmp_path, capsys):
     study = catalogue.make(["baseline"], "reduced")
     store = tmp_path / "store"
-    with Store(store) as open_store:
-        open_store.commit(world(study, as_the_paper_says, np.random.default_rng(5)))
+    fill(store, world(study, as_the_paper_says, np.random.default_rng(5)))
     out = tmp_path / "out"
     assert main(["paper", "report", "--store", str(store), "--out", str(out)]) == 0
     printed = capsys.readouterr().out
@@ -531,8 +525,7 @@ def test_the_page_says_how_many_runs_each_commit_made():
 def test_the_report_reads_exports_as_well(tmp_path, capsys):
     study = catalogue.make(["catch"], "reduced")
     table = world(study, as_the_paper_says, np.random.default_rng(6))
-    with Store(tmp_path / "store") as store:
-        store.commit(table)
+    fill(tmp_path / "store", table)
     assert (
         main(
             [
@@ -559,7 +552,7 @@ def test_the_report_reads_exports_as_well(tmp_path, capsys):
     ("arguments", "message"),
     [
         (["report", "--store", "{}/absent", "--out", "{}/o"], "does not exist"),
-        (["report", "--store", "{}", "--out", "{}/o"], "neither a Parquet file"),
+        (["report", "--store", "{}", "--out", "{}/o"], "is not a store"),
         (["run", "baselin", "--scale", "full", "--store", "{}/s"], "baseline"),
     ],
 )

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mirrorax.cli import flags
+
+if TYPE_CHECKING:
+    from mirrorax.paper.collection import Collection
+    from mirrorax.spec.study import Study
 
 _READING = (
     "how the paper is read: a name of `paper list --readings` (that of the first published results)"
@@ -18,7 +22,8 @@ examples:
   mirrorax paper run --scale demo --store demo/store
   mirrorax paper run baseline pairs --scale reduced --grid 8 --seeds 2 --store runs
   mirrorax paper run --scale full --store runs --engine ray        all 504,600 runs
-  mirrorax paper report runs                  every figure and table that these runs allow
+  mirrorax paper run fingerprint --reading each64_all --store runs  which reading fits
+  mirrorax paper report results/paper         all readings found, side by side
 """
 
 
@@ -47,15 +52,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     run.add_argument(
         "--scale",
         choices=("demo", "reduced", "full"),
-        required=True,
-        help="demo: some minutes; reduced: fewer cells and seeds; full: as in the paper",
+        help="demo: some minutes; reduced: fewer cells and seeds; full: as in the paper "
+        "('fingerprint', 'zero' and 'best' need none)",
     )
     run.add_argument(
         "--grid",
         type=int,
-        choices=(8, 15, 29),
+        choices=(6, 8, 15, 29),
         metavar="N",
-        help="values of each temperature when reduced: 8, 15 or 29 (8)",
+        help="values of each temperature when reduced: 6 (positive ones), 8, 15 or 29 (8)",
     )
     run.add_argument("--seeds", type=int, metavar="N", help="number of seeds (reduced: 2, full: 5)")
     run.add_argument("--reading", metavar="NAME", help=_READING)
@@ -63,8 +68,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_engine(run)
 
     report = command("report", "Draw every figure and table that the runs allow; compare.")
-    flags.add_place(report, "a store, an exported file, or a folder of exported files")
-    report.add_argument("--reading", metavar="NAME", help=_READING)
+    flags.add_place(
+        report,
+        "a store, exported results, or a folder of either for each reading",
+    )
+    report.add_argument(
+        "--reading", metavar="NAME", help="only this reading (all of them, side by side)"
+    )
     report.add_argument(
         "--out", metavar="DIR", default="paper_report", help="the folder to write (paper_report)"
     )
@@ -103,16 +113,18 @@ def _list(args: argparse.Namespace) -> int:
         print(f"{row['name']:<11} {row['runs']:>8,}  {row['title']}")
         print(f"{'':<21} {_short(row['figures'])}")
     print(f"{'total':<11} {total:>8,}")
+    for name, title in catalogue.EXTRAS.items():
+        print(f"{name:<11} {'':>8}  {title}")
     return 0
 
 
 def _list_readings(args: argparse.Namespace) -> int:
     from mirrorax.envs.suite import SUITE
-    from mirrorax.paper.readings import readings
+    from mirrorax.paper.readings import readings, samples
     from mirrorax.sweep.rates import modelled_seconds
 
     rows = []
-    for reading in readings().values():
+    for reading in (*readings().values(), *samples().values()):
         settings = [reading.settings(name) for name in SUITE]
         rows.append(
             {
@@ -145,37 +157,73 @@ def _short(figures: list[str]) -> str:
 
 def _run(args: argparse.Namespace) -> int:
     from mirrorax.cli.sweep import reported, run_study
+    from mirrorax.errors import UserError
     from mirrorax.paper import catalogue, readings
 
     reading = args.reading or readings.FIRST
-    study = catalogue.make(
-        args.names, args.scale, grid=args.grid, seeds=args.seeds, reading=reading
-    )
+    if args.names == ["best"]:
+        study = _best(args.store, reading)
+    elif args.scale is None and not set(args.names) & set(catalogue.EXTRAS):
+        raise UserError(f"--scale: one of {', '.join(catalogue.SCALES)} is needed")
+    else:
+        study = catalogue.make(
+            args.names, args.scale or "reduced", grid=args.grid, seeds=args.seeds, reading=reading
+        )
     return reported(lambda: run_study(study, args))
+
+
+def _best(store: str, name: str) -> Study:
+    from mirrorax.errors import UserError
+    from mirrorax.paper.further_seeds import best_cells
+    from mirrorax.paper.readings import reading
+
+    chosen = reading(name)
+    runs = _collect(store).runs
+    if name not in runs:
+        raise UserError(f"store: no runs of the reading {name}")
+    return best_cells(runs[name], chosen)
+
+
+def _collect(path: str) -> Collection:
+    from mirrorax.cli.stored import damage_named
+    from mirrorax.errors import UserError
+    from mirrorax.paper.collection import collect
+    from mirrorax.store.errors import StoreError
+
+    with damage_named():
+        try:
+            return collect(path)
+        except StoreError as error:
+            raise UserError(f"store: {error}") from error
 
 
 def _report(args: argparse.Namespace) -> int:
     from pathlib import Path
 
-    import numpy as np
-
-    from mirrorax.cli.stored import read_runs
     from mirrorax.errors import UserError
     from mirrorax.formatting import counted
-    from mirrorax.paper import readings
+    from mirrorax.paper.matrix import holds
     from mirrorax.paper.report import write
 
     if args.seed < 0:
         raise UserError(f"seed: {args.seed} is negative; a whole number from 0 is needed")
-    table = read_runs(flags.place_of(args))
-    reading = readings.reading(args.reading or readings.FIRST)
-    claims, drawn, foreign = write(table, args.out, np.random.default_rng(args.seed), reading)
-    for claim in claims:
-        print(f"({claim.number}) {claim.text}: {claim.verdict}")
+    collection = _collect(flags.place_of(args))
+    report = write(collection, args.out, args.seed, args.reading)
+    if len(report.matrix.claims) > 1:
+        for row in report.matrix.rows:
+            claim = next(iter(row.values()))
+            print(f"({claim.number}) {claim.text}: {holds(row)}")
+    else:
+        for claim in report.claims:
+            print(f"({claim.number}) {claim.text}: {claim.verdict}")
+    drawn = report.drawn
     absent = [each.figure.name for each in drawn if not each.files]
-    print(f"{Path(args.out) / 'index.html'}: {len(drawn) - len(absent)} of {len(drawn)} figures")
+    print(
+        f"{Path(args.out) / 'index.html'}: {len(drawn) - len(absent)} of {len(drawn)} figures, "
+        f"reading {report.reading}"
+    )
     if absent:
         print(f"not enough runs for {', '.join(absent)}")
-    for why, count in foreign.items():
-        print(f"{counted(count, 'run')} with {why}: not the paper's settings, in no figure")
+    for why, count in collection.foreign.items():
+        print(f"{counted(count, 'run')} with {why}: of no reading, in no figure")
     return 0

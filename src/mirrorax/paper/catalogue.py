@@ -1,13 +1,13 @@
 """The paper's studies: what they vary, and their smaller forms.
 
-`full` is the paper's own grid, seeds and horizon. `reduced` keeps the horizon and takes every
-second or fourth value of both temperatures, so that what is done counts towards every larger grid.
-`demo` is small enough to watch.
+`full` is the paper's own grid, seeds and horizon. `reduced` keeps the horizon and takes some values
+of both temperatures, nested, so that what is done counts towards every larger grid. `demo` is small
+enough to watch. `EXTRAS` are small studies that are not the paper's: they tell readings apart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal
@@ -28,6 +28,7 @@ from mirrorax.paper.axes import (
     SUITE,
     TSALLIS,
 )
+from mirrorax.paper.implications import implications
 from mirrorax.paper.readings import FIRST
 from mirrorax.runs.settings import preset
 from mirrorax.spec.study import Block, Study, parse
@@ -36,8 +37,14 @@ from mirrorax.spec.writing import to_toml
 Scale = Literal["demo", "reduced", "full"]
 SCALES: tuple[Scale, ...] = ("demo", "reduced", "full")
 
-#: number of grid values -> how far apart they are on the paper's grid of 29
-GRIDS = {8: 4, 15: 2, 29: 1}
+#: number of values of each temperature -> the values of alpha (or w) and of lam
+GRIDS: Mapping[int, tuple[tuple[float, ...], tuple[float, ...]]] = {
+    29: (ALPHAS, LAMS),
+    15: (ALPHAS[::2], LAMS[::2]),
+    8: (ALPHAS[::4], LAMS[::4]),
+    # Positive values of the 8 x 8 grid only: for readings whose runs are expensive.
+    6: ((0.004, 0.008, 0.03, 0.07, 0.2, 0.6), (2.5e-4, 0.1, 2.5, 25.0, 1e3, 5e4)),
+}
 _SUITE = tuple((name, (1.0,)) for name in SUITE)
 
 
@@ -69,7 +76,7 @@ class Entry:
     title: str
     block: Block
 
-    @cache  # noqa: B019 - there are as many as ENTRIES, for ever
+    @cache  # noqa: B019 - the entries are never freed
     def study(self) -> Study:
         """Return the study, validated."""
         text = to_toml(f"paper: {self.title}", [self.block])
@@ -113,13 +120,20 @@ ENTRIES = (
 )
 NAMES = tuple(entry.name for entry in ENTRIES)
 
+#: name -> what it is
+EXTRAS = {
+    "fingerprint": "the 26 points that tell readings apart, 2 seeds",
+    "zero": "the baseline without regularisation, 5 seeds",
+    "best": "each pair's best cell in the store, 5 seeds",
+}
+
 
 def entry(name: str) -> Entry:
     """Return the study of a name."""
     for each in ENTRIES:
         if each.name == name:
             return each
-    raise unknown("study", name, NAMES)
+    raise unknown("study", name, (*NAMES, *EXTRAS))
 
 
 def make(
@@ -139,6 +153,10 @@ def make(
                 "scale: 'demo' is one small study; it takes no names, grid, seeds or reading"
             )
         return _demo()
+    if seeds is not None and not 1 <= seeds <= SEEDS:
+        raise UserError(f"seeds: {seeds}; the paper has 1 to {SEEDS}")
+    if any(name in EXTRAS for name in names):
+        return _extras(names, reading, grid, seeds)
     chosen = [entry(name) for name in dict.fromkeys(names)] or list(ENTRIES)
     if scale == "full":
         if grid not in (None, 29):
@@ -147,11 +165,10 @@ def make(
     grid = 8 if grid is None else grid
     if grid not in GRIDS:
         raise UserError(
-            f"grid: {grid}; allowed: {', '.join(map(str, GRIDS))} values of each temperature"
+            f"grid: {grid}; allowed: {', '.join(map(str, sorted(GRIDS)))} values of each "
+            "temperature"
         )
     seeds = (2 if scale == "reduced" else SEEDS) if seeds is None else seeds
-    if not 1 <= seeds <= SEEDS:
-        raise UserError(f"seeds: {seeds}; the paper has 1 to {SEEDS}")
     blocks = [
         smaller
         for each in chosen
@@ -175,16 +192,35 @@ def make(
     return parse(to_toml(name, blocks, comment), name=name, where=name)
 
 
+def _extras(names: Sequence[str], reading: str, grid: int | None, seeds: int | None) -> Study:
+    """Return the named extra studies as one."""
+    if not set(names) <= {"fingerprint", "zero"} or grid is not None:
+        raise UserError(f"study: {', '.join(EXTRAS)} take no other study beside them and no grid")
+    blocks = []
+    if "fingerprint" in names:
+        count = tuple(range(2 if seeds is None else seeds))
+        blocks += [
+            replace(_block(pairs=[each.pair]), alpha=each.alpha, lam=each.lam, seeds=count)
+            for each in implications()
+        ]
+    if "zero" in names:
+        count = tuple(range(SEEDS if seeds is None else seeds))
+        blocks.append(replace(_block(), alpha=(0.0,), lam=(0.0,), seeds=count))
+    blocks = [readings.reading(reading).apply(block) for block in blocks]
+    name = f"{', '.join(dict.fromkeys(names))}, reading {reading}"
+    return parse(to_toml(name, blocks), name=name, where=name)
+
+
 def _reduced(name: str, block: Block, grid: int, seeds: int, *, strips: bool) -> Iterable[Block]:
     if name == "cartpole" and strips and grid < 29:
         return _strips(block, seeds)
-    step = GRIDS[grid]
+    alphas, lams = GRIDS[grid]
     return [
         replace(
             block,
-            alpha=block.alpha[::step],
-            lam=block.lam[::step],
-            w=block.w[::step],
+            alpha=alphas if block.alpha else (),
+            lam=lams,
+            w=alphas if block.w else (),
             seeds=block.seeds[:seeds],
         )
     ]

@@ -33,6 +33,7 @@ class Claim:
     verdict: Verdict = "not decided"
     note: str = ""
     short: str = ""  # ours with its interval, where there is room for a line only
+    key: str = ""  # ours, where there is room for a number only
 
     def lacking(self, why: str) -> Claim:
         """Return the claim as it is without the runs it needs."""

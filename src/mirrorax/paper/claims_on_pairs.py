@@ -28,7 +28,8 @@ SOLVED = 0.95
 def _found(runs: Runs, *, every_seed: bool = False) -> dict[str, Found]:
     """Return the pairs of Table 1 that have a cell to count."""
     found = {
-        label: runs.find(Panel(label, pair), every_seed=every_seed) for label, pair in PAIRS.items()
+        label: runs.on_grid(Panel(label, pair), every_seed=every_seed)
+        for label, pair in PAIRS.items()
     }
     return {label: each for label, each in found.items() if each and each.positive.any()}
 
@@ -85,6 +86,7 @@ def values(runs: Runs, rng: np.random.Generator) -> Claim:
         note=f"{sizes(list(found.values()))}; the paper's value is excluded for: "
         f"{' '.join(outside) or 'none'}, not excluded for: {' '.join(inside) or 'none'}",
         short=f"the paper's value is excluded for {len(outside)} of {len(estimates)} pairs",
+        key=f"{len(inside)}/{len(estimates)}",
     )
 
 
@@ -134,6 +136,7 @@ def order(runs: Runs, rng: np.random.Generator) -> Claim:
     return replace(
         claim,
         ours=f"{value:.2f}",
+        key=f"{value:.2f}",
         interval=ends(interval, 2),
         verdict=verdict,
         note=f"{sizes(list(found.values()))}; order found: {sequence} (paper: {' '.join(PAIRS)}); "
@@ -206,6 +209,7 @@ def solved(runs: Runs, rng: np.random.Generator) -> Claim:
             else "",
         ),
         short=short,
+        key=f"{passed}/{len(held)}",
     )
 
 

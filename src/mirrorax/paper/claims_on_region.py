@@ -44,7 +44,7 @@ def baseline_is_l(runs: Runs, rng: np.random.Generator) -> Claim:
         _RULE,
         "an L in Figure 1a",
     )
-    return _arms(claim, runs.find(Panel("baseline")), rng)
+    return _arms(claim, runs.on_grid(Panel("baseline")), rng)
 
 
 def boards_are_l(runs: Runs, rng: np.random.Generator) -> Claim:
@@ -56,26 +56,27 @@ def boards_are_l(runs: Runs, rng: np.random.Generator) -> Claim:
         "an L in Figure 1b",
     )
     boards = tuple((name, 1.0) for name in SCALED_CATCH)
-    return _arms(claim, runs.find(Panel("boards", environments=boards)), rng)
+    return _arms(claim, runs.on_grid(Panel("boards", environments=boards)), rng)
 
 
 def _arms(claim: Claim, found: Found | None, rng: np.random.Generator) -> Claim:
     if found is None:
-        return claim.lacking("no cell has runs in all of these environments")
+        return claim.lacking("no grid of cells has runs in all of these environments")
     item = found.landscape
     if not found.positive.any():
         return claim.lacking("no cell with positive temperatures has runs")
     seen = region(_scores(found, item.runs()), item.alphas, item.lams, GOOD)
     why = no_interval(item.runs()[found.positive])
     verdict: Verdict = "not decided"
-    text = "none"
+    text = key = "none"
     if not why:
         drawn = score_resamples(item.runs(), _RESAMPLES, rng)
         held = [np.where(found.given, scores, np.nan) for scores in drawn]
         shapes = [region(scores, item.alphas, item.lams, GOOD) for scores in held]
         share = float(np.mean([_is_l(s, item) for s in shapes]))
         like = central(np.nan_to_num(np.array([s.likeness for s in shapes])))
-        text = f"an L in {100 * share:.0f}% of resamples; likeness {ends(like, 2)}"
+        key = f"{100 * share:.0f}%"
+        text = f"an L in {key} of resamples; likeness {ends(like, 2)}"
         if share >= 0.95:
             verdict = "reproduced"
         elif share <= 0.05:
@@ -90,6 +91,7 @@ def _arms(claim: Claim, found: Found | None, rng: np.random.Generator) -> Claim:
         verdict=verdict,
         note=joined(found.size, why),
         short="" if why else text,
+        key=key,
     )
 
 
@@ -120,8 +122,10 @@ def necessary(runs: Runs, rng: np.random.Generator) -> Claim:
         "reproduced if above; two seeds have no interval",
         "poor in Figure 1a",
     )
-    found = runs.find(Panel("baseline"))
+    found = runs.find(Panel("baseline"), nested=False, every_seed=True)
     if found is None or found.landscape.alphas[0] > 0 or found.landscape.lams[0] > 0:
+        return claim.lacking("the cell without regularisation has not been run")
+    if not found.given[0, 0]:
         return claim.lacking("the cell without regularisation has not been run")
     cell = found.landscape.runs()[0, 0]  # [environment, seed]
     score = float(cell_scores(cell[None])[0])
@@ -140,6 +144,7 @@ def necessary(runs: Runs, rng: np.random.Generator) -> Claim:
         runs=int(count.sum()),
         verdict=verdict,
         short=f"{score:.3f}, {words}",
+        key=f"{score:.2f}",
     )
 
 
@@ -152,7 +157,8 @@ def apmd(runs: Runs, rng: np.random.Generator) -> Claim:
         f"+-{MARGIN:g}, not reproduced if it lies outside",
         "no noticeable effect (Figure 1c)",
     )
-    plain, other = runs.find(Panel("baseline")), runs.find(Panel("apmd", actor_q="unregularized"))
+    plain = runs.on_grid(Panel("baseline"))
+    other = runs.on_grid(Panel("apmd", actor_q="unregularized"))
     if plain is None or other is None:
         return claim.lacking("APMD or the baseline has not been run in all four environments")
     first, second = _common(plain.landscape, other.landscape)
@@ -174,6 +180,7 @@ def apmd(runs: Runs, rng: np.random.Generator) -> Claim:
     return replace(
         claim,
         ours=f"{change.mean():+.3f}",
+        key=f"{change.mean():+.2f}",
         interval=text,
         runs=int(np.isfinite(first).sum() + np.isfinite(second).sum()),
         verdict=verdict,

@@ -104,6 +104,7 @@ def _both_pairs(
         verdict=verdict,
         note=joined(sizes(used), why),
         short=short if said else "",
+        key=f"{said.count(1)}/{len(said)}" if said else "",
     )
 
 
@@ -227,6 +228,7 @@ def growth(temperature: Temperature) -> Callable[[Runs, np.random.Generator], Cl
             verdict=verdict,
             note=joined(found.size, *notes, "no interval: a cell has one seed" if single else ""),
             short=", ".join(f"{a} {b}" for a, b in zip(ours, intervals, strict=False)),
+            key=" ".join(text.rpartition(" ")[2] for text in ours),
         )
 
     return judge

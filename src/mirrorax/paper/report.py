@@ -9,7 +9,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from urllib.parse import quote
 
 import numpy as np
@@ -20,9 +20,12 @@ from mirrorax.errors import UserError
 from mirrorax.figures.gallery import prepare
 from mirrorax.paper import catalogue, readings, table_2
 from mirrorax.paper.claim import Claim
+from mirrorax.paper.collection import Collection
 from mirrorax.paper.drawing import Drawn, draw
+from mirrorax.paper.matrix import Matrix, judge_all
 from mirrorax.paper.panels import FIGURES
 from mirrorax.paper.readings import Reading
+from mirrorax.paper.readings_report import write_readings
 from mirrorax.paper.runs import Runs
 from mirrorax.paper.verdicts import judge
 from mirrorax.runs.results import Results
@@ -31,33 +34,66 @@ from mirrorax.spec.expand import expand
 _HEAD = ("claim", "paper", "ours", "95% interval", "runs", "verdict")
 
 
+@dataclass(frozen=True)
+class Report:
+    """What was written: the reading that the figures are of, its claims, and all verdicts."""
+
+    reading: str
+    claims: tuple[Claim, ...]
+    drawn: tuple[Drawn, ...]
+    matrix: Matrix
+
+
 def write(
-    table: Results | pa.Table,
-    out: str | os.PathLike[str],
-    rng: np.random.Generator,
-    reading: Reading | None = None,
-) -> tuple[tuple[Claim, ...], tuple[Drawn, ...], Mapping[str, int]]:
-    """Write everything to a folder; return the claims, the figures, and runs of neither."""
-    if table.num_rows == 0:
-        raise UserError("store: it holds no runs yet, so there is nothing to compare")
-    home = prepare(out)
-    reading = reading or readings.reading(readings.FIRST)
-    runs = Runs(table, reading)
-    try:
-        claims = judge(runs, rng)
-        drawn = tuple(draw(figure, runs, home) for figure in FIGURES)
-        counted = progress(table, reading)
-        (home / "table_2.md").write_text(table_2.markdown(runs.expected), encoding="utf-8")
-        (home / "table_2.csv").write_text(table_2.comma_separated(runs.expected), encoding="utf-8")
-        (home / "comparison.md").write_text(markdown(claims), encoding="utf-8")
-        (home / "comparison.csv").write_text(_csv(claims), encoding="utf-8")
-        (home / "comparison.json").write_text(
-            json.dumps([asdict(claim) for claim in claims], indent=1), encoding="utf-8"
+    collection: Collection, out: str | os.PathLike[str], seed: int, reading: str | None = None
+) -> Report:
+    """Write everything to a folder: the readings side by side, and the figures of one of them.
+
+    That one is the reading with runs for the most claims, unless it is named.
+    """
+    known = collection.runs
+    if reading is not None:
+        readings.reading(reading)
+        known = {reading: known[reading]} if reading in known else {}
+    if not known:
+        there = ", ".join(collection.runs) or "; ".join(
+            f"{count:,} with {why}" for why, count in collection.foreign.items()
         )
-        (home / "index.html").write_text(_page(claims, drawn, counted, runs), encoding="utf-8")
+        raise UserError(f"store: no runs of {reading or 'any reading'}; it holds: {there}")
+    home = prepare(out)
+    matrix = judge_all(known, seed)
+    covered = {name: sum(c.runs > 0 for c in claims) for name, claims in matrix.claims.items()}
+    name = max(known, key=lambda each: (covered.get(each, 0), known[each].count))
+    runs = known[name]
+    try:
+        claims = tuple(matrix.claims.get(name) or judge(runs, np.random.default_rng(seed)))
+        drawn = tuple(draw(figure, runs, home) for figure in FIGURES)
+        counted = progress(runs.table, readings.reading(name))
+        texts = {
+            "table_2.md": table_2.markdown(runs.expected),
+            "table_2.csv": table_2.comma_separated(runs.expected),
+            "comparison.md": markdown(claims),
+            "comparison.csv": _csv(claims),
+            "comparison.json": json.dumps([asdict(claim) for claim in claims], indent=1),
+        }
+        side_by_side = write_readings(known, matrix, home, seed)
+        head = _Head(name, counted, side_by_side, collection.foreign)
+        texts["index.html"] = _page(claims, drawn, head, runs)
+        for file, text in texts.items():
+            (home / file).write_text(text, encoding="utf-8")
     except OSError as error:
         raise UserError(f"out: cannot write to {home}: {error.strerror or error}") from error
-    return claims, drawn, runs.foreign
+    return Report(name, claims, drawn, matrix)
+
+
+@dataclass(frozen=True)
+class _Head:
+    """What the page says before the claims."""
+
+    reading: str
+    progress: Sequence[tuple[str, int, int]]
+    side_by_side: str
+    foreign: Mapping[str, int]
 
 
 def progress(table: Results | pa.Table, reading: Reading) -> list[tuple[str, int, int]]:
@@ -131,12 +167,8 @@ pre { overflow-x: auto; background: #f5f5f5; padding: 0.75rem; font-size: 0.75re
 """
 
 
-def _page(
-    claims: Sequence[Claim],
-    drawn: Sequence[Drawn],
-    progress: Sequence[tuple[str, int, int]],
-    runs: Runs,
-) -> str:
+def _page(claims: Sequence[Claim], drawn: Sequence[Drawn], head: _Head, runs: Runs) -> str:
+    progress = head.progress
     text = html.escape
     done, total = sum(d for _, d, _ in progress), sum(t for _, _, t in progress)
     rows = "".join(
@@ -159,8 +191,9 @@ def _page(
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>The paper, reproduced</title><style>{_STYLE}</style></head><body>
 <h1>The paper, reproduced as far as it was run</h1>
+{head.side_by_side}{_foreign(head.foreign)}
+<h2>Claims under the reading {text(head.reading)}</h2>
 <p>{done:,} of the paper's {total:,} runs. {text(_where(runs.table))}</p>
-{_foreign(runs)}<h2>Claims</h2>
 <table><thead><tr>{"".join(f"<th>{text(h)}</th>" for h in _HEAD)}</tr></thead>
 <tbody>{rows}</tbody></table>
 <p>Verdicts follow these rules:</p>
@@ -175,14 +208,14 @@ def _page(
 """
 
 
-def _foreign(runs: Runs) -> str:
-    """Say which runs are not the paper's, and why, so that nobody looks for them in a figure."""
-    if not runs.foreign:
+def _foreign(foreign: Mapping[str, int]) -> str:
+    """Say which runs are not the paper's, and why."""
+    if not foreign:
         return ""
-    reasons = "; ".join(f"{count:,} with {why}" for why, count in runs.foreign.items())
+    reasons = "; ".join(f"{count:,} with {why}" for why, count in foreign.items())
     return (
-        "<p class=note>Runs with other settings than the preset <code>paper</code> are in no "
-        f"figure and no verdict: {html.escape(reasons)}.</p>\n"
+        "<p class=note>Runs that are of no reading of the paper are in no figure and no verdict: "
+        f"{html.escape(reasons)}.</p>\n"
     )
 
 

@@ -16,10 +16,12 @@ from mirrorax.analysis import setting_differences as differences
 from mirrorax.analysis.landscape import ABSENT, Landscape, landscapes
 from mirrorax.analysis.temperature import Temperature
 from mirrorax.paper import catalogue, readings
-from mirrorax.paper.axes import ALPHAS, LAMS
 from mirrorax.paper.panels import Panel
 from mirrorax.paper.readings import Reading
 from mirrorax.runs.results import Results
+
+#: Cells with positive temperatures that make a grid; the fingerprint has up to 12 of a pair.
+FEWEST = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,11 +84,16 @@ class Found:
 class Runs:
     """The runs of a reading, by the panels of the paper; `expected` are the settings they share."""
 
-    def __init__(self, table: Results | pa.Table, reading: Reading | None = None) -> None:
+    def __init__(
+        self,
+        table: Results | pa.Table,
+        reading: Reading | None = None,
+        items: Sequence[Landscape] | None = None,  # those of the table, if they are known
+    ) -> None:
         self.table = table
-        self._items = landscapes(table)
+        self.items = landscapes(table) if items is None else items
         shared = (reading or readings.reading(readings.FIRST)).shared()
-        self.expected = {**shared, "algorithm_version": _version(table)}
+        self.expected = {**shared, "algorithm_version": _version(self.items)}
 
     def find(self, panel: Panel, *, nested: bool = True, every_seed: bool = False) -> Found | None:
         """Return the panel's runs on the largest of the nested grids that is complete.
@@ -96,7 +103,7 @@ class Runs:
         `every_seed`.
         """
         wanted = {**self.expected, **panel.settings}
-        for item in self._items:
+        for item in self.items:
             if differences.differing(item.settings, wanted):
                 continue
             have = {environment.label for environment in item.environments}
@@ -114,6 +121,11 @@ class Runs:
             found = Found(panel, _cut(chosen, rows, columns), beyond)
             return found if every_seed else usual(found)
         return None
+
+    def on_grid(self, panel: Panel, *, every_seed: bool = False) -> Found | None:
+        """Return the panel's runs if there are enough for a verdict, not only a few points."""
+        found = self.find(panel, every_seed=every_seed)
+        return found if found is not None and found.positive.sum() >= FEWEST else None
 
     def find_all(self, panels: Sequence[Panel], *, nested: bool = True) -> tuple[Found, ...]:
         """Return those panels that have runs."""
@@ -137,19 +149,20 @@ class Runs:
         return found if found.given.all() else None
 
     @cached_property
-    def foreign(self) -> dict[str, int]:
-        """How many runs are of no algorithm of the paper, by the first setting that differs."""
-        out: dict[str, int] = {}
-        for item in self._items:
-            if names := differences.differing(item.settings, self.expected):
-                reason = differences.compared(item.settings, self.expected, names[0])
-                out[reason] = out.get(reason, 0) + int((item.state != ABSENT).sum())
-        return out
+    def count(self) -> int:
+        """How many runs with a result are of this reading."""
+        return sum(int(item.ended.sum()) for item in self.items if not self.lacks(item))
+
+    def lacks(self, item: Landscape) -> list[str]:
+        """Return the settings in which an algorithm is not of this reading."""
+        return differences.differing(item.settings, self.expected)
 
 
-def _version(table: Results | pa.Table) -> int:
+def _version(items: Sequence[Landscape]) -> int:
     """Return the version of the algorithm that most runs are of: versions are never mixed."""
-    counts = Counter(table["algorithm_version"].to_pylist())
+    counts: Counter[int] = Counter()
+    for item in items:
+        counts[item.settings.get("algorithm_version", ALGORITHM_VERSION)] += int(item.ended.sum())
     known = range(1, ALGORITHM_VERSION + 1)
     return max(known, key=lambda version: (counts[version], version))
 
@@ -225,8 +238,8 @@ def _nested(
     item: Landscape, complete: Bool[np.ndarray, "alpha lam"]
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Return the rows and columns of the largest nested grid without a hole, if there is one."""
-    for step in sorted(catalogue.GRIDS.values()):
-        places = _places(item, complete, ALPHAS[::step], LAMS[::step])
+    for alphas, lams in catalogue.GRIDS.values():  # the largest first
+        places = _places(item, complete, alphas, lams)
         if places is not None:
             return places
     return None

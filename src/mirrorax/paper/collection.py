@@ -1,0 +1,67 @@
+"""The readings that a folder holds: a store, exports, or a folder of either for each reading."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from mirrorax.analysis import setting_differences as differences
+from mirrorax.analysis.landscape import ABSENT, Landscape, landscapes
+from mirrorax.errors import UserError
+from mirrorax.paper.readings import readings, samples
+from mirrorax.paper.runs import Runs
+from mirrorax.store.exporting import exports, read_results
+from mirrorax.store.names import check_mark
+
+
+@dataclass(frozen=True)
+class Collection:
+    """The runs of each reading, and how many are of none, by the setting that differs."""
+
+    runs: dict[str, Runs]
+    foreign: dict[str, int]
+
+
+def collect(path: str | os.PathLike[str], field: str = "store") -> Collection:
+    """Return what a path holds, in the order of the readings.
+
+    Where two places hold the same reading, that with more runs of it counts.
+    """
+    best: dict[str, Runs] = {}
+    foreign: dict[str, int] = {}
+    for place in _places(Path(os.fspath(path)), field):
+        table = read_results(place, field)
+        if table.num_rows == 0:
+            continue
+        items = landscapes(table)
+        known = {**readings(), **samples()}
+        every = {name: Runs(table, reading, items) for name, reading in known.items()}
+        for name, runs in every.items():
+            if runs.count and (name not in best or runs.count > best[name].count):
+                best[name] = runs
+        for item in items:
+            if reason := _reason(item, list(every.values())):
+                foreign[reason] = foreign.get(reason, 0) + int((item.state != ABSENT).sum())
+    if not best and not foreign:
+        raise UserError(f"{field}: it holds no runs yet, so there is nothing to compare")
+    order = [*readings(), *samples()]
+    return Collection({name: best[name] for name in order if name in best}, foreign)
+
+
+def _reason(item: Landscape, every: list[Runs]) -> str:
+    """Say how an algorithm differs from the reading nearest to it; nothing if it is of one."""
+    nearest = min(every, key=lambda runs: len(runs.lacks(item)))
+    names = nearest.lacks(item)
+    return differences.compared(item.settings, nearest.expected, names[0]) if names else ""
+
+
+def _places(root: Path, field: str) -> list[Path]:
+    """Return the stores and folders of exports that a path names: itself and those in it."""
+    if not root.exists():
+        raise UserError(f"{field}: {str(root)!r} does not exist")
+    if root.is_file() or check_mark(root):
+        return [root]
+    inside = sorted(part for part in root.iterdir() if part.is_dir())
+    places = [part for part in (root, *inside) if check_mark(part) or any(part.glob("*.parquet"))]
+    return places or exports(root, field)  # which says what is missing
