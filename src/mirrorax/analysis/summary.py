@@ -129,8 +129,13 @@ def summarise(
     alike = cells == "positive" and statistic == "mean" and evaluation == "stochastic"
     rows: list[RobustnessRow] = []
     lines = [*notes, *(f"left out: {text}" for text in empty)]
-    for axis in ("alpha", "w"):
-        group = [(i, m) for i, m in zip(items, scored, strict=True) if i.axis == axis and m.any()]
+    axes = dict.fromkeys((item.axis, item.lam_axis) for item in items)
+    for axis in sorted(axes):
+        group = [
+            (item, mask)
+            for item, mask in zip(items, scored, strict=True)
+            if (item.axis, item.lam_axis) == axis and mask.any()
+        ]
         if not group:
             continue
         members, own = (list(part) for part in zip(*group, strict=True))
@@ -155,8 +160,12 @@ def summarise(
         of_group = _with_sensitivity(of_group, evaluation, diverged)
         rows += _ranked(of_group, len(levels)) if comparable else of_group
         lines += _about_cells(of_group, comparable)
-    if len({row.landscape.axis for row in rows}) > 1:
-        lines.append("rows with a learned alpha have a grid of w: they are ranked among themselves")
+    for name, weight, field in (("alpha", "w", "axis"), ("lam", "v", "lam_axis")):
+        if len({getattr(row.landscape, field) for row in rows}) > 1:
+            lines.append(
+                f"rows with a learned {name} have a grid of {weight}: they are ranked among "
+                "themselves"
+            )
     lines += _about_runs(rows, everything, names, diverged)
     if reference:
         lines += _about_reference(rows, reference.name)

@@ -120,9 +120,10 @@ COLUMNS = (
     *(Column("name", "", name, _setting(name)) for name in ("potential", "drift")),
     *(Column("name", "", name, _setting(name)) for name in ("alpha_schedule", "lam_schedule")),
     Column("name", "(h, D) and schedule", "label", _field("label")),
-    Column("best", "best ({axis}, lam)", "", _best_cell),
+    Column("best", "best ({axis}, {lam})", "", _best_cell),
     Column("best", "its score", "", _best_score),
     Column("best", "", "axis", _field("landscape.axis")),
+    Column("best", "", "lam_axis", _field("landscape.lam_axis")),
     Column("best", "", "best.alpha", _field("best_alpha")),
     Column("best", "", "best.lam", _field("best_lam")),
     Column("best", "", "best.score", _field("best")),
@@ -197,6 +198,7 @@ def _block(
     names = {
         "T": table.thresholds[k],
         "axis": "alpha or w" if any(r.landscape.axis == "w" for r in table.rows) else "alpha",
+        "lam": "lam or v" if any(r.landscape.lam_axis == "v" for r in table.rows) else "lam",
         "reference": table.reference,
     }
     compared = any(row.reference for row in table.rows)

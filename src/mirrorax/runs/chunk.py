@@ -23,7 +23,7 @@ from mirrorax._version import ALGORITHM_VERSION
 from mirrorax.errors import UserError
 from mirrorax.runs import identity, ids, parquet
 from mirrorax.runs.parquet import Damaged
-from mirrorax.runs.settings import TRACED, RunValues, Settings, stored_settings
+from mirrorax.runs.settings import LATER_VALUES, TRACED, RunValues, Settings, stored_settings
 
 #: The key of the head in a table's metadata.
 HEAD = b"mirrorax"
@@ -182,6 +182,8 @@ def value_columns(chunk: Chunk) -> dict[str, pa.Array]:
     columns: dict[str, pa.Array] = {"run_id": ids.to_arrow(chunk.ids)}
     for name in TRACED:
         values = chunk.columns[name]
+        if name in LATER_VALUES and np.isnan(values).all():
+            continue  # written as before there was such a value
         if name in _WHOLE:
             columns[name] = pa.array(np.asarray(values, np.int64))
         else:
@@ -192,8 +194,11 @@ def value_columns(chunk: Chunk) -> dict[str, pa.Array]:
 
 def read_values(table: pa.Table) -> dict[str, np.ndarray]:
     """Return the traced values of a table's runs; NaN where a value does not apply."""
+    absent = np.full(len(table), np.nan)
     return {
         name: table[name].to_numpy().astype(np.int64 if name in _WHOLE else np.float64)
+        if name in table.column_names or name not in LATER_VALUES
+        else absent
         for name in TRACED
     }
 

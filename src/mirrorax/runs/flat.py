@@ -23,7 +23,14 @@ from mirrorax.runs.chunk import CURVE
 from mirrorax.runs.heads import Configuration, Origin, read_origin
 from mirrorax.runs.parquet import Damaged
 from mirrorax.runs.results import ROWS, Results
-from mirrorax.runs.settings import LATER, TRACED, RunValues, Settings, stored_settings
+from mirrorax.runs.settings import (
+    LATER,
+    TEMPERATURES,
+    TRACED,
+    RunValues,
+    Settings,
+    stored_settings,
+)
 
 VERSION = identity.VERSION_FIELD
 
@@ -95,7 +102,9 @@ def _varies_in(configurations: Sequence[Configuration], name: str) -> bool:
 
 def _varies(results: Results, name: str) -> bool:
     values = results.numbers(name)
-    usual = {"reward_scale": 1.0, "w": np.nan}.get(name, values[0] if len(values) else 0.0)
+    usual = {"reward_scale": 1.0, "w": np.nan, "v": np.nan}.get(
+        name, values[0] if len(values) else 0.0
+    )
     return not np.array_equal(values, np.full(len(values), usual), equal_nan=True)
 
 
@@ -135,7 +144,7 @@ def makers(results: Results) -> dict[str, Any]:
     return {
         "run_id": lambda: results.rows["run_id"],
         **{name: setting(name) for name in Settings.model_fields},
-        **{name: (lambda n=name: results.rows[n]) for name in TRACED},
+        **{name: (lambda n=name: results.column(n)) for name in TRACED},
         VERSION: lambda: of_configurations(
             [c.algorithm_version for c in configurations], pa.int64()
         ),
@@ -226,7 +235,7 @@ def _read_rows(table: pa.Table) -> pa.Table:
     for name, default in (("reward_scale", 1.0), ("actor_lr", None), ("critic_lr", None)):
         default = RunValues.model_fields[name].default if default is None else default
         columns[name] = pc.fill_null(columns[name], default)
-    for name in ("alpha", "w"):  # a value that does not apply is null
+    for name in TEMPERATURES:  # a value that does not apply is null
         nan = pc.fill_null(pc.is_nan(columns[name]), False)
         columns[name] = pc.if_else(nan, pa.scalar(None, pa.float64()), columns[name])
     if "diverged" in table.column_names:

@@ -32,6 +32,7 @@ from mirrorax.runs.settings import (
     FIELDS,
     LAM_SCHEDULES,
     STATIC,
+    TEMPERATURES,
     RunValues,
     Settings,
     check_schedule,
@@ -269,14 +270,13 @@ def _seeds(value: Any) -> Any:
 _PairOfNames = Annotated[tuple[str, str], BeforeValidator(_two)]
 
 #: The keys that span the grid.
-AXES = ("environments", "pairs", "schedules", "alpha", "lam", "w", "seeds")
+AXES = ("environments", "pairs", "schedules", "alpha", "lam", "w", "v", "seeds")
 
 #: The keys that fix one setting or traced value of the trainer for all runs of a block.
 FIXED = tuple(
     name
     for name in FIELDS
-    if name
-    not in ("environment", "potential", "drift", "alpha", "lam", "w", "seed", "reward_scale")
+    if name not in ("environment", "potential", "drift", *TEMPERATURES, "seed", "reward_scale")
     and name != "plugins"  # they follow from the names
 )
 
@@ -306,6 +306,7 @@ _axis_fields: dict[str, Any] = {
     "alpha": _axis(_LARGEST),
     "lam": _axis(_LARGEST),
     "w": _axis(1.0),
+    "v": _axis(1.0),
     "seeds": _listed(_seed, BeforeValidator(_seeds), AfterValidator(_once)),
 }
 

@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
-from jaxtyping import Int
+from jaxtyping import Float, Int
 
 from mirrorax.runs import ids
 from mirrorax.runs.results import Results
 from mirrorax.runs.scoring import matrix, normalised
+from mirrorax.runs.settings import TEMPERATURES
 from mirrorax.store.reading import Reader
 from mirrorax.sweep.engine import Activity
 from mirrorax.sweep.plan import Plan, QueuedChunk
@@ -78,9 +79,8 @@ class SweepProgress:
         low, high = results.of_origins(bounds, np.float64).reshape(-1, 2).T
         scale = results.numbers("reward_scale")
         score = normalised(matrix(results.rows["returns"])[0].mean(axis=1) / scale, low, high)
-        alpha, w = results.numbers("alpha"), results.numbers("w")
-        temperature = np.where(np.isnan(alpha), w, alpha)
-        columns = np.column_stack([configuration, temperature, results.numbers("lam"), scale])
+        parts = [_either(results, "alpha", "w"), _either(results, "lam", "v"), scale]
+        columns = np.column_stack([configuration, *parts])
         held = np.isfinite(score)
         places, which = np.unique(columns[held], axis=0, return_inverse=True)
         sums, counts = np.bincount(which.ravel(), score[held]), np.bincount(which.ravel())
@@ -91,7 +91,7 @@ class SweepProgress:
 
     def read_cells(self, root: Path) -> None:
         """Take the cells of this study's earlier runs from the store."""
-        reader = Reader(root, ["returns", "alpha", "w", "lam", "reward_scale"])
+        reader = Reader(root, ["returns", *TEMPERATURES, "reward_scale"])
         reader.refresh()
         results = reader.results()
         runs = self.plan.runs
@@ -146,14 +146,15 @@ class SweepProgress:
         cell, (total, seen) = max(self.cells.items(), key=lambda item: item[1][0] / item[1][1])
         number, heat, lam, scale = cell
         settings = self.plan.runs.configurations[number]
-        temperature = "w" if settings.learned_alpha else "alpha"
+        alpha = "w" if settings.learned_alpha else "alpha"
+        drift = "v" if settings.learned_lam else "lam"
         schedules = ""
         if (settings.alpha_schedule, settings.lam_schedule) != ("constant", "constant"):
             schedules = f" {settings.alpha_schedule}/{settings.lam_schedule}"
         scaled = "" if scale == 1.0 else f" x{scale:g}"
         return (
             f"{settings.environment}{scaled} ({settings.potential}, {settings.drift}){schedules} "
-            f"{temperature}={heat:g} lam={lam:g}: {total / seen:.3f} over {seen}"
+            f"{alpha}={heat:g} {drift}={lam:g}: {total / seen:.3f} over {seen}"
         )
 
     def state(self) -> dict[str, Any]:
@@ -171,3 +172,9 @@ class SweepProgress:
             "session_failed": self.failed,
             "best": self.best(),
         }
+
+
+def _either(results: Results, name: str, weight: str) -> Float[np.ndarray, " runs"]:
+    """Return a temperature, or the weight of its target where it is learned."""
+    values = results.numbers(name)
+    return np.where(np.isnan(values), results.numbers(weight), values)

@@ -45,6 +45,8 @@ MOST_LANES = 2**31 - 1
 
 #: the values that span a grid, in the order of its runs
 GRID = (*TEMPERATURES, *OTHER_NUMBERS)
+#: The weights of the targets of learned temperatures, where none is given.
+LEARNED_WEIGHTS = {"w": 0.5, "v": 0.1}
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,8 +194,9 @@ def plan_runs(
 ) -> list[RunValues]:
     """Span the grid of the given values and seeds; every run is checked."""
     grid = {name: value for name, value in grid.items() if value is not None}
-    if settings.learned_alpha and "w" not in grid:
-        grid["w"] = 0.5
+    for learned, weight in ((settings.learned_alpha, "w"), (settings.learned_lam, "v")):
+        if learned and weight not in grid:
+            grid[weight] = LEARNED_WEIGHTS[weight]
     axes = {name: _several(name, grid[name]) for name in GRID if name in grid}
     axes["seed"] = expand_seeds(seeds)
     count = math.prod(map(len, axes.values()))
