@@ -372,7 +372,8 @@ def test_it_is_swept_like_any_other(tmp_path):
     )
     summary = sweep(study, tmp_path / "store", lambda _: InlineEngine(train_chunk), lanes=2)
     assert (summary.done, summary.failed) == (4, 0)
-    rows = {(row["environment"], row["alpha"]): row for row in load(tmp_path / "store").to_pylist()}
+    table = load(tmp_path / "store", "all")
+    rows = {(row["environment"], row["alpha"]): row for row in table.to_pylist()}
     assert rows["gymnasium:CartPole-v1", 0.1]["bounds_source"] == "known"
     assert rows["gymnasium:MxLevers-v0", 0.1]["bounds_source"] == "estimated"
     assert rows["gymnasium:MxLevers-v0", 0.1]["return_max"] is None

@@ -132,7 +132,7 @@ def train_request(
         raise UserError(f"curve_points: {curve_points!r}: expected a whole number, 0 or more")
     settings, runs = request.settings, request.runs
     listeners = None
-    if callbacks != ():
+    if callbacks or not isinstance(callbacks, list | tuple):
         from mirrorax.callbacks import Callbacks
 
         listeners = Callbacks(callbacks)
