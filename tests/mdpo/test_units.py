@@ -5,7 +5,24 @@ import numpy as np
 import pytest
 
 from mirrorax.errors import UserError
+from mirrorax.mdpo.session import Session
 from mirrorax.mdpo.units import DECAY, FLOOR, make_unit
+from mirrorax.runs.chunk import make_chunk
+from mirrorax.runs.settings import make_settings
+
+KEYS = np.array([[1, 2], [3, 4]], np.uint32)
+
+
+def train(units, scale=1.0, alpha=(0.05, 0.01), lam=(0.5, 2.0), **settings):
+    """Train two short runs of Catch, with keys that do not depend on their values."""
+    given = {"environment": "Catch", "steps": 4096, "eval_every": 4, "temperature_units": units}
+    columns = {"alpha": alpha, "lam": lam, "reward_scale": [scale] * 2}
+    if settings.get("lam_schedule") == "learned":
+        columns |= {"lam": [None] * 2, "v": [0.05, 0.5]}
+    chunk = make_chunk(make_settings(**given, **settings), columns, 2, KEYS)
+    session = Session(chunk)
+    session.run()
+    return session
 
 
 def observe(unit, batches):
@@ -84,3 +101,51 @@ def test_divided_rewards_do_not_change_with_their_scale(factor):
     first = plain[0][0] / np.asarray(unit.divisor(a))
     second = scaled[0][0] / np.asarray(unit.divisor(b))
     np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize("lam_schedule", ["constant", "learned"])
+def test_a_run_without_units_does_not_see_the_size_of_rewards(lam_schedule):
+    """Bit for bit, with clipping and Adam's epsilon as they are."""
+    plain, scaled = (train("q_spread", c, lam_schedule=lam_schedule) for c in (1.0, 2.0**5))
+    for a, b in zip(plain.policies, scaled.policies, strict=True):
+        np.testing.assert_array_equal(a, b)
+    np.testing.assert_array_equal(32 * plain.evaluate()[0], scaled.evaluate()[0])
+    # What it did is recorded in rewards.
+    for name in ("alpha", "lam", "unit", "mean_q"):
+        a, b = (np.asarray(session.curves[name]) for session in (plain, scaled))
+        np.testing.assert_array_equal(32 * a, b)
+    for name in ("h", "drift", "entropy", "actor_loss"):
+        np.testing.assert_array_equal(plain.curves[name], scaled.curves[name])
+
+
+def test_in_units_of_reward_the_size_of_rewards_shows():
+    plain, scaled = train("reward"), train("reward", 32.0)
+    assert any((a != b).any() for a, b in zip(plain.policies, scaled.policies, strict=True))
+    assert "unit" not in plain.curves
+
+
+def test_temperatures_in_units_of_the_range_are_those_times_the_range():
+    """Catch has returns from -1 to 1."""
+    unit = train("return_range", 4.0)
+    plain = train("reward", 4.0, alpha=(8 * 0.05, 8 * 0.01), lam=(8 * 0.5, 8 * 2.0))
+    for a, b in zip(unit.policies, plain.policies, strict=True):
+        np.testing.assert_array_equal(a, b)
+    np.testing.assert_array_equal(unit.curves["unit"], np.full_like(unit.curves["unit"], 8))
+
+
+def test_a_learned_lambda_moves_towards_its_target():
+    """A target that is exceeded raises lambda, one that is not lowers it."""
+    session = train("reward", lam_schedule="learned")
+    lam, drift = np.asarray(session.curves["lam"]), np.asarray(session.curves["drift"])
+    assert drift.max() < 0.05 * 0.23  # the smallest target, of kl with three actions
+    assert (np.diff(lam, axis=0) < 0).all()
+
+
+def test_what_a_unit_has_seen_is_kept_in_a_checkpoint(tmp_path):
+    whole = train("q_spread")
+    part = Session(whole.chunk)
+    part.advance(5)
+    part.save(tmp_path / "half.npz")
+    rest = Session.restore(tmp_path / "half.npz")
+    rest.run()
+    np.testing.assert_array_equal(whole.policies, rest.policies)
