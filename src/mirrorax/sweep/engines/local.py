@@ -35,7 +35,7 @@ from mirrorax.sweep.engine import (
     out_of_memory,
 )
 from mirrorax.sweep.execute import CHUNK_FUNCTION
-from mirrorax.sweep.plan import Queue, QueuedChunk
+from mirrorax.sweep.plan import ChunkQueue, QueuedChunk
 from mirrorax.sweep.worker import receive, send
 
 _TAIL_BYTES = 4000
@@ -101,14 +101,14 @@ class LocalEngine(Engine):
         self._function = function
         self._timeout = chunk_timeout
         self._processes: list[_Process] = []
-        self._queue: Queue | None = None
+        self._queue: ChunkQueue | None = None
         self._attempts: Counter[int] = Counter()
         self._failed_starts = 0
         self._cancelled = False
 
     # --- the contract ---
 
-    def start(self, queue: Queue) -> None:
+    def start(self, queue: ChunkQueue) -> None:
         """Start the workers; each gets a chunk as soon as it is ready."""
         self._queue = queue
         for index in range(min(self.workers, len(queue))):

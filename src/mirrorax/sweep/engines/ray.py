@@ -29,7 +29,7 @@ from mirrorax.sweep.engine import (
     out_of_memory,
 )
 from mirrorax.sweep.execute import CHUNK_FUNCTION, OutOfMemory
-from mirrorax.sweep.plan import Queue, QueuedChunk
+from mirrorax.sweep.plan import ChunkQueue, QueuedChunk
 
 #: Tasks submitted per place on the cluster: one under way, one waiting next to it.
 _AHEAD = 2
@@ -94,7 +94,7 @@ class RayEngine(Engine):
             max_retries=RETRIES, runtime_env={"env_vars": environment}, **resources
         )(_remote)
         self._function = function
-        self._queue: Queue | None = None
+        self._queue: ChunkQueue | None = None
         self._under_way: dict[Any, tuple[QueuedChunk, float]] = {}
         self._configuration: int | None = None
         self.workers = self._places()
@@ -108,7 +108,7 @@ class RayEngine(Engine):
             return max(int(total.get("GPU", 0) / self._gpus), 1)
         return max(int(total.get("CPU", 0)), 1)
 
-    def start(self, queue: Queue) -> None:
+    def start(self, queue: ChunkQueue) -> None:
         """Begin to submit chunks from the queue."""
         self._queue = queue
 
