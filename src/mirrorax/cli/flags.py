@@ -247,7 +247,8 @@ def add_values(parser: argparse.ArgumentParser, title: str, names: Collection[st
     group = parser.add_argument_group(title)
     for name in names:
         default = RunValues.model_fields[name].default
-        shown = "0.5 where alpha is learned" if name == "w" else default
+        learned = {"w": "0.5 where alpha is learned", "v": "0.1 where lam is learned"}
+        shown = learned.get(name, default)
         group.add_argument(flag(name), metavar="X", help=f"{MEANING[name]} ({shown})")
 
 

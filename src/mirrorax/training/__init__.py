@@ -70,11 +70,12 @@ def train(
     potential: str | Potential = "entropy",
     drift: str | Drift = "kl",
     alpha: Numbers = None,
-    lam: Numbers = 0.1,
+    lam: Numbers = None,
     seeds: int | Iterable[int] = 5,
     steps: int | None = None,
     *,
     w: Numbers = None,
+    v: Numbers = None,
     gamma: Numbers = None,
     reward_scale: Numbers = None,
     actor_lr: Numbers = None,
@@ -89,9 +90,10 @@ def train(
 ) -> TrainResult:
     """Train MDPO(h, D) and evaluate it.
 
-    `alpha` (0.01 unless learned), `lam`, `w` (0.5 where alpha is learned), `gamma`, `reward_scale`
-    and the learning rates may each be one number or several; several span a grid, and each point of
-    it is trained with every seed, all side by side. `seeds` is a number of seeds or a list of them;
+    `alpha` and `lam` (0.01 and 0.1 unless learned), `w` (0.5 where alpha is learned), `v` (0.1 if
+    lam is learned), `gamma`, `reward_scale` and the learning rates may each be one number or
+    several; several span a grid, and each point of it is trained with every seed, all side by side.
+    `seeds` is a number of seeds or a list of them;
     `steps` is the preset's, 1,000,000 in `default`.
     `settings` are the fields of `mirrorax.runs.settings.Settings`, over those of the preset.
     `curve_points=n` evaluates about n times along the way (`curves["return"]`) and changes nothing;
@@ -101,7 +103,7 @@ def train(
 
     A run depends on its own specification alone: it is the same in any grid, and in a sweep.
     """
-    traced = (alpha, lam, w, gamma, reward_scale, actor_lr, critic_lr)
+    traced = (alpha, lam, w, v, gamma, reward_scale, actor_lr, critic_lr)
     if steps is not None:
         settings["steps"] = steps
     request = make_request(

@@ -98,7 +98,9 @@ class Range:
         """Return the values half a decade, or a tenth, below and above, where there are any."""
         if self.scale == "linear":
             return tuple(rounded(v) for v in (value - 0.1, value + 0.1) if 0 <= v <= 1)
-        return tuple(self.value(self.place(value) + step) for step in (-0.5, 0.5))
+        values = (self.value(self.place(value) + step) for step in (-0.5, 0.5))
+        low, high = self.limits or (-math.inf, math.inf)
+        return tuple(v for v in values if low <= v <= high)
 
 
 @dataclass(frozen=True)

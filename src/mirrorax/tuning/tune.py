@@ -169,6 +169,8 @@ def _ranges(
         if name in given:
             low, high = _pair(name, given[name])
             each = Range(name, low, high, scale=kind)
+            if name == "v" and high > 0.3:  # no weight is above 1, nor is a neighbour's
+                raise UserError(f"v_range: {high:g} is not allowed: at most 0.3")
         else:
             each = DEFAULT_RANGES[name]
             if name in ("alpha", "lam") and settings.temperature_units == "reward" and scale != 1:
