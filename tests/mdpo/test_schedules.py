@@ -10,7 +10,7 @@ import pytest
 
 from mirrorax.errors import UserError
 from mirrorax.mdpo import schedules
-from mirrorax.mdpo.program import make_values
+from mirrorax.mdpo.program import make_program, make_values
 from mirrorax.mdpo.schedules import Clock, Learned, LearnedDrift
 from mirrorax.registry import register_schedule
 from mirrorax.regularizers import drift, potential
@@ -131,7 +131,7 @@ def test_weights_stand_in_place_of_learned_temperatures(small):
     with pytest.raises(UserError, match=r"v: 0\.1 given, but lam_schedule = 'constant'"):
         check_values(small(), {"v": 0.1})
     with pytest.raises(UserError, match="zero has 0 for half a step"):
-        schedules.make_lam(small(lam_schedule="learned"), drift("zero"), 2)
+        make_program(small(lam_schedule="learned", drift="zero"))
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ def test_a_schedule_of_ones_own(small):
     own = schedules.make_alpha(slow, (0, 1), 1)
     assert float(own.temperature((), values(alpha=2.0), clock(50))) == pytest.approx(0.5)
     with pytest.raises(UserError, match="not a Schedule"):
-        schedules.make_lam(small(lam_schedule="my_wrong"), drift("kl"), 2)
+        schedules.make_lam(small(lam_schedule="my_wrong"))
     for wrong in (
         "my_cosine(half=2)",
         "my_cosine(part='a')",

@@ -25,6 +25,7 @@ from mirrorax.mdpo.optimizers import make_optimizer
 from mirrorax.mdpo.schedules import Values
 from mirrorax.mdpo.units import RewardUnit, Unit, make_unit
 from mirrorax.regularizers import Drift, Potential, drift, potential
+from mirrorax.regularizers.reference import reference
 from mirrorax.runs.chunk import complete_columns
 from mirrorax.runs.settings import Settings
 
@@ -126,7 +127,7 @@ def make_program(
     # The length of a run, how often and how long it is evaluated are no part of the program.
     fixed = {"steps": settings.steps_per_update, "eval_every": min(settings.eval_every, 1)}
     alpha = schedules.make_alpha(settings, h.range(actions), h.bound(actions))
-    lam = schedules.make_lam(settings, d, actions)
+    lam = schedules.make_lam(settings, reference(d, actions) if settings.learned_lam else 1.0)
     contract.check_schedule("alpha_schedule", alpha)
     contract.check_schedule("lam_schedule", lam)
     program = Program(

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     import optax
     from jaxtyping import Array
 
-    from mirrorax.regularizers.drifts import Drift
     from mirrorax.runs.settings import Settings
 else:
     jnp, optax, Array = lazy.module("jax.numpy"), lazy.module("optax"), Any
@@ -292,10 +291,7 @@ def make_alpha(settings: Settings, value_range: tuple[float, float], bound: floa
     return _make("alpha_schedule", settings.alpha_schedule, spec)
 
 
-def make_lam(settings: Settings, drift: Drift, actions: int) -> Schedule:
-    """Return the settings' schedule of lambda, for this drift and number of actions."""
-    from mirrorax.regularizers.reference import reference  # imports jax
-
-    size = reference(drift, actions) if settings.learned_lam else 1.0
-    spec = ScheduleSpec("lam", eps=settings.adam_eps, reference=size)
+def make_lam(settings: Settings, reference: float = 1.0) -> Schedule:
+    """Return the settings' schedule of lambda, for a drift with this reference."""
+    spec = ScheduleSpec("lam", eps=settings.adam_eps, reference=reference)
     return _make("lam_schedule", settings.lam_schedule, spec)
