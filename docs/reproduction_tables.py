@@ -20,8 +20,7 @@ from mirrorax.analysis.few_seeds import seeds_in_words
 from mirrorax.analysis.landscape import DIVERGED, Landscape, landscapes
 from mirrorax.analysis.power_law import power_law
 from mirrorax.analysis.region import region
-from mirrorax.analysis.scores import cell_scores, environment_scores
-from mirrorax.analysis.shares import frequency, rbst
+from mirrorax.analysis.scores import cell_scores, environment_scores, frequency, rbst
 from mirrorax.analysis.temperature import NAMES, NARROW, THRESHOLDS, Minimal, minimal_temperatures
 from mirrorax.errors import UserError
 from mirrorax.figures.heatmap import HeatMap, draw_panel

@@ -10,21 +10,19 @@ import pyarrow as pa
 import pytest
 import stores
 
-from mirrorax.analysis.comparison import difference, supported
+from mirrorax.analysis.estimates import difference, supported
 from mirrorax.analysis.few_seeds import mean_intervals
 from mirrorax.analysis.findings import headline, telling_threshold
 from mirrorax.analysis.interplay import interplay
 from mirrorax.analysis.landscape import landscapes
 from mirrorax.analysis.reference import parse_reference, read_reference
 from mirrorax.analysis.region import region
-from mirrorax.analysis.scores import cell_scores
+from mirrorax.analysis.scores import cell_scores, rbst
 from mirrorax.analysis.sensitivity import sensitivities
-from mirrorax.analysis.shares import rbst
 from mirrorax.analysis.summary import summarise
 from mirrorax.analysis.tuned import tuned_against_fixed
 from mirrorax.cli import main
 from mirrorax.errors import UserError
-from mirrorax.figures.latex import latex_text, symbol
 from mirrorax.figures.robustness_table import render
 from mirrorax.store import read_results
 
@@ -213,14 +211,9 @@ def test_every_format_holds_every_row(summary):
     for row, given in zip(summary.rows, data["rows"], strict=True):
         assert given["thresholds"][0]["rbst"] == row.rbst[0].value
         assert given["thresholds"][0]["rbst_interval"][0] == row.rbst[0].interval().low
-    latex = render(summary, "latex")
-    assert latex.count(r"\\") == 4
-    body = latex.splitlines()[4]
-    columns = latex.splitlines()[0].split("{tabular}{")[1].rstrip("}")
-    assert body.count("&") == len(columns) - 1
     table = render(summary, "markdown").split("\n\n")[0].splitlines()
     assert len({line.count("|") for line in table}) == 1
-    with pytest.raises(UserError, match="text, markdown, latex, csv, json"):
+    with pytest.raises(UserError, match="text, markdown, csv, json"):
         render(summary, "yaml")
 
 
@@ -251,13 +244,6 @@ def test_the_profile_is_that_of_its_functions(summary):
         assert given["region"]["area"] == found.area
         assert given["region"]["components"] == list(found.components)
         assert f"{tuning.tuned:.3f}" in text
-
-
-def test_symbols_and_escapes():
-    assert symbol("bregman(tsallis(0.5))") == r"B_{-\mathcal{H}_{0.5}}"
-    assert symbol("lp(2)") == r"\Vert\cdot\Vert_{2}^{2}"
-    assert symbol("my_own:thing") == r"\text{my\_own:thing}"
-    assert latex_text("50% & _") == r"50\% \& \_"
 
 
 def test_tuning_per_environment_against_one_cell_for_all():
@@ -300,7 +286,7 @@ def test_a_single_seed(synthetic, rng):
     assert summary.rows[0].rbst[0].interval() is None
     assert summary.rows[0].best_interval is None
     assert summary.rows[0].ranks == (None, None)
-    for form in ("text", "markdown", "latex"):
+    for form in ("text", "markdown"):
         assert "no interval" in render(summary, form)
     assert json.loads(render(summary, "json"))["rows"][0]["thresholds"][0]["rbst_interval"] is None
 
@@ -513,7 +499,7 @@ def test_a_study_that_is_not_done_is_said_in_every_format(store, full, monkeypat
     ids = [*done.to_pylist(), *(f"{k:032x}" for k in range(100))]
     known = SimpleNamespace(run_ids=pa.chunked_array([ids]))
     monkeypatch.setattr("mirrorax.store.studies.latest", lambda root: known)
-    for form in ("text", "markdown", "latex", "csv", "json"):
+    for form in ("text", "markdown", "csv", "json"):
         assert main(["robustness", "--store", store, "--format", form]) == 0
         line = f"the recorded study has {len(ids)} runs, {full.num_rows} of them are done"
         assert line in capsys.readouterr().out

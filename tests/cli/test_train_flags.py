@@ -97,7 +97,7 @@ def test_the_defaults_of_the_command_are_those_of_the_function(monkeypatch):
         raise SystemExit
 
     monkeypatch.setattr("mirrorax.training.train", trained)
-    monkeypatch.setattr("mirrorax.sweep.rates.check_memory", lambda *_: None)
+    monkeypatch.setattr("mirrorax.sweep.measure.check_memory", lambda *_: None)
     with pytest.raises(SystemExit):
         main(["train", "--env", "Catch", "--quiet"])
     (arguments,) = seen

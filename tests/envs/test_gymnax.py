@@ -8,8 +8,7 @@ import pytest
 from gymnax.registration import registered_envs
 
 from mirrorax.envs import adapter, suite
-from mirrorax.envs.adapter import Environment, Step
-from mirrorax.envs.episodes import random_return
+from mirrorax.envs.adapter import Environment, Step, random_return
 from mirrorax.errors import UserError
 from mirrorax.mdpo.contract import check_environment
 

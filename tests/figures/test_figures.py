@@ -9,8 +9,7 @@ from matplotlib.collections import LineCollection, QuadMesh
 
 from mirrorax.analysis.landscape import landscapes
 from mirrorax.analysis.power_law import power_law
-from mirrorax.analysis.scores import cell_scores, environment_scores
-from mirrorax.analysis.shares import frequency, top
+from mirrorax.analysis.scores import cell_scores, environment_scores, frequency, top
 from mirrorax.analysis.temperature import Minimal, regression
 from mirrorax.errors import UserError
 from mirrorax.figures.bars import Bars, draw_best

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mirrorax.mdpo.transitions import pack
+from mirrorax.mdpo.replay import pack
 from mirrorax.runs.settings import make_settings
 
 #: few and small: every width and length is odd enough to find a mistake in wrapping and padding

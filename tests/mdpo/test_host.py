@@ -10,9 +10,9 @@ import mirrorax
 from mirrorax.envs import adapter, suite
 from mirrorax.envs.host import Gymnasium
 from mirrorax.errors import UserError
-from mirrorax.mdpo import host, transitions
-from mirrorax.mdpo.evaluate import evaluate
+from mirrorax.mdpo import host, replay
 from mirrorax.mdpo.program import as_keys, make_program
+from mirrorax.mdpo.rollout import evaluate
 from mirrorax.mdpo.session import Session, train_chunk
 from mirrorax.runs.chunk import make_chunk
 from mirrorax.runs.settings import make_settings
@@ -185,7 +185,7 @@ def test_what_is_remembered_are_the_transitions_and_whether_a_value_follows(boot
     session = Session(make_chunk(settings, {}, 2, keys), program=program)
     session.advance(3)
     rows = np.asarray(session._state.buffer)[:18, 0].reshape(36, -1)  # one lane, two environments
-    batch = transitions.unpack(program.env, jnp.asarray(rows))
+    batch = replay.unpack(program.env, jnp.asarray(rows))
     before, after = np.asarray(batch.observation).T, np.asarray(batch.next_observation).T
     np.testing.assert_array_equal(before[:, 0], after[:, 0])  # never across two episodes
     np.testing.assert_array_equal(after[:, 1], before[:, 1] + 1)

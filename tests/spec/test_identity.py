@@ -10,8 +10,14 @@ from hypothesis import strategies as st
 
 from mirrorax._version import ALGORITHM_VERSION
 from mirrorax.runs import identity
-from mirrorax.runs.float32 import LOWEST, rounded
-from mirrorax.runs.settings import TRACED, RunValues, Settings, make_settings
+from mirrorax.runs.settings import (
+    LOWEST,
+    TRACED,
+    RunValues,
+    Settings,
+    as_float32,
+    make_settings,
+)
 from mirrorax.spec.expand import expand
 from mirrorax.spec.study import parse
 
@@ -99,8 +105,8 @@ def temperatures(most):
 
 @settings(max_examples=30, deadline=None)
 @given(
-    alphas=st.lists(temperatures(1e6), min_size=1, max_size=4, unique_by=rounded),
-    lams=st.lists(temperatures(1e30), min_size=1, max_size=3, unique_by=rounded),
+    alphas=st.lists(temperatures(1e6), min_size=1, max_size=4, unique_by=as_float32),
+    lams=st.lists(temperatures(1e30), min_size=1, max_size=3, unique_by=as_float32),
     seeds=st.lists(st.integers(0, 2**63 - 1), min_size=1, max_size=3, unique=True),
     gamma=temperatures(0.999),
 )

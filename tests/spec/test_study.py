@@ -185,16 +185,16 @@ def test_every_mistake_is_reported_at_once_with_its_path_value_and_what_is_allow
         (SMALLEST.replace("seeds = 5", "seeds = [1, 1]"), ("seeds:", "1 is given twice")),
         (
             SMALLEST.replace("0.01", "1e-50"),
-            ("alpha[1]: 1e-50: must be 0 or at least 1.17549e-38",),
+            ("alpha[1]: 1e-50: must be at least 1.17549e-38",),
         ),
-        (SMALLEST.replace("10.0", "1e39"), ("lam[2]: 1e+39: must be less than or equal to 1e+30",)),
+        (SMALLEST.replace("10.0", "1e39"), ("lam[2]: 1e+39: must be at most 3.40282e+38",)),
         (
             SMALLEST.replace("0.01", "0.100000000001"),
             ("alpha: ", "0.100000000001 and 0.1 are one number in float32"),
         ),
         (
             SMALLEST.replace("lam = [0.0, 0.1, 10.0]", "lam = { log = [1e-45, 1.0], points = 2 }"),
-            ("lam", "1e-45: must be 0 or at least 1.17549e-38"),
+            ("lam", "1e-45 must be at least 1.17549e-38"),
         ),
         (
             SMALLEST.replace(

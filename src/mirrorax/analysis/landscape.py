@@ -19,7 +19,7 @@ import pyarrow as pa
 from jaxtyping import Bool, Float, Int
 
 from mirrorax.errors import UserError, unknown
-from mirrorax.runs.heads import Configuration
+from mirrorax.runs.arrow import Configuration
 from mirrorax.runs.results import Results, as_results
 from mirrorax.runs.scoring import (
     ABSENT,
@@ -43,14 +43,18 @@ __all__ = [
     "Diverged",
     "Evaluation",
     "Landscape",
+    "Mask",
     "ScoredEnvironment",
+    "common_cells",
     "landscapes",
+    "map_grid",
     "setting_text",
     "shared_environments",
 ]
 
 Evaluation = Literal["stochastic", "greedy"]
 Cells = Literal["positive", "all"]
+Mask = Bool[np.ndarray, "alpha lam"]
 
 #: Values of a run that are part of its algorithm.
 _VALUES = tuple(name for name in TRACED if name not in (*TEMPERATURES, "seed", "reward_scale"))
@@ -130,16 +134,20 @@ class Landscape:
         if not environments:
             raise UserError("environments: at least one is needed")
         index = [labels.index(name) for name in environments]
-        return replace(
-            self,
-            environments=tuple(self.environments[i] for i in index),
-            seeds=self.seeds[:, :, index],
-            state=self.state[:, :, index],
-            stochastic=self.stochastic[:, :, index],
-            greedy=self.greedy[:, :, index],
-            rows=self.rows[:, :, index],
-            unflagged=self.unflagged[:, :, index],
-        )
+        chosen = tuple(self.environments[i] for i in index)
+        return replace(self, environments=chosen, **self._part((slice(None), slice(None), index)))
+
+    def crop(
+        self, rows: Bool[np.ndarray, " alpha"], columns: Bool[np.ndarray, " lam"]
+    ) -> Landscape:
+        """Return the landscape on some of its alphas and lambdas."""
+        alphas, lams = self.alphas[rows], self.lams[columns]
+        return replace(self, alphas=alphas, lams=lams, **self._part(np.ix_(rows, columns)))
+
+    def _part(self, index: Any) -> dict[str, Any]:
+        """Return part of everything that is kept by run."""
+        names = ("seeds", "state", "stochastic", "greedy", "rows", "unflagged")
+        return {name: getattr(self, name)[index] for name in names}
 
 
 def shared_environments(items: Sequence[Landscape]) -> tuple[str, ...]:
@@ -161,6 +169,38 @@ def shared_environments(items: Sequence[Landscape]) -> tuple[str, ...]:
         )
     plain = [environment for environment in common if environment.reward_scale == 1]
     return tuple(environment.label for environment in (plain or common))
+
+
+def map_grid(given: Mask) -> tuple[Bool[np.ndarray, " alpha"], Bool[np.ndarray, " lam"]]:
+    """Return the rows and columns that make a map, without those that hold a few extra cells.
+
+    The emptiest row or column is dropped as long as it has less than half the cells, relative to
+    its length, that the whole has. A grid with holes and a strip along each axis stay as they are.
+    """
+    rows, columns = np.asarray(given.any(axis=1)), np.asarray(given.any(axis=0))
+    while rows.any():
+        part = given[np.ix_(rows, columns)]
+        by_row, by_column = part.mean(axis=1), part.mean(axis=0)
+        if min(by_row.min(), by_column.min()) >= part.mean() / 2:
+            break
+        if by_row.min() <= by_column.min():
+            rows[np.flatnonzero(rows)[by_row.argmin()]] = False
+        else:
+            columns[np.flatnonzero(columns)[by_column.argmin()]] = False
+    return rows, columns
+
+
+def common_cells(items: Sequence[Landscape], masks: Sequence[Mask]) -> list[Mask]:
+    """Cut each mask to the cells that all landscapes have, matched by their temperatures."""
+    cells = [
+        set(zip(item.alphas[i].tolist(), item.lams[j].tolist(), strict=True))
+        for item, (i, j) in zip(items, map(np.nonzero, masks), strict=True)
+    ]
+    common = set.intersection(*cells)
+    return [
+        np.array([[(a, b) in common for b in item.lams.tolist()] for a in item.alphas.tolist()])
+        for item in items
+    ]
 
 
 def setting_text(value: Any) -> str:

@@ -18,8 +18,7 @@ from jaxtyping import Float
 from scipy import stats
 
 from mirrorax.analysis.landscape import Diverged, Evaluation, Landscape
-from mirrorax.analysis.scores import environment_scores
-from mirrorax.analysis.shares import reaches
+from mirrorax.analysis.scores import environment_scores, reaches
 from mirrorax.errors import UserError, unknown
 
 Temperature = Literal["alpha", "lam"]

@@ -11,7 +11,7 @@ from mirrorax.figures.style import LINES, PALETTE
 
 if TYPE_CHECKING:
     from mirrorax.runs.settings import RunValues
-    from mirrorax.training import TrainResult
+    from mirrorax.training.result import TrainResult
 
 #: As many points of a grid as can be told apart have a line each.
 MOST_LINES = len(PALETTE)
@@ -26,7 +26,7 @@ def draw_curves(ax: Any, result: TrainResult) -> Any:
     One point: every run, and their mean. More points than there are colours: where the middle of
     them is, and the one that is best in the end.
     """
-    from mirrorax.training import rows_of_cells
+    from mirrorax.training.result import rows_of_cells
 
     low, high = result.return_bounds
     scale = np.array([run.reward_scale for run in result.runs])[:, None]

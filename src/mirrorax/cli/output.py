@@ -75,7 +75,7 @@ def save_figure(path: str, draw: Callable[[Any], Any]) -> None:
 
 def varying(runs: Sequence[RunValues]) -> list[str]:
     """Return the names of the values in which the points of a grid differ."""
-    from mirrorax.training import GRID
+    from mirrorax.runs.settings import GRID
 
     return [name for name in GRID if len({getattr(run, name) for run in runs}) > 1]
 

@@ -127,9 +127,9 @@ def _evaluate(
 
     from mirrorax.envs.host import Gymnasium
     from mirrorax.mdpo import host
-    from mirrorax.mdpo.evaluate import evaluate, evaluation_keys
     from mirrorax.mdpo.program import as_keys
-    from mirrorax.training import interval_of, mean_of_cells
+    from mirrorax.mdpo.rollout import evaluate, evaluation_keys
+    from mirrorax.training.result import interval_of, mean_of_cells
 
     scale = np.array([values.reward_scale for values in runs])
     jax_scale = jnp.asarray(scale, jnp.float32)

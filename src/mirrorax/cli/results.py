@@ -25,7 +25,7 @@ from mirrorax.files import write_file
 if TYPE_CHECKING:
     from mirrorax.cli.live import Stop
     from mirrorax.runs.settings import RunValues, Settings
-    from mirrorax.training import TrainResult
+    from mirrorax.training.result import TrainResult
 
 _CURVE = "curve."
 
@@ -48,7 +48,7 @@ def _toml(value: Any) -> str:
 
 def config_text(result: TrainResult) -> str:
     """Write settings and values as TOML that `mirrorax train --config` takes."""
-    from mirrorax.training import GRID
+    from mirrorax.runs.settings import GRID
 
     fields = result.settings.model_dump(mode="json")
     lines = [f"env = {_toml(fields.pop('environment'))}"]

@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--format",
-        choices=["text", "markdown", "latex", "csv", "json"],
+        choices=["text", "markdown", "csv", "json"],
         default="text",
         help="how to write the table (text)",
     )
@@ -69,8 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the robustness table."""
-    from mirrorax.analysis.progress import unfinished
-    from mirrorax.analysis.summary import summarise
+    from mirrorax.analysis.summary import summarise, unfinished
     from mirrorax.cli.stored import read_runs, read_study
     from mirrorax.figures.robustness_table import render
 

@@ -168,7 +168,7 @@ def run(args: argparse.Namespace) -> int:
 
 def reported(action: Callable[[], int]) -> int:
     """Do something with a store and an engine; an error of theirs is one line and exit code 1."""
-    from mirrorax.store.errors import StoreError
+    from mirrorax.store.files import StoreError
     from mirrorax.sweep.engine import EngineError
 
     try:
@@ -188,7 +188,7 @@ def _run(args: argparse.Namespace) -> int:
 
 def run_study(study: Study, args: argparse.Namespace) -> int:
     """Run what a study has left to do, with the flags of `add_engine`."""
-    from mirrorax.sweep import display, execute
+    from mirrorax.sweep import execute, progress
     from mirrorax.sweep.driver import sweep
     from mirrorax.sweep.engine import Engine
 
@@ -229,7 +229,7 @@ def run_study(study: Study, args: argparse.Namespace) -> int:
         retry_failed=args.retry_failed,
         take_over=args.take_over,
         check_memory=args.engine == "local" and not args.gpus,
-        display=display.make(quiet=args.quiet),
+        display=progress.make_display(quiet=args.quiet),
     )
     print(f"{summary.done:,} of {summary.total:,} runs done, {summary.failed:,} failed")
     if summary.failed and not summary.session_failed and not args.retry_failed:
@@ -246,10 +246,10 @@ def _status(args: argparse.Namespace) -> int:
     from rich.table import Table
     from rich.text import Text
 
-    from mirrorax.store import names
+    from mirrorax.store import files
     from mirrorax.sweep import status
 
-    watcher = status.Watcher(names.existing(flags.place_of(args)))
+    watcher = status.Watcher(files.existing(flags.place_of(args)))
 
     def picture() -> Group:
         now = watcher.status()
@@ -306,7 +306,7 @@ def _export(args: argparse.Namespace) -> int:
 
 
 def _import(args: argparse.Namespace) -> int:
-    from mirrorax.store.importing import import_runs
+    from mirrorax.store.legacy import import_runs
 
     new, total = import_runs(args.store, args.source)
     print(f"{new:,} of {total:,} runs are new in {args.store}")

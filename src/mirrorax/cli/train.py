@@ -14,7 +14,8 @@ from mirrorax.formatting import counted
 
 if TYPE_CHECKING:
     from mirrorax.cli.live import Stop
-    from mirrorax.training import Request, TrainResult
+    from mirrorax.training import Request
+    from mirrorax.training.result import TrainResult
 
 _EXAMPLES = """examples:
   mirrorax train --env Catch --alpha 0.05 --lam 1 --steps 150000
@@ -158,7 +159,7 @@ def _train(args: argparse.Namespace, request: Request, stop: Stop) -> TrainResul
 
         callbacks.append(TensorBoard(args.tensorboard))
 
-    from mirrorax.mdpo.compilation import enable_cache
+    from mirrorax.mdpo.machine import enable_cache
     from mirrorax.training import train_request
 
     enable_cache()

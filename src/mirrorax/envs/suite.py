@@ -169,7 +169,7 @@ class EnvironmentSpec:
         return normalize(value, self.return_bounds(), reward_scale)
 
 
-def normalize(value: Any, bounds: tuple[float, float], reward_scale: Any = 1.0) -> Any:
+def normalize(value: Any, bounds: tuple[Any, Any], reward_scale: Any = 1.0) -> Any:
     """Rescale returns linearly so that the bounds of unscaled returns become 0 and 1."""
     low, high = bounds
     return (value / reward_scale - low) / (high - low)

@@ -18,9 +18,8 @@ import pyarrow as pa
 
 import mirrorax.figures
 from mirrorax.analysis.landscape import Landscape, landscapes
-from mirrorax.analysis.progress import unfinished
 from mirrorax.analysis.reference import Reference
-from mirrorax.analysis.summary import RobustnessTable, summarise
+from mirrorax.analysis.summary import RobustnessTable, summarise, unfinished
 from mirrorax.errors import UserError
 from mirrorax.figures.robustness_table import render
 from mirrorax.figures.style import FORMATS, save, style
@@ -29,7 +28,7 @@ from mirrorax.runs.results import Results
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_TABLES = {"text": "txt", "markdown": "md", "latex": "tex", "csv": "csv", "json": "json"}
+_TABLES = {"text": "txt", "markdown": "md", "csv": "csv", "json": "json"}
 
 
 @dataclass(frozen=True, eq=False)

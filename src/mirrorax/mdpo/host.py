@@ -19,11 +19,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Num, UInt32
 
-from mirrorax.envs.adapter import uniform
-from mirrorax.envs.episodes import EPISODES
+from mirrorax.envs.adapter import EPISODES, uniform
 from mirrorax.envs.host import Gymnasium, Vector
 from mirrorax.errors import UserError
-from mirrorax.mdpo import replay, transitions
+from mirrorax.mdpo import replay
 from mirrorax.mdpo.program import Layout, Program
 from mirrorax.mdpo.rollout import actor_logits, sample_actions
 from mirrorax.mdpo.schedules import Clock, Values
@@ -82,7 +81,7 @@ def _learn(
     length = program.settings.rollout_length
     start = state.k * length
     # [time, lanes, envs, ...] -> rows
-    rows = jax.vmap(jax.vmap(jax.vmap(partial(transitions.pack, program.env))))(*rollout)
+    rows = jax.vmap(jax.vmap(jax.vmap(partial(replay.pack, program.env))))(*rollout)
 
     def write(t: Array, buffer: Array) -> Array:
         now = jax.lax.dynamic_index_in_dim(rows, t, axis=0, keepdims=False)

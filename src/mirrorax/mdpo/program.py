@@ -18,7 +18,7 @@ import numpy as np
 import optax
 from jaxtyping import UInt32
 
-from mirrorax.envs import adapter
+from mirrorax.envs import adapter, suite
 from mirrorax.mdpo import contract, schedules
 from mirrorax.mdpo.networks import FlatNetwork, NetworkSpec, make_network
 from mirrorax.mdpo.optimizers import make_optimizer
@@ -27,7 +27,7 @@ from mirrorax.mdpo.units import RewardUnit, Unit, make_unit
 from mirrorax.regularizers import Drift, Potential, drift, potential
 from mirrorax.regularizers.reference import reference
 from mirrorax.runs.chunk import complete_columns
-from mirrorax.runs.settings import Settings
+from mirrorax.runs.settings import ALPHA_SCHEDULES, Settings
 
 Layout = Literal["map", "vmap"]
 
@@ -119,8 +119,10 @@ def make_program(
     d: Drift | None = None,
 ) -> Program:
     """Build the program of some settings; objects given here stand in for the names."""
+    own = env is not None or suite.environment(settings.environment).family == "own"
     env = adapter.make(settings.environment) if env is None else env
-    contract.check_environment(env)
+    if own:
+        contract.check_environment(env)
     h = potential(settings.potential) if h is None else h
     d = drift(settings.drift) if d is None else d
     actions = env.num_actions
@@ -128,8 +130,9 @@ def make_program(
     fixed = {"steps": settings.steps_per_update, "eval_every": min(settings.eval_every, 1)}
     alpha = schedules.make_alpha(settings, h.range(actions), h.bound(actions))
     lam = schedules.make_lam(settings, reference(d, actions) if settings.learned_lam else 1.0)
-    contract.check_schedule("alpha_schedule", alpha)
-    contract.check_schedule("lam_schedule", lam)
+    for name, schedule in (("alpha_schedule", alpha), ("lam_schedule", lam)):
+        if getattr(settings, name) not in ALPHA_SCHEDULES:  # the user's own
+            contract.check_schedule(name, schedule)
     program = Program(
         settings=settings.model_copy(update={**fixed, "eval_episodes": 1}),
         env=env,

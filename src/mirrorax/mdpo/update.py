@@ -13,8 +13,8 @@ from jaxtyping import Array, Bool, Float, Int, Num
 from mirrorax.mdpo import losses
 from mirrorax.mdpo.optimizers import descend
 from mirrorax.mdpo.program import Program
+from mirrorax.mdpo.replay import unpack
 from mirrorax.mdpo.schedules import Clock, Schedule, Values
-from mirrorax.mdpo.transitions import unpack
 from mirrorax.mdpo.units import RewardUnit
 
 Metrics = dict[str, Float[Array, "*lanes"]]

@@ -12,8 +12,7 @@ import numpy as np
 
 from mirrorax.analysis.estimates import Interval, no_interval
 from mirrorax.analysis.power_law import exponents_without_one, power_law
-from mirrorax.analysis.scores import cell_scores
-from mirrorax.analysis.shares import top
+from mirrorax.analysis.scores import cell_scores, top
 from mirrorax.analysis.temperature import (
     NAMES,
     NARROW,

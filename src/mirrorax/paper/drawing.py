@@ -9,8 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mirrorax.analysis.scores import cell_scores
-from mirrorax.analysis.shares import Top, top
+from mirrorax.analysis.scores import Top, cell_scores, top
 from mirrorax.analysis.summary import summarise
 from mirrorax.analysis.temperature import (
     NAMES,
@@ -32,7 +31,7 @@ from mirrorax.paper.runs import Found, Runs, alike
 from mirrorax.paper.table_1 import reference
 
 _FORMATS = ("png", "pdf")
-_TEXTS = {"text": "txt", "markdown": "md", "csv": "csv", "latex": "tex"}
+_TEXTS = {"text": "txt", "markdown": "md", "csv": "csv"}
 _AXES = ("linear", "logarithmic")
 
 

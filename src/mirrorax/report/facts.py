@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mirrorax.analysis.progress import reached
+from mirrorax.analysis.summary import reached
 from mirrorax.runs.provenance import FIELDS
 from mirrorax.runs.results import Results, as_results
 

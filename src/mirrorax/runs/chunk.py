@@ -8,7 +8,6 @@ metadata with what all its runs share. The bytes that a worker sends are the byt
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -21,15 +20,8 @@ from jaxtyping import Float, Int, UInt32
 from mirrorax import plugins
 from mirrorax._version import ALGORITHM_VERSION
 from mirrorax.errors import UserError
-from mirrorax.runs import identity, ids, parquet
-from mirrorax.runs.parquet import Damaged
-from mirrorax.runs.settings import LATER_VALUES, TRACED, RunValues, Settings, stored_settings
-
-#: The key of the head in a table's metadata.
-HEAD = b"mirrorax"
-FORMAT = 2
-#: Learning curves are columns of lists, with this before their names.
-CURVE = "curve."
+from mirrorax.runs import arrow, identity
+from mirrorax.runs.settings import LATER_VALUES, TRACED, RunValues, Settings
 
 _WHOLE = ("seed",)
 
@@ -64,12 +56,12 @@ class Chunk:
         """Return the chunk as a table: run ids, traced values and keys."""
         keys = {f"key_{i}": pa.array(self.keys[:, i], pa.uint32()) for i in (0, 1)}
         head = {"settings": self.settings.model_dump(mode="json"), "lanes": self.lanes}
-        return _with_head(pa.table({**value_columns(self), **keys}), head)
+        return arrow.with_head(pa.table({**value_columns(self), **keys}), head)
 
     @classmethod
     def from_arrow(cls, table: pa.Table) -> Chunk:
         """Read a chunk back. Its names mean what they mean in this process."""
-        head = read_head(table)
+        head = arrow.read_head(table.schema.metadata)
         plugins.expect(head["settings"].get("plugins", []), "chunk")
         keys = np.stack([table[f"key_{i}"].to_numpy() for i in (0, 1)], axis=1)
         settings = Settings(**head["settings"])
@@ -77,12 +69,12 @@ class Chunk:
 
     def to_bytes(self) -> bytes:
         """Return the bytes of the chunk: what a worker is sent."""
-        return parquet.encode(self.to_arrow())
+        return arrow.encode(self.to_arrow())
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Chunk:
         """Read a chunk that was sent."""
-        return cls.from_arrow(parquet.decode(data))
+        return cls.from_arrow(arrow.decode(data))
 
 
 def make_chunk(
@@ -157,11 +149,14 @@ class Outcome:
         diverged_at = np.asarray(self.diverged_at, np.int64)
         table = {
             **value_columns(self.chunk),
-            "returns": lists(self.returns),
-            "greedy_returns": lists(self.greedy_returns),
+            "returns": arrow.list_column(self.returns),
+            "greedy_returns": arrow.list_column(self.greedy_returns),
             "diverged_at": pa.array(diverged_at, mask=diverged_at < 0),
             "wall_seconds": pa.array(np.full(count, self.wall_seconds / max(count, 1))),
-            **{CURVE + name: lists(points) for name, points in sorted(self.curves.items())},
+            **{
+                arrow.CURVE + name: arrow.list_column(points)
+                for name, points in sorted(self.curves.items())
+            },
         }
         head = {
             "settings": self.chunk.settings.model_dump(mode="json"),
@@ -170,16 +165,16 @@ class Outcome:
             "failure": self.failure,
             "provenance": dict(self.provenance),
         }
-        return _with_head(pa.table(table), head)
+        return arrow.with_head(pa.table(table), head)
 
     def to_bytes(self) -> bytes:
         """Return the bytes of the outcome: what a worker sends and what stands in a shard."""
-        return parquet.encode(self.to_arrow())
+        return arrow.encode(self.to_arrow())
 
 
 def value_columns(chunk: Chunk) -> dict[str, pa.Array]:
     """Return the columns that say which runs these are."""
-    columns: dict[str, pa.Array] = {"run_id": ids.to_arrow(chunk.ids)}
+    columns: dict[str, pa.Array] = {"run_id": arrow.id_column(chunk.ids)}
     for name in TRACED:
         values = chunk.columns[name]
         if name in LATER_VALUES and np.isnan(values).all():
@@ -201,32 +196,3 @@ def read_values(table: pa.Table) -> dict[str, np.ndarray]:
         else absent
         for name in TRACED
     }
-
-
-def lists(rows: Float[np.ndarray, "runs entries"]) -> pa.ListArray:
-    """Return the rows of a matrix as a column of lists."""
-    count, width = rows.shape
-    offsets = np.arange(count + 1, dtype=np.int32) * width
-    flat = np.ascontiguousarray(rows, dtype=np.float64).reshape(-1)
-    return pa.ListArray.from_arrays(offsets, flat)
-
-
-def _with_head(table: pa.Table, head: Mapping[str, Any]) -> pa.Table:
-    text = json.dumps({"format": FORMAT, **head}, sort_keys=True, allow_nan=False)
-    return table.replace_schema_metadata({HEAD: text.encode()})
-
-
-def read_head(table: pa.Table) -> dict[str, Any]:
-    """Return the head of a table; raise `Damaged` if there is none that this version reads."""
-    try:
-        head = json.loads((table.schema.metadata or {})[HEAD])
-    except (KeyError, ValueError, RecursionError):
-        raise Damaged("it has no head with the settings of its runs") from None
-    if not isinstance(head, dict) or head.get("format") != FORMAT:
-        raise Damaged(f"its head is not of format {FORMAT}")
-    return head
-
-
-def head_settings(head: Mapping[str, Any]) -> Settings:
-    """Return the settings in a head, whether or not their names are known in this process."""
-    return stored_settings(head.get("settings"))

@@ -18,10 +18,8 @@ from jaxtyping import Int
 
 from mirrorax._version import ALGORITHM_VERSION
 from mirrorax.errors import UserError, shown
-from mirrorax.runs import identity, ids, provenance, scoring
-from mirrorax.runs.chunk import CURVE
-from mirrorax.runs.heads import Configuration, Origin, read_origin
-from mirrorax.runs.parquet import Damaged
+from mirrorax.runs import arrow, identity, provenance, scoring
+from mirrorax.runs.arrow import CURVE, Configuration, Damaged, Origin, read_origin
 from mirrorax.runs.results import ROWS, Results
 from mirrorax.runs.settings import (
     LATER,
@@ -207,7 +205,7 @@ def read(table: pa.Table) -> Results:
     )
     if "run_id" in table.column_names:
         return results
-    made = ids.to_arrow(results.computed_ids())
+    made = arrow.id_column(results.computed_ids())
     return replace(results, rows=rows.set_column(0, "run_id", made))
 
 

@@ -7,7 +7,8 @@ compiled program. `FIELDS` says which is which.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import struct
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -25,7 +26,6 @@ from pydantic import (
 from mirrorax import registry
 from mirrorax.envs import suite
 from mirrorax.errors import UserError, shown, unknown
-from mirrorax.runs import float32
 
 _schedules = registry.built_in("schedule").items()
 #: Schedules that learn a temperature from the weight of a target: `w` for alpha, `v` for lambda.
@@ -37,27 +37,48 @@ _LARGEST = 2**31 - 1  # sizes and numbers of updates are int32 in the compiled p
 Count = Annotated[int, Field(ge=1, le=_LARGEST)]
 Steps = Annotated[int, Field(ge=1, le=2**53)]
 Width = Annotated[int, Field(ge=1, le=65_536)]
-# Training computes in float32.
-NonNegative = Annotated[
-    float,
-    Field(ge=0, allow_inf_nan=False),
-    AfterValidator(float32.finite),
-    AfterValidator(float32.zero_or_positive),
-]
-Positive = Annotated[
-    float,
-    Field(gt=0, allow_inf_nan=False),
-    AfterValidator(float32.finite),
-    AfterValidator(float32.positive),
-]
+
+# Training computes in float32. A number is recorded, and a run identified, as it was written: one
+# that float32 cannot hold would then stand for another, 1e-50 for 0 or 0.999999999 for 1.
+HIGHEST = 3.4028234663852886e38
+#: the smallest one of full precision; many processors flush those below to 0
+LOWEST = 1.1754943508222875e-38
+
+
+def as_float32(value: float) -> float:
+    """Return the float32 that is nearest to a number, which must not be larger than `HIGHEST`."""
+    return float(struct.unpack("f", struct.pack("f", value))[0])
+
+
+def coinciding(values: Iterable[float]) -> tuple[float, float] | None:
+    """Return the first two different numbers that are one in float32, if there are such."""
+    seen: dict[float, float] = {}
+    for value in values:
+        other = seen.setdefault(as_float32(value), value)
+        if other != value:
+            return other, value
+    return None
+
+
+def _held(value: float) -> float:
+    if value > HIGHEST:
+        raise ValueError(f"Input should be at most {HIGHEST:g}, in float32")
+    if 0 < value < LOWEST:
+        raise ValueError(f"Input should be at least {LOWEST:g}; less is 0 in float32")
+    return value
+
+
+def _below_one(value: float) -> float:
+    if as_float32(value) >= 1:
+        raise ValueError(f"Input should be at most {1 - 2.0**-24:.8f}, or it is 1 in float32")
+    return value
+
+
+NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False), AfterValidator(_held)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False), AfterValidator(_held)]
 Unit = Annotated[float, Field(ge=0, le=1)]
-Weight = Annotated[float, Field(ge=0, le=1), AfterValidator(float32.zero_or_positive)]
-Discount = Annotated[
-    float,
-    Field(ge=0, lt=1),
-    AfterValidator(float32.zero_or_positive),
-    AfterValidator(float32.below_one),
-]
+Weight = Annotated[float, Field(ge=0, le=1), AfterValidator(_held)]
+Discount = Annotated[float, Field(ge=0, lt=1), AfterValidator(_held), AfterValidator(_below_one)]
 
 
 def _one_line(error: ValidationError) -> UserError:
@@ -69,6 +90,12 @@ def _one_line(error: ValidationError) -> UserError:
     if first["type"] == "value_error" and reason.startswith(where):
         return UserError(reason)
     return UserError(f"{where}: {reason} (got {shown(first['input'])})")
+
+
+def check_schedule(field: str, value: str) -> str:
+    """Return the canonical name of a schedule of alpha or lambda; a `UserError` if unknown."""
+    allowed = ALPHA_SCHEDULES if field == "alpha_schedule" else LAM_SCHEDULES
+    return registry.check_name("schedule", value, field, allowed)
 
 
 class _Model(BaseModel):
@@ -128,35 +155,22 @@ class Settings(_Model):
     def _environment(cls, value: str) -> str:
         return suite.environment(value).name
 
-    @field_validator("potential")
+    @field_validator("potential", "drift")
     @classmethod
-    def _potential(cls, value: str) -> str:
-        from mirrorax.regularizers.names import parse_potential
+    def _regularizer(cls, value: str, info: ValidationInfo) -> str:
+        from mirrorax.regularizers.names import parse_drift, parse_potential
 
-        return str(parse_potential(value))
-
-    @field_validator("drift")
-    @classmethod
-    def _drift(cls, value: str) -> str:
-        from mirrorax.regularizers.names import parse_drift
-
-        return str(parse_drift(value))
+        return str(parse_drift(value) if info.field_name == "drift" else parse_potential(value))
 
     @field_validator("alpha_schedule", "lam_schedule")
     @classmethod
     def _schedule(cls, value: str, info: ValidationInfo) -> str:
-        allowed = ALPHA_SCHEDULES if info.field_name == "alpha_schedule" else LAM_SCHEDULES
-        return check_schedule(str(info.field_name), value, allowed)
+        return check_schedule(str(info.field_name), value)
 
-    @field_validator("network")
+    @field_validator("network", "optimizer")
     @classmethod
-    def _network(cls, value: str) -> str:
-        return registry.check_name("network", value, "network")
-
-    @field_validator("optimizer")
-    @classmethod
-    def _optimizer(cls, value: str) -> str:
-        return registry.check_name("optimizer", value, "optimizer")
+    def _part(cls, value: str, info: ValidationInfo) -> str:
+        return registry.check_name(_NAMES[str(info.field_name)], value, str(info.field_name))
 
     @field_validator("plugins")
     @classmethod
@@ -237,11 +251,6 @@ class Settings(_Model):
         return self.lam_schedule in LEARNED
 
 
-def check_schedule(field: str, value: str, allowed: tuple[str, ...]) -> str:
-    """Return the canonical name of a schedule; a `UserError` if it is not one."""
-    return registry.check_name("schedule", value, field, allowed)
-
-
 #: the settings whose names may come from plugins, and what kind of name each is
 _NAMES: dict[str, registry.Kind] = {
     "environment": "environment",
@@ -267,6 +276,10 @@ def _plugins_of(**names: str) -> tuple[str, ...]:
 #: Numbers of a run that a grid may vary: the temperatures, and the others.
 TEMPERATURES = ("alpha", "lam", "w", "v")
 OTHER_NUMBERS = ("gamma", "reward_scale", "actor_lr", "critic_lr")
+#: The values that span a grid, in the order of its runs.
+GRID = (*TEMPERATURES, *OTHER_NUMBERS)
+#: The weights of the targets of learned temperatures, where none is given.
+LEARNED_WEIGHTS = {"w": 0.5, "v": 0.1}
 
 
 class RunValues(_Model):

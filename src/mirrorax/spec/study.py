@@ -23,8 +23,7 @@ from typing import Any
 
 from mirrorax import plugins
 from mirrorax.errors import UserError
-from mirrorax.runs import float32
-from mirrorax.runs.settings import LEARNED, PRESETS, STATIC, Settings
+from mirrorax.runs.settings import LEARNED, PRESETS, STATIC, Settings, as_float32
 from mirrorax.runs.settings import preset as preset_fields_of
 from mirrorax.spec import toml
 from mirrorax.spec.form import FIXED, TOP, Part, Problems, mistakes
@@ -227,9 +226,7 @@ def _schedules(
 
 def _refuse_repeated(prefix: str, block: Block, problems: Problems) -> None:
     """Refuse what would make a run twice within one grid."""
-    scaled = [
-        (name, float32.rounded(scale)) for name, scales in block.environments for scale in scales
-    ]
+    scaled = [(name, as_float32(scale)) for name, scales in block.environments for scale in scales]
     for key, entries in (
         ("environments", scaled),
         ("pairs", block.pairs),

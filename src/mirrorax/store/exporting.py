@@ -20,14 +20,13 @@ import pyarrow as pa
 import pyarrow.csv
 
 from mirrorax.errors import UserError
-from mirrorax.runs import parquet, results
-from mirrorax.runs.chunk import HEAD
-from mirrorax.runs.parquet import Damaged
+from mirrorax.runs import arrow, results
+from mirrorax.runs.arrow import HEAD, Damaged
 from mirrorax.runs.provenance import FIELDS
 from mirrorax.runs.results import ROWS, Results
 from mirrorax.spec.expand import expand
 from mirrorax.spec.study import Study
-from mirrorax.store import checks, files, names, reading
+from mirrorax.store import files, reading, shards
 
 _LEGACY = "it is of format 1; make a store of it: mirrorax sweep import --from {} --store NEW"
 
@@ -59,7 +58,7 @@ def read_results(place: str | os.PathLike[str], field: str = "store") -> Results
     if not isinstance(text := os.fspath(place), str) or "\0" in text or not text:
         raise UserError(f"{field}: {text!r} is no path")
     path = Path(text)
-    if path.is_dir() and names.check_mark(path):
+    if path.is_dir() and files.check_mark(path):
         return reading.read_store(path)
     parts = [read_export(file, field) for file in exports(path, field)]
     return results.concat(parts).unique(ordered=True)
@@ -76,7 +75,7 @@ def exports(path: Path, field: str = "store") -> list[Path]:
         inside = sorted({str(file.parent) for file in path.glob("*/*.parquet")})
         hint = f"; there are some in {', '.join(inside)}" if inside else ""
         raise UserError(
-            f"{field}: {path} is not a store (it has no {names.MARK}), nor a Parquet file or a "
+            f"{field}: {path} is not a store (it has no {files.MARK}), nor a Parquet file or a "
             f"folder of some{hint}"
         )
     return listed
@@ -85,14 +84,14 @@ def exports(path: Path, field: str = "store") -> list[Path]:
 def read_export(path: Path, field: str = "store") -> Results:
     """Read an exported file, checked; raise `UserError` if it is not one."""
     try:
-        table = parquet.decode(path.read_bytes())
-        checks.check_columns(table)
+        table = arrow.decode(path.read_bytes())
+        shards.check_columns(table)
         if HEAD not in (table.schema.metadata or {}) and "return_min" in table.column_names:
             raise UserError(f"{field}: {path}: {_LEGACY.format(path)}")
         runs = results.from_arrow(table)
         plain = [name for name in table.column_names if name not in _stored(table)]
         runs = replace(runs, rows=_rows(runs.rows, plain))
-        checks.check_rows(runs)
+        shards.check_rows(runs)
     except OSError as error:
         raise UserError(f"{field}: {path}: {error.strerror}") from None
     except Damaged as error:
@@ -162,7 +161,7 @@ def export(
     if target.is_dir():
         raise UserError(f"to: {str(target)!r} is a folder; expected a file")
     if Path(place).is_dir():
-        names.check_outside(Path(place), target, "to")
+        files.check_outside(Path(place), target, "to")
     runs = read_results(place)
     if study is not None:
         runs = runs.take(np.flatnonzero(np.isin(runs.ids, expand(study).ids)))
@@ -177,7 +176,7 @@ def write(runs: Results, target: Path, *, provenance: bool = True) -> None:
         if target.suffix == ".csv":
             pa.csv.write_csv(_flat(runs, provenance), temp)
         else:
-            temp.write_bytes(parquet.encode(to_table(runs, provenance=provenance), compact=True))
+            temp.write_bytes(arrow.encode(to_table(runs, provenance=provenance), compact=True))
         os.replace(temp, target)
     except OSError as error:
         raise files.explain(error, str(target)) from error

@@ -18,8 +18,7 @@ from jaxtyping import Float
 
 from mirrorax.analysis.estimates import Estimate, robustness
 from mirrorax.analysis.landscape import Landscape
-from mirrorax.analysis.scores import cell_scores, environment_scores
-from mirrorax.analysis.shares import top
+from mirrorax.analysis.scores import cell_scores, environment_scores, top
 
 THRESHOLD = 0.9
 

@@ -14,10 +14,11 @@ from pathlib import Path
 
 import numpy as np
 
+from mirrorax.envs import suite
 from mirrorax.errors import UserError
+from mirrorax.runs import arrow
 from mirrorax.runs.chunk import Chunk, make_chunk
 from mirrorax.runs.results import Results
-from mirrorax.runs.scoring import matrix, normalised
 from mirrorax.runs.settings import Settings
 from mirrorax.store.reading import Reader
 from mirrorax.store.store import Store
@@ -153,12 +154,11 @@ class SearchRuns:
         ends = [(low, math.nan if high is None else high) for low, high in bounds]
         low, high = results.of_origins(ends, np.float64).reshape(-1, 2).T
         scale = results.numbers("reward_scale")
-        lists, lengths = matrix(results.rows["returns"])
+        lists, lengths = arrow.read_lists(results.rows["returns"])
         with np.errstate(invalid="ignore"):
-            score = np.nansum(lists, axis=1) / np.maximum(lengths, 1) / scale
+            returns = np.nansum(lists, axis=1) / np.maximum(lengths, 1)
+        score = suite.normalize(returns, (low, high), scale) if self._normalise else returns / scale
         score = np.where(np.isfinite(lists).sum(axis=1) == lengths, score, np.nan)
-        if self._normalise:
-            score = normalised(score, low, high)
         score = np.where(results.diverged, np.nan, score)
         for run, value, done in zip(results.ids.tolist(), score, results.done, strict=True):
             if done:

@@ -13,7 +13,7 @@ import numpy as np
 from mirrorax.analysis.few_seeds import AGREE, UNIT, mean_interval, seeds_in_words
 from mirrorax.formatting import counted
 from mirrorax.runs.settings import Settings
-from mirrorax.training import finite
+from mirrorax.training.result import finite
 from mirrorax.tuning.propose import NEAR_RANDOM, Cell, Checked, Found, Specification
 from mirrorax.tuning.suggestion import as_flags
 

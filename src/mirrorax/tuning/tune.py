@@ -322,7 +322,7 @@ def _engine(workers: int | None, logs: Path) -> Engine:
 def _random_play(settings: Settings) -> tuple[float, tuple[float, float] | None]:
     """Return the mean return of random play, and the bounds of returns where they are known."""
     from mirrorax.envs import adapter
-    from mirrorax.envs.episodes import random_return
+    from mirrorax.envs.adapter import random_return
     from mirrorax.mdpo import host
 
     env = adapter.make(settings.environment)

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from mirrorax import plugins
-from mirrorax.sweep import processes
+from mirrorax.mdpo import machine
 from mirrorax.sweep.engine import (
     RETRIES,
     Activity,
@@ -94,7 +94,7 @@ class LocalEngine(Engine):
         function: str = CHUNK_FUNCTION,
         chunk_timeout: float | None = None,
     ) -> None:
-        self._cores = processes.cores()
+        self._cores = machine.cores()
         self._gpus = gpus
         self.workers = workers or gpus or len(self._cores)
         self._logs = logs
@@ -169,7 +169,7 @@ class LocalEngine(Engine):
 
     def _spawn(self, index: int) -> None:
         ours, theirs = socket.socketpair()
-        variables, core = processes.ONE_CPU, self._cores[index % len(self._cores)]
+        variables, core = machine.ONE_CPU, self._cores[index % len(self._cores)]
         if self._gpus:
             variables, core = {"CUDA_VISIBLE_DEVICES": str(index % self._gpus)}, -1
         log = self._logs / f"worker-{index}.log"
@@ -180,7 +180,7 @@ class LocalEngine(Engine):
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env=processes.environment(variables),
+                env=machine.environment(variables),
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,  # Ctrl-C in the terminal reaches the driver alone
             )

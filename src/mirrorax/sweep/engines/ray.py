@@ -16,7 +16,8 @@ from typing import Any
 
 from mirrorax import plugins
 from mirrorax.errors import UserError
-from mirrorax.sweep import execute, processes
+from mirrorax.mdpo import machine
+from mirrorax.sweep import execute
 from mirrorax.sweep.engine import (
     RETRIES,
     Activity,
@@ -88,7 +89,7 @@ class RayEngine(Engine):
             raise EngineError(f"no Ray cluster at {address!r}: {first}") from None
         self._gpus = gpus
         self._fixed = workers
-        environment = {} if gpus else processes.ONE_CPU
+        environment = {} if gpus else machine.ONE_CPU
         resources: dict[str, Any] = {"num_gpus": gpus} if gpus else {"num_cpus": 1}
         self._run = self._ray.remote(
             max_retries=RETRIES, runtime_env={"env_vars": environment}, **resources
