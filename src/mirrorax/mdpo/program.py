@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -23,11 +23,13 @@ from mirrorax.mdpo import contract, schedules
 from mirrorax.mdpo.networks import FlatNetwork, NetworkSpec, make_network
 from mirrorax.mdpo.optimizers import make_optimizer
 from mirrorax.mdpo.schedules import Values
-from mirrorax.mdpo.units import RewardUnit, Unit, make_unit
 from mirrorax.regularizers import Drift, Potential, drift, potential
 from mirrorax.regularizers.reference import reference
 from mirrorax.runs.chunk import complete_columns
 from mirrorax.runs.settings import ALPHA_SCHEDULES, Settings
+
+if TYPE_CHECKING:
+    from mirrorax.mdpo.units import Unit
 
 Layout = Literal["map", "vmap"]
 
@@ -45,7 +47,7 @@ class Program:
     drift: Drift
     alpha_schedule: schedules.Schedule
     lam_schedule: schedules.Schedule
-    unit: Unit = field(default_factory=RewardUnit)
+    unit: Unit | None = None  # temperatures are used as they are
 
     @property
     def environment(self) -> adapter.Environment:
@@ -140,10 +142,18 @@ def make_program(
         drift=d,
         alpha_schedule=alpha,
         lam_schedule=lam,
-        unit=make_unit(settings.temperature_units, env.return_bounds),
+        unit=_unit(settings, env),
     )
     _ = program.actor, program.optimizer  # mistakes in them show here, not while training
     return program
+
+
+def _unit(settings: Settings, env: adapter.Task) -> Unit | None:
+    if settings.temperature_units == "reward":
+        return None
+    from mirrorax.mdpo.units import make_unit
+
+    return make_unit(settings.temperature_units, env.return_bounds)
 
 
 def default_lanes() -> int:

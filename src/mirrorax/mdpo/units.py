@@ -66,27 +66,6 @@ class Unit(abc.ABC):
 
 
 @dataclass(frozen=True)
-class RewardUnit(Unit):
-    """Temperatures as they are given."""
-
-    def init(self) -> Any:
-        """Keep nothing."""
-        return ()
-
-    def observe(self, state: Any, reward: Any, q: Any) -> Any:
-        """Learn nothing."""
-        return state
-
-    def size(self, state: Any, reward_scale: Float[Array, ""]) -> Float[Array, ""]:
-        """Return 1."""
-        return jnp.ones_like(reward_scale)
-
-    def divisor(self, state: Any) -> Float[Array, ""]:
-        """Return 1."""
-        return jnp.float32(1)
-
-
-@dataclass(frozen=True)
 class ReturnRangeUnit(Unit):
     """Temperatures times the range of returns."""
 
@@ -155,10 +134,13 @@ class SpreadUnit(Unit):
         return jnp.where(state.square > 0, jnp.sqrt(state.square), 1.0)
 
 
-def make_unit(name: str, bounds: tuple[float, float] | None) -> Unit:
-    """Return a unit by its name; `bounds` are the returns that count as 0 and 1, where known."""
+def make_unit(name: str, bounds: tuple[float, float] | None) -> Unit | None:
+    """Return a unit by its name; `bounds` are the returns that count as 0 and 1, where known.
+
+    None: temperatures are used as they are.
+    """
     if name == "reward":
-        return RewardUnit()
+        return None
     if name == "q_spread":
         return SpreadUnit()
     if name != "return_range":

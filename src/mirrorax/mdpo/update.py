@@ -15,7 +15,6 @@ from mirrorax.mdpo.optimizers import descend
 from mirrorax.mdpo.program import Program
 from mirrorax.mdpo.replay import unpack
 from mirrorax.mdpo.schedules import Clock, Schedule, Values
-from mirrorax.mdpo.units import RewardUnit
 
 Metrics = dict[str, Float[Array, "*lanes"]]
 
@@ -64,7 +63,7 @@ def init_learner(
         alpha=program.alpha_schedule.init(values),
         lam=program.lam_schedule.init(values),
         diverged_at=jnp.int32(-1),
-        unit=program.unit.init(),
+        unit=() if program.unit is None else program.unit.init(),
     )
 
 
@@ -100,7 +99,7 @@ def update(
     actor, optimizer = learner.actor, learner.actor_optimizer
     q = jnp.min(critic(learner.critics, x), axis=0)
     unit, reward_scale, size = learner.unit, values.reward_scale, None
-    if not isinstance(program.unit, RewardUnit):
+    if program.unit is not None:
         unit = program.unit.observe(unit, reward_scale * batch.reward, q)
         size, divisor = program.unit.size(unit, reward_scale), program.unit.divisor(unit)
         alpha, lam, reward_scale = size * alpha, size * lam, reward_scale / divisor
@@ -192,7 +191,7 @@ def update(
 
 def metric_names(program: Program) -> tuple[str, ...]:
     """Return the names of what an update reports."""
-    return METRICS if isinstance(program.unit, RewardUnit) else (*METRICS, "unit")
+    return METRICS if program.unit is None else (*METRICS, "unit")
 
 
 def _learn(schedule: Schedule, state: Any, values: Values, clock: Clock, observed: Metrics) -> Any:
