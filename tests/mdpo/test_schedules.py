@@ -14,7 +14,7 @@ from mirrorax.mdpo.program import make_program, make_values
 from mirrorax.mdpo.schedules import Clock, Learned, LearnedDrift
 from mirrorax.registry import register_schedule
 from mirrorax.regularizers import drift, potential
-from mirrorax.regularizers.reference import reference
+from mirrorax.regularizers.scale import reference_drift
 from mirrorax.runs.settings import check_values
 
 
@@ -85,7 +85,7 @@ def test_the_two_references_of_a_target(small):
 
 @pytest.mark.parametrize("annealed", [False, True])
 def test_the_learned_lambda_ascends_its_dual(annealed):
-    schedule = LearnedDrift(reference(drift("kl"), 3), annealed, eps=1e-5)
+    schedule = LearnedDrift(reference_drift(drift("kl"), 3), annealed, eps=1e-5)
     v = values(v=0.2, actor_lr=0.01)
     state = schedule.init(v)
     assert float(schedule.temperature(state, v, clock(0))) == 1.0

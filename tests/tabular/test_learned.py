@@ -5,7 +5,7 @@ import pytest
 
 from mirrorax.errors import UserError
 from mirrorax.regularizers import drift
-from mirrorax.regularizers.reference import reference
+from mirrorax.regularizers.scale import reference_drift
 from mirrorax.tabular import LearnedLam, garnet, solve
 
 
@@ -16,7 +16,7 @@ def test_the_drift_of_early_steps_is_kept_at_its_target(name):
     trace = solve(mdp, "zero", name, 0.0, LearnedLam(v, rate=0.5), 60)
     d = drift(name)
     moved = np.asarray(d.value(trace.policies[1:], trace.policies[:-1])).mean(-1)
-    share = moved / (v * reference(d, 3))
+    share = moved / (v * reference_drift(d, 3))
     # Once lambda has been found, and before the policy is decided and has nowhere to go.
     assert np.median(np.abs(np.log(share[12:25]))) < 0.25
     assert (np.diff(np.log(trace.lams)) <= 0.5 + 1e-12).all()

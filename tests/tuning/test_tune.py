@@ -170,7 +170,7 @@ def test_evidence_counts_where_runs_are_alike():
         ({"alpha": 0.1}, "alpha: the search finds it"),
         ({"gamma": 2.0}, "gamma: "),
         ({"alpha_schedule": "learned", "alpha_range": (0.1, 1.0)}, "alpha_range: the schedules"),
-        ({"lam_range": (1e-50, 0.5)}, "lam_range: Input should be 0 or at least 1.17549e-38"),
+        ({"lam_range": (1e-50, 0.5)}, "lam_range: "),
         ({"lam_range": (2.0, 0.5)}, "lam_range: 2, 0.5 is not allowed"),
         ({"ranges": {"steps": (1, 2)}}, "ranges: 'steps' is not a value to search"),
         ({"choices": {"seed": [1]}}, "choices: 'seed' is not a setting"),

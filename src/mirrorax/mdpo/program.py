@@ -24,7 +24,7 @@ from mirrorax.mdpo.networks import FlatNetwork, NetworkSpec, make_network
 from mirrorax.mdpo.optimizers import make_optimizer
 from mirrorax.mdpo.schedules import Values
 from mirrorax.regularizers import Drift, Potential, drift, potential
-from mirrorax.regularizers.reference import reference
+from mirrorax.regularizers.scale import reference_drift
 from mirrorax.runs.chunk import complete_columns
 from mirrorax.runs.settings import ALPHA_SCHEDULES, Settings
 
@@ -131,7 +131,7 @@ def make_program(
     # The length of a run, how often and how long it is evaluated are no part of the program.
     fixed = {"steps": settings.steps_per_update, "eval_every": min(settings.eval_every, 1)}
     alpha = schedules.make_alpha(settings, h.range(actions), h.bound(actions))
-    lam = schedules.make_lam(settings, reference(d, actions) if settings.learned_lam else 1.0)
+    lam = schedules.make_lam(settings, reference_drift(d, actions) if settings.learned_lam else 1.0)
     for name, schedule in (("alpha_schedule", alpha), ("lam_schedule", lam)):
         if getattr(settings, name) not in ALPHA_SCHEDULES:  # the user's own
             contract.check_schedule(name, schedule)

@@ -17,7 +17,7 @@ from mirrorax.regularizers.drifts import KL, Bregman, Drift
 from mirrorax.regularizers.drifts import drift as as_drift
 from mirrorax.regularizers.potentials import Max, NegativeEntropy, Potential, Zero
 from mirrorax.regularizers.potentials import potential as as_potential
-from mirrorax.regularizers.reference import reference as reference_drift
+from mirrorax.regularizers.scale import reference_drift
 from mirrorax.tabular.evaluation import Optimum, evaluate, optimum, uniform_policy
 from mirrorax.tabular.learned import LearnedLam
 from mirrorax.tabular.mdp import MDP, random_generator

@@ -21,7 +21,7 @@ from mirrorax.errors import UserError
 from mirrorax.regularizers.drifts import Drift
 
 
-def reference(drift: Drift, actions: int) -> float:
+def reference_drift(drift: Drift, actions: int) -> float:
     """Return the reference drift for this number of actions; a `UserError` if there is none."""
     uniform = np.full(actions, 1 / actions)
     decided = (np.eye(actions) + uniform) / 2

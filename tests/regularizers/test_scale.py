@@ -6,7 +6,7 @@ from scipy.stats import entropy
 
 from mirrorax.errors import UserError
 from mirrorax.regularizers import drift
-from mirrorax.regularizers.reference import reference
+from mirrorax.regularizers.scale import reference_drift
 
 
 @pytest.mark.parametrize("n", [2, 3, 18])
@@ -21,10 +21,10 @@ def test_the_reference_of_each_drift(n):
         "squared_tv": (1 - 1 / n) ** 2 / 4,
     }
     for name, value in expected.items():
-        assert reference(drift(name), n) == pytest.approx(value, rel=1e-9), name
-    assert reference(drift("forward_kl"), n) == pytest.approx(entropy(u, half))
+        assert reference_drift(drift(name), n) == pytest.approx(value, rel=1e-9), name
+    assert reference_drift(drift("forward_kl"), n) == pytest.approx(entropy(u, half))
 
 
 def test_without_a_drift_there_is_no_target():
     with pytest.raises(UserError, match="zero has 0 for half a step"):
-        reference(drift("zero"), 3)
+        reference_drift(drift("zero"), 3)
