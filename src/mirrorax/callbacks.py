@@ -134,7 +134,8 @@ class TensorBoard:
             index = progress.first_run + row
             values = {name: float(value[row]) for name, value in metrics.items()}
             self._write(index, step, values)
-        self._flush()
+        for file in self._files.values():
+            file.flush()
 
     def on_end(self, result: TrainResult | None) -> None:
         """Write the final evaluation and close."""
@@ -170,10 +171,6 @@ class TensorBoard:
         self._files[index].write_event(
             self._event(wall_time=time.time(), step=step, summary=summary)
         )
-
-    def _flush(self) -> None:
-        for file in self._files.values():
-            file.flush()
 
     def _close(self) -> None:
         for index in list(self._files):

@@ -128,15 +128,11 @@ def test_a_small_reference_is_for_any_environments_and_may_name_schedules():
     ("before", "after", "message"),
     [
         ('name = "before"', "", "name: "),
-        ('name = "before"', 'name = "a\\nb"', "name: "),
         ("[0.9, 0.95]", "[0.9, 1.0]", "thresholds[1]: 1.0"),
-        ("[0.9, 0.95]", "[0.9, 0.9]", "thresholds: [0.9, 0.9] has a value twice"),
         ("[0.9, 0.95]", "[0.9]", "rows[0].rbst: [0.14, 0.07] has 2 values; there are 1 thresholds"),
-        ("cells = 784", "cells = 0", "cells: 0"),
         ("cells = 784", "cell = 784", "cell: 784: no such key"),
         ('"bregman(max)"', '"kl"', "rows[1]: (entropy, kl) is there already"),
         ('"bregman(max)"', '"klm"', "rows[0].drift: "),
-        ("[0.14, 0.07]", "[0.14, 1.07]", "rows[0].rbst[1]: 1.07"),
         ("steps =", "step =", "settings: unknown value 'step' (did you mean 'steps'?)"),
     ],
 )
@@ -194,11 +190,6 @@ def test_rows_with_other_settings_than_the_references_are_named(synthetic):
     (how,) = (note for note in summary.notes if "settings" in note)
     label = next(row.label for row in summary.rows if row.reference.label == "C")
     assert how.startswith(f"other settings than the reference's ({label}): steps ")
-
-
-def test_the_text_has_the_references_numbers(summary):
-    text = render(summary, "text")
-    assert "0.0747" in text
 
 
 def test_every_format_holds_every_row(summary):
@@ -456,11 +447,6 @@ def test_what_is_named_twice_counts_once(small, rng):
     twice = summarise(small, environments=names, **kwargs)
     assert render(once, "json") == render(twice, "json")
     assert landscapes(small)[0].select(names).runs().shape[2] == 2
-
-
-def test_an_empty_store(small, rng):
-    with pytest.raises(UserError, match="holds no runs"):
-        summarise(small.slice(0, 0))
 
 
 @pytest.fixture(scope="module")

@@ -130,11 +130,11 @@ def test_overwrite_replaces_a_result_and_leaves_other_files_alone(pair, tmp_path
 def test_what_another_process_wrote_meanwhile_is_not_overwritten(
     pair, tmp_path, monkeypatch, capsys
 ):
-    def trained(**_):
+    def trained(*_, **__):
         results.write(tmp_path, pair[0])
         return pair[1]
 
-    monkeypatch.setattr("mirrorax.training.train", trained)
+    monkeypatch.setattr("mirrorax.training.train_request", trained)
     assert main([*COMMAND, "--lam", "1", "--json", "--out", str(tmp_path)]) == 2
     captured = capsys.readouterr()
     assert json.loads(captured.out)["runs"][0]["lam"] == 1.0  # shown all the same

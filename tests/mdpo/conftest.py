@@ -46,7 +46,8 @@ def make_rows():
             )
             after = env.step(state, jnp.int32(action), jnp.zeros(0, jnp.uint32))
             remembered = env.remember(state), env.remember(after.state)
-            rows.append(pack(env, *remembered, jnp.int32(action), after.reward, after.terminated))
+            ends = after.terminated, after.terminated | after.truncated
+            rows.append(pack(env, *remembered, jnp.int32(action), after.reward, *ends))
         return jnp.stack(rows)
 
     return make

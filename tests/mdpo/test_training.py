@@ -20,7 +20,7 @@ from mirrorax.cli import main
 from mirrorax.envs.adapter import Environment, Step
 from mirrorax.errors import UserError
 from mirrorax.mdpo.session import Session
-from mirrorax.runs.settings import FIELDS, PRESETS, make_settings
+from mirrorax.runs.settings import FIELDS, make_settings
 from mirrorax.training import LAYOUTS, expand_seeds, plan_runs, train
 from mirrorax.training.result import interval_of
 
@@ -66,7 +66,7 @@ class Corridor(Environment):
 
 
 def test_presets_are_what_the_documentation_says():
-    default, paper = (make_settings(name, environment="CartPole") for name in PRESETS)
+    default, paper = (make_settings(name, environment="CartPole") for name in ("default", "paper"))
     assert (default.updates, default.initialization) == (3906, "orthogonal")
     assert (paper.updates, paper.steps_per_update, paper.initialization) == (
         3906,
@@ -336,7 +336,8 @@ def test_train_writes_a_folder_that_gives_the_same_run_again(folder, capsys):
 def test_a_preset_flag_wins_over_the_file_and_other_flags_over_it(tmp_path):
     from argparse import Namespace
 
-    from mirrorax.cli.train import gather, make_request
+    from mirrorax.cli.train import gather
+    from mirrorax.training import make_request
 
     path = tmp_path / "given.toml"
     path.write_text(
@@ -398,7 +399,8 @@ def test_what_cannot_be_written_is_still_shown(folder, tmp_path, monkeypatch, ca
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("mirrorax.cli.results.write_file", full)
+    for module in ("cli.results", "files"):
+        monkeypatch.setattr(f"mirrorax.{module}.write_file", full)
     out = tmp_path / "out"
     for arguments, field in (
         ([*CLI, "--seeds", "2", "--alpha", "0.05", "--json", "--out", str(out)], "out"),

@@ -242,7 +242,7 @@ def test_the_three_readings_of_the_critics_target(small):
     follows = jnp.asarray([1.0, 0.0] * 3)
     reward = jnp.asarray(rng.standard_normal(6), jnp.float32)
     empty = jnp.zeros((1, 6))
-    batch = replay.Batch(empty, jnp.zeros(6, jnp.int32), reward, empty, follows)
+    batch = replay.Batch(empty, jnp.zeros(6, jnp.int32), reward, empty, follows, follows == 0)
 
     def target(**fields):
         return losses.critic_target(
@@ -310,6 +310,7 @@ def test_a_gradient_whose_squared_norm_overflows_counts_as_not_finite(problem, s
         env.remember(after.state),
         jnp.int32(1),
         after.reward,
+        after.terminated,
         after.terminated,
     )
     values = values_of(alpha=0.1, lam=0.1, reward_scale=scale)

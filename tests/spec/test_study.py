@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from specification import specification_of
 
 from mirrorax.errors import UserError
 from mirrorax.spec.expand import expand
@@ -39,7 +40,7 @@ def test_the_smallest_study_is_the_product_of_its_axes_in_order():
     )
     assert len(runs) == len(expected) == 180
     for index, (environment, (potential, drift), alpha, lam, seed) in enumerate(expected):
-        spec = runs.specification(index)
+        spec = specification_of(runs, index)
         assert spec["environment"] == environment
         assert (spec["potential"], spec["drift"]) == (potential, drift)
         assert (spec["alpha"], spec["lam"], spec["seed"]) == (alpha, lam, seed)
@@ -106,7 +107,7 @@ def test_reward_scales_are_traced_and_belong_to_the_environment():
 
 def test_a_preset_is_a_start_that_the_file_overrides():
     paper = parse('preset = "paper"\ninitialization = "uniform"\n' + SMALLEST)
-    spec = expand(paper).specification(0)
+    spec = specification_of(expand(paper), 0)
     assert spec["steps_counted"] == "per_env"
     assert spec["initialization"] == "uniform"
 

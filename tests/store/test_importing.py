@@ -11,7 +11,7 @@ from stores import made_outcome, of_configuration
 from mirrorax.cli import main
 from mirrorax.errors import UserError
 from mirrorax.runs import arrow, flat
-from mirrorax.runs.settings import LATER
+from mirrorax.runs.presets import LATER
 from mirrorax.spec.expand import expand
 from mirrorax.spec.study import parse
 from mirrorax.store import files, legacy, load_curves, read_results

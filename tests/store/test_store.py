@@ -17,12 +17,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from specification import specification_of
 from stores import failed_outcome, made_outcome, of_configuration
 
 from mirrorax.errors import UserError
 from mirrorax.runs import arrow, flat, provenance, results
 from mirrorax.runs.arrow import Damaged
-from mirrorax.runs.settings import LATER
+from mirrorax.runs.presets import LATER
 from mirrorax.spec.expand import expand
 from mirrorax.spec.study import parse
 from mirrorax.store import files, load_curves, lock, reading, shards, studies
@@ -69,7 +70,7 @@ def test_every_setting_value_and_result_comes_back_in_plain_columns(filled):
     assert [row["run_id"] for row in table.to_pylist()] == sorted(by_id)
     for index in range(len(RUNS)):
         row = by_id[RUNS.ids[index].decode()]
-        for name, value in RUNS.specification(index).items():
+        for name, value in specification_of(RUNS, index).items():
             assert row[name] == (list(value) if isinstance(value, tuple) else value)
     runs, _ = chunk(1)
     expected = made_outcome(runs)

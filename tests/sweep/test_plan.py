@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from specification import specification_of
 
 import mirrorax
 from mirrorax.cli import main
@@ -82,7 +83,7 @@ def test_a_chunk_carries_the_runs_own_values_and_keys():
     for chunk in plan.chunks:
         queued = plan.queued(chunk).chunk
         for place, position in enumerate(chunk.positions):
-            spec = runs.specification(position)
+            spec = specification_of(runs, position)
             assert queued.settings.environment == spec["environment"]
             assert queued.columns["alpha"][place] == spec["alpha"]
             assert queued.columns["seed"][place] == spec["seed"]

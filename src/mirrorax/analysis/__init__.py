@@ -21,7 +21,7 @@ from mirrorax.analysis.reference import Reference, parse_reference, read_referen
 from mirrorax.analysis.region import region
 from mirrorax.analysis.scores import cell_scores, environment_scores, frequency, rbst, top
 from mirrorax.analysis.summary import summarise
-from mirrorax.analysis.temperature import minimal_temperatures, regression
+from mirrorax.analysis.temperature import minimal_temperatures
 from mirrorax.analysis.tuned import tuned_against_fixed
 
 __all__ = [
@@ -42,7 +42,6 @@ __all__ = [
     "rbst",
     "read_reference",
     "region",
-    "regression",
     "robustness",
     "summarise",
     "top",

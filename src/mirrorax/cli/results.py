@@ -91,7 +91,8 @@ def check_free(out: Path, settings: Settings, runs: list[RunValues]) -> None:
 
 def _difference(path: Path, settings: Settings, runs: list[RunValues]) -> str | None:
     """Say in what a stored result differs from that of these runs; None if it does not."""
-    from mirrorax.runs.settings import LATER, RunValues, Settings
+    from mirrorax.runs.presets import LATER
+    from mirrorax.runs.settings import RunValues, Settings
 
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))

@@ -13,6 +13,7 @@ from jaxtyping import Float
 
 from mirrorax.analysis.few_seeds import UNIT, mean_intervals
 from mirrorax.analysis.landscape import Landscape
+from mirrorax.analysis.scores import environment_scores
 from mirrorax.envs.suite import normalize
 from mirrorax.errors import UserError
 from mirrorax.figures.style import LINES, PALETTE
@@ -91,17 +92,11 @@ def draw_curves(
             )
         colour = PALETTE[k % len(PALETTE)]
         cells = curve.scores.T[:, None, :]  # one environment per point in time
-        count = np.isfinite(curve.scores).sum(axis=0)
-        mean = np.divide(
-            np.nansum(curve.scores, axis=0),
-            count,
-            out=np.full(len(curve.steps), np.nan),
-            where=count > 0,
-        )
+        mean = environment_scores(cells)[:, 0]
         lows.append(float(np.nanmin(mean, initial=0.0)))
         highs.append(float(np.nanmax(mean, initial=1.0)))
         label = curve.label
-        most = count.max(initial=0)
+        most = np.isfinite(curve.scores).sum(axis=0).max(initial=0)
         if most < 3:
             label += f" ({'one seed' if most < 2 else 'two seeds'}: no band)"
         else:

@@ -1,12 +1,13 @@
 """Transitions as rows, and the replay buffer: a ring of rows, from which batches are sampled.
 
 A row holds what cannot be derived: the memories of the two states, the reward, and one number for
-the action and whether the value of the next state counts. Rows are float32 or bytes, as the
-environment's memories are. One row is one place in memory, so a sampled transition costs one miss.
+the action, whether the episode ended and whether the value of the next state counts. Rows are
+float32 or bytes, as the environment's memories are. One row is one place in memory, so a sampled
+transition costs one miss.
 
 The buffer is the trainer's data source, which is three functions: `empty` makes it, `write` adds
-one step of all lanes, `batches` gives each lane the rows of its next update. Another source, such
-as the last rollout alone, is a module with these three functions.
+one step of all lanes, `batches` gives each lane the rows of its next update. On-policy it keeps the
+last rollout alone, and `on_policy.last_rollout` takes the place of `batches`.
 
 The write position is shared by all lanes, so that writing is a slice and not a scatter; it is taken
 modulo the length at every step, so that the ring wraps whatever the length.
@@ -35,6 +36,8 @@ class Batch(NamedTuple):
     next_observation: Float[Array, "obs batch"]
     #: 1 where the next state's value counts, 0 where the episode ended for good
     follows: Float[Array, " batch"]
+    #: whether the episode ended, for good or because time ran out
+    ended: Bool[Array, " batch"]
 
 
 def width(env: Task) -> int:
@@ -50,9 +53,10 @@ def pack(
     action: Int[Array, ""],
     reward: Float[Array, ""],
     stops: Bool[Array, ""],
+    ended: Bool[Array, ""],
 ) -> Num[Array, " row"]:
-    """Write one transition as a row."""
-    code = 2 * action + stops
+    """Write one transition as a row; `stops` where the value of the next state does not count."""
+    code = 4 * action + 2 * ended + stops
     if env.memory_dtype == "uint8":
         tail = [code.astype(jnp.uint8)[None], jax.lax.bitcast_convert_type(reward, jnp.uint8)]
         return jnp.concatenate([memory, next_memory, *tail])
@@ -69,10 +73,11 @@ def unpack(env: Task, rows: Num[Array, "batch row"]) -> Batch:
     code = rows[:, 2 * size].astype(jnp.int32)
     return Batch(
         observation=observations(env, rows[:, :size]),
-        action=code >> 1,
+        action=code >> 2,
         reward=reward,
         next_observation=observations(env, rows[:, size : 2 * size]),
         follows=1.0 - (code & 1).astype(jnp.float32),
+        ended=(code & 2) > 0,
     )
 
 

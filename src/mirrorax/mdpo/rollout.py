@@ -120,10 +120,12 @@ def step_lane(
 def as_rows(program: Program, step: Stepped) -> Num[Array, "envs row"]:
     """Return a step of a lane as rows of transitions."""
     env, after = program.environment, step.after
-    bootstrap = program.settings.bootstrap_truncation
-    stops = after.terminated if bootstrap else after.terminated | after.truncated
+    ended = after.terminated | after.truncated
+    stops = after.terminated if program.settings.bootstrap_truncation else ended
     before, then = (jax.vmap(env.remember)(state) for state in (step.before, after.state))
-    return jax.vmap(partial(replay.pack, env))(before, then, step.action, after.reward, stops)
+    return jax.vmap(partial(replay.pack, env))(
+        before, then, step.action, after.reward, stops, ended
+    )
 
 
 #: Folded into a run's key, so that evaluation never shares a key with an update, which folds its

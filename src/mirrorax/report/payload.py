@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -69,7 +70,7 @@ def payload(
     items = tuple(sorted(items, key=lambda item: places.get(item.label, len(places))))
     drawn = _curves(results, items, curves)
     return {
-        "facts": about.plain(),
+        "facts": asdict(about),
         "headline": sentences,
         "threshold": start,
         "table": page_table(ranked),

@@ -10,16 +10,18 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from jaxtyping import Float, Int
+from pydantic import ConfigDict, ValidationError, create_model
 
 from mirrorax.errors import UserError, plain, shown
-from mirrorax.runs.settings import Settings, stored_settings
+from mirrorax.runs.presets import LATER
+from mirrorax.runs.settings import Settings, one_line
 
 #: Lists as a matrix, padded with NaN, and the length of each.
 Lists = tuple[Float[np.ndarray, "runs entries"], Int[np.ndarray, " runs"]]
@@ -214,3 +216,34 @@ def _is_number(value: Any) -> bool:
 
 def _is_line(value: Any) -> bool:
     return isinstance(value, str) and value.isprintable() and len(value) <= _LONGEST_TEXT
+
+
+#: the fields of `Settings` with their types and limits, without the checks of their names
+_stored_fields: dict[str, Any] = {
+    name: (Annotated[info.annotation, *info.metadata] if info.metadata else info.annotation, ...)
+    for name, info in Settings.model_fields.items()
+}
+_Stored: Any = create_model(
+    "StoredSettings", __config__=ConfigDict(extra="forbid"), **_stored_fields
+)
+
+
+def stored_settings(fields: Any) -> Settings:
+    """Return settings that were written with results; raise `UserError` if they are ill-formed.
+
+    A name need not be known here: results of a plugin can be read without the plugin. Fields that
+    are younger than the results get the value that means what was done before.
+    """
+    if not isinstance(fields, Mapping):
+        raise UserError(f"settings: {shown(fields)}: expected a table")
+    try:
+        checked = _Stored(**{**LATER, **fields})
+    except ValidationError as error:
+        raise one_line(error) from None
+    values = {name: getattr(checked, name) for name in Settings.model_fields}
+    for name, value in values.items():
+        texts = value if isinstance(value, tuple) else (value,)
+        for text in texts:
+            if isinstance(text, str) and not (text.isprintable() and len(text) <= 2000):
+                raise UserError(f"{name}: {shown(text)}: expected a line of text")
+    return Settings.model_construct(**values)

@@ -21,9 +21,8 @@ from mirrorax import plugins
 from mirrorax._version import ALGORITHM_VERSION
 from mirrorax.errors import UserError
 from mirrorax.runs import arrow, identity
-from mirrorax.runs.settings import LATER_VALUES, TRACED, RunValues, Settings
-
-_WHOLE = ("seed",)
+from mirrorax.runs.presets import LATER_VALUES
+from mirrorax.runs.settings import TRACED, RunValues, Settings
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +43,7 @@ class Chunk:
     def ids(self) -> np.ndarray:
         """The id of every run, 32 bytes each."""
         zeros = np.zeros(len(self), np.int32)
-        return identity.run_ids([self.settings.model_dump()], zeros, self.columns)
+        return identity.run_ids([self.settings], zeros, self.columns)
 
     def select(self, which: Sequence[int] | np.ndarray | slice) -> Chunk:
         """Return some of the runs, in the order given."""
@@ -52,29 +51,21 @@ class Chunk:
         columns = {name: column[which] for name, column in self.columns.items()}
         return Chunk(self.settings, columns, self.keys[which], self.lanes)
 
-    def to_arrow(self) -> pa.Table:
-        """Return the chunk as a table: run ids, traced values and keys."""
+    def to_bytes(self) -> bytes:
+        """Return the bytes of the chunk, which a worker is sent: run ids, traced values, keys."""
         keys = {f"key_{i}": pa.array(self.keys[:, i], pa.uint32()) for i in (0, 1)}
         head = {"settings": self.settings.model_dump(mode="json"), "lanes": self.lanes}
-        return arrow.with_head(pa.table({**value_columns(self), **keys}), head)
+        return arrow.encode(arrow.with_head(pa.table({**value_columns(self), **keys}), head))
 
     @classmethod
-    def from_arrow(cls, table: pa.Table) -> Chunk:
-        """Read a chunk back. Its names mean what they mean in this process."""
+    def from_bytes(cls, data: bytes) -> Chunk:
+        """Read a chunk that was sent. Its names mean what they mean in this process."""
+        table = arrow.decode(data)
         head = arrow.read_head(table.schema.metadata)
         plugins.expect(head["settings"].get("plugins", []), "chunk")
         keys = np.stack([table[f"key_{i}"].to_numpy() for i in (0, 1)], axis=1)
         settings = Settings(**head["settings"])
         return cls(settings, read_values(table), keys.astype(np.uint32), head["lanes"])
-
-    def to_bytes(self) -> bytes:
-        """Return the bytes of the chunk: what a worker is sent."""
-        return arrow.encode(self.to_arrow())
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Chunk:
-        """Read a chunk that was sent."""
-        return cls.from_arrow(arrow.decode(data))
 
 
 def make_chunk(
@@ -91,7 +82,7 @@ def make_chunk(
     count = len(keys) if keys is not None else lengths[0]
     full = complete_columns(columns, count)
     if keys is None:
-        keys = identity.run_keys([settings.model_dump()], np.zeros(count, np.int32), full)
+        keys = identity.run_keys([settings], np.zeros(count, np.int32), full)
     keys = np.asarray(keys, np.uint32)
     if keys.ndim != 2 or keys.shape[1] != 2 or len(keys) == 0:
         raise UserError(f"keys: expected pairs of words, got shape {keys.shape}")
@@ -110,9 +101,9 @@ def complete_columns(
         values = columns.get(name, [defaults[name]] * count)
         if len(values) != count:
             raise UserError(f"{name}: {len(values)} values for {count} runs")
-        if name not in _WHOLE and not isinstance(values, np.ndarray):
+        if name not in identity.WHOLE and not isinstance(values, np.ndarray):
             values = [np.nan if value is None else value for value in values]
-        full[name] = np.asarray(values).astype(np.int64 if name in _WHOLE else np.float64)
+        full[name] = np.asarray(values).astype(np.int64 if name in identity.WHOLE else np.float64)
     return full
 
 
@@ -179,7 +170,7 @@ def value_columns(chunk: Chunk) -> dict[str, pa.Array]:
         values = chunk.columns[name]
         if name in LATER_VALUES and np.isnan(values).all():
             continue  # written as before there was such a value
-        if name in _WHOLE:
+        if name in identity.WHOLE:
             columns[name] = pa.array(np.asarray(values, np.int64))
         else:
             numbers = np.asarray(values, np.float64)
@@ -191,7 +182,7 @@ def read_values(table: pa.Table) -> dict[str, np.ndarray]:
     """Return the traced values of a table's runs; NaN where a value does not apply."""
     absent = np.full(len(table), np.nan)
     return {
-        name: table[name].to_numpy().astype(np.int64 if name in _WHOLE else np.float64)
+        name: table[name].to_numpy().astype(np.int64 if name in identity.WHOLE else np.float64)
         if name in table.column_names or name not in LATER_VALUES
         else absent
         for name in TRACED

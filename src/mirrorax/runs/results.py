@@ -20,7 +20,8 @@ from jaxtyping import Bool, Float, Int
 from mirrorax.runs import arrow, identity
 from mirrorax.runs.arrow import Configuration, Damaged, Origin, read_configuration, read_origin
 from mirrorax.runs.chunk import read_values
-from mirrorax.runs.settings import LATER_VALUES, TRACED
+from mirrorax.runs.presets import LATER_VALUES
+from mirrorax.runs.settings import TRACED
 
 _LIST = pa.list_(pa.float64())
 #: The columns of the rows, without those of learning curves.
@@ -174,14 +175,14 @@ class Results:
 
     def computed_ids(self) -> np.ndarray:
         """Return the ids as the hashes of settings and values."""
-        plain = [c.settings.model_dump() for c in self.configurations]
+        settings = [c.settings for c in self.configurations]
         values = read_values(self.rows)
         computed = np.zeros(len(self), f"S{arrow.WIDTH}")
         versions = self.of_configurations([c.algorithm_version for c in self.configurations], int)
         for version in np.unique(versions).tolist():
             mine = np.flatnonzero(versions == version)
             part = {name: column[mine] for name, column in values.items()}
-            computed[mine] = identity.run_ids(plain, self.configuration[mine], part, version)
+            computed[mine] = identity.run_ids(settings, self.configuration[mine], part, version)
         return computed
 
     def wrong_ids(self) -> Int[np.ndarray, " some"]:

@@ -7,6 +7,7 @@ compiled program. `FIELDS` says which is which.
 
 from __future__ import annotations
 
+import importlib
 import struct
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
@@ -18,7 +19,6 @@ from pydantic import (
     Field,
     ValidationError,
     ValidationInfo,
-    create_model,
     field_validator,
     model_validator,
 )
@@ -26,6 +26,7 @@ from pydantic import (
 from mirrorax import registry
 from mirrorax.envs import suite
 from mirrorax.errors import UserError, shown, unknown
+from mirrorax.runs.presets import MEANINGLESS, PRESETS
 
 _schedules = registry.built_in("schedule").items()
 #: Schedules that learn a temperature from the weight of a target: `w` for alpha, `v` for lambda.
@@ -81,7 +82,8 @@ Weight = Annotated[float, Field(ge=0, le=1), AfterValidator(_held)]
 Discount = Annotated[float, Field(ge=0, lt=1), AfterValidator(_held), AfterValidator(_below_one)]
 
 
-def _one_line(error: ValidationError) -> UserError:
+def one_line(error: ValidationError) -> UserError:
+    """Return the first mistake: the field, what is wrong and the value."""
     first = error.errors(include_url=False)[0]
     where = ".".join(map(str, first["loc"]))
     if first["type"] == "extra_forbidden":
@@ -105,13 +107,14 @@ class _Model(BaseModel):
         try:
             super().__init__(**values)
         except ValidationError as error:
-            raise _one_line(error) from None
+            raise one_line(error) from None
 
 
 class Settings(_Model):
     """Everything static about a run of MDPO(h, D). The defaults are the preset `default`."""
 
     environment: str
+    algorithm: Literal["off_policy", "on_policy"] = "off_policy"
     potential: str = "entropy"
     drift: str = "kl"
     steps: Steps = 1_000_000
@@ -141,6 +144,10 @@ class Settings(_Model):
     bootstrap_truncation: bool = True
     actor_q: Literal["regularized", "unregularized"] = "regularized"
     tau: Unit = 0.95
+    gae_lambda: Unit = 0.95
+    normalize_advantages: bool = False
+    #: the saved policy of the potential `to(policy, d)`: a folder of `train --out`
+    reference: str = ""
     alpha_schedule: str = "constant"
     lam_schedule: str = "constant"
     target_reference: Literal["range", "bound"] = "range"
@@ -161,6 +168,15 @@ class Settings(_Model):
         from mirrorax.regularizers.names import parse_drift, parse_potential
 
         return str(parse_drift(value) if info.field_name == "drift" else parse_potential(value))
+
+    @field_validator("reference")
+    @classmethod
+    def _reference(cls, value: str) -> str:
+        if not value:
+            return value
+        # Its module needs jax, as reading a policy does; this one must not import it.
+        canonical: str = importlib.import_module("mirrorax.mdpo.references").canonical(value)
+        return canonical
 
     @field_validator("alpha_schedule", "lam_schedule")
     @classmethod
@@ -190,6 +206,7 @@ class Settings(_Model):
                 f"env_steps_per_update: {self.env_steps_per_update} counted in all is not a "
                 f"multiple of num_envs = {self.num_envs}"
             )
+        self._check_algorithm()
         held = self.replay_slots * self.num_envs
         if self.batch_size > held:
             raise ValueError(
@@ -216,6 +233,43 @@ class Settings(_Model):
             )
         return self
 
+    def _check_algorithm(self) -> None:
+        """Refuse what the algorithm has no use for, and minibatches that are not all alike."""
+        for name in MEANINGLESS[self.algorithm]:
+            default = Settings.model_fields[name].default
+            if getattr(self, name) != default:
+                raise ValueError(
+                    f"{name}: {getattr(self, name)!r} has no meaning with algorithm = "
+                    f"{self.algorithm!r}; leave it at {default!r}"
+                )
+        if self.on_policy and self.steps_per_update % self.batch_size:
+            raise ValueError(
+                f"batch_size: {self.batch_size} does not divide the {self.steps_per_update} steps "
+                "of a rollout into equal minibatches"
+            )
+        if bool(self.reference) != self.potential.startswith("to(policy,"):
+            raise ValueError(
+                f"reference: {self.reference!r} with potential = {self.potential!r}; the potential "
+                "to(policy, d) needs a saved policy, and no other has one"
+            )
+        if not self.on_policy and self.drift_sees_advantages:
+            raise ValueError(
+                f"drift: {self.drift!r} sees the advantages of the actions taken, which only "
+                "algorithm = 'on_policy' has"
+            )
+
+    @property
+    def drift_sees_advantages(self) -> bool:
+        """Whether the drift is a functional of advantages; its lambda is then 1 by default."""
+        from mirrorax.regularizers.names import parse_drift, sees_advantages
+
+        return sees_advantages(parse_drift(self.drift))
+
+    @property
+    def on_policy(self) -> bool:
+        """Whether a run learns from its last rollout alone."""
+        return self.algorithm == "on_policy"
+
     @property
     def rollout_length(self) -> int:
         """Steps of each environment between two updates."""
@@ -235,7 +289,9 @@ class Settings(_Model):
 
     @property
     def replay_slots(self) -> int:
-        """Transitions the replay buffer keeps of each environment."""
+        """Transitions that are kept of each environment: on-policy, those of the last rollout."""
+        if self.on_policy:
+            return self.rollout_length
         if self.buffer_counted == "per_env":
             return self.buffer_size
         return self.buffer_size // self.num_envs
@@ -304,28 +360,6 @@ FIELDS: dict[str, Literal["static", "traced"]] = {
 STATIC = tuple(name for name, kind in FIELDS.items() if kind == "static")
 TRACED = tuple(name for name, kind in FIELDS.items() if kind == "traced")
 
-#: Settings younger than the first results, and the value at which each is left out.
-LATER: dict[str, Any] = {
-    "network": "auto",
-    "plugins": (),
-    "batches_per_update": 1,
-    "drift_from": "batch",
-    "buffer_counted": "total",
-    "actor_gain": 0.01,
-    "critic_gain": 0.01,
-    "optimizer": "adam",
-    "temperature_units": "reward",
-}
-#: The same of traced values.
-LATER_VALUES: dict[str, Any] = {"v": None}
-
-#: What each preset changes. `default` is what a practitioner wants; `paper` counts the paper's
-#: steps in each of the 16 environments: 256 between two updates, 10^6 in all, so 3,906 updates.
-PRESETS: dict[str, dict[str, Any]] = {
-    "default": {},
-    "paper": {"steps": 16_000_000, "steps_counted": "per_env"},
-}
-
 
 def preset(name: str) -> dict[str, Any]:
     """Return the fields a preset sets, as a new dictionary."""
@@ -334,9 +368,17 @@ def preset(name: str) -> dict[str, Any]:
     return dict(PRESETS[name])
 
 
+def with_preset(name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return fields over those of a preset; the on-policy algorithm brings its own preset along."""
+    chosen = {**preset(name), **fields}
+    if chosen.get("algorithm") == "on_policy":
+        chosen = {**PRESETS["on_policy"], **chosen}
+    return chosen
+
+
 def make_settings(preset_name: str = "default", **fields: Any) -> Settings:
     """Build settings from a preset and overriding fields; raise `UserError` on a mistake."""
-    return Settings(**{**preset(preset_name), **fields})
+    return Settings(**with_preset(preset_name, fields))
 
 
 def check_values(settings: Settings, values: Mapping[str, Any]) -> RunValues:
@@ -346,6 +388,8 @@ def check_values(settings: Settings, values: Mapping[str, Any]) -> RunValues:
     and the temperature must be absent or None; otherwise the other way round.
     """
     fields = dict(values)
+    if settings.drift_sees_advantages:
+        fields.setdefault("lam", 1.0)
     _check_temperature(fields, "alpha", "w", settings.alpha_schedule)
     _check_temperature(fields, "lam", "v", settings.lam_schedule)
     return RunValues(**fields)
@@ -370,34 +414,3 @@ def _check_temperature(fields: dict[str, Any], name: str, weight: str, schedule:
         )
     if name in fields and fields[name] is None:
         raise UserError(f"{name}: required by {name}_schedule = {schedule!r}")
-
-
-#: the fields of `Settings` with their types and limits, without the checks of their names
-_stored_fields: dict[str, Any] = {
-    name: (Annotated[info.annotation, *info.metadata] if info.metadata else info.annotation, ...)
-    for name, info in Settings.model_fields.items()
-}
-_Stored: Any = create_model(
-    "StoredSettings", __config__=ConfigDict(extra="forbid"), **_stored_fields
-)
-
-
-def stored_settings(fields: Any) -> Settings:
-    """Return settings that were written with results; raise `UserError` if they are ill-formed.
-
-    A name need not be known here: results of a plugin can be read without the plugin. Fields that
-    are younger than the results get the value that means what was done before.
-    """
-    if not isinstance(fields, Mapping):
-        raise UserError(f"settings: {shown(fields)}: expected a table")
-    try:
-        checked = _Stored(**{**LATER, **fields})
-    except ValidationError as error:
-        raise _one_line(error) from None
-    values = {name: getattr(checked, name) for name in Settings.model_fields}
-    for name, value in values.items():
-        texts = value if isinstance(value, tuple) else (value,)
-        for text in texts:
-            if isinstance(text, str) and not (text.isprintable() and len(text) <= 2000):
-                raise UserError(f"{name}: {shown(text)}: expected a line of text")
-    return Settings.model_construct(**values)

@@ -123,10 +123,6 @@ class Range(BaseModel):
         return (*(value + 0.0 for value in self.plus), *(value + 0.0 for value in rounded))
 
 
-def _axis_kind(value: Any) -> str:
-    return "<range>" if isinstance(value, dict) else "<list>"
-
-
 def _as_list(value: Any) -> Any:
     single = isinstance(value, (int, float)) and not isinstance(value, bool)
     return [value] if single else value
@@ -178,7 +174,7 @@ def _axis(number: Any) -> Any:
     return Annotated[
         Annotated[listed, Tag("<list>")]
         | Annotated[Annotated[Range, AfterValidator(spread)], Tag("<range>")],
-        Discriminator(_axis_kind),
+        Discriminator(lambda value: "<range>" if isinstance(value, dict) else "<list>"),
     ]
 
 

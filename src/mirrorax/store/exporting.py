@@ -7,10 +7,8 @@ read. It is complete besides: all settings and provenance stand in its metadata,
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import uuid
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,8 +18,9 @@ import pyarrow as pa
 import pyarrow.csv
 
 from mirrorax.errors import UserError
+from mirrorax.files import replacing
 from mirrorax.runs import arrow, results
-from mirrorax.runs.arrow import HEAD, Damaged
+from mirrorax.runs.arrow import CURVE, HEAD, Damaged
 from mirrorax.runs.provenance import FIELDS
 from mirrorax.runs.results import ROWS, Results
 from mirrorax.spec.expand import expand
@@ -89,31 +88,23 @@ def read_export(path: Path, field: str = "store") -> Results:
         if HEAD not in (table.schema.metadata or {}) and "return_min" in table.column_names:
             raise UserError(f"{field}: {path}: {_LEGACY.format(path)}")
         runs = results.from_arrow(table)
-        plain = [name for name in table.column_names if name not in _stored(table)]
-        runs = replace(runs, rows=_rows(runs.rows, plain))
+        rows = runs.rows.select([n for n in runs.rows.column_names if _is_stored(n)])
+        if "wall_seconds" not in rows.column_names:  # exported without provenance
+            rows = rows.append_column("wall_seconds", pa.nulls(len(rows), pa.float64()))
+        runs = replace(runs, rows=rows)
         shards.check_rows(runs)
     except OSError as error:
         raise UserError(f"{field}: {path}: {error.strerror}") from None
     except Damaged as error:
         raise UserError(f"{field}: {path} is not an export of runs: {error}") from None
+    plain = [n for n in table.column_names if not (_is_stored(n) or n == results.ORIGIN)]
     _check_identities(runs, table.select(plain), f"{field}: {path}")
     return runs
 
 
-def _stored(table: pa.Table) -> list[str]:
-    """Return the columns of an export that are rows of an outcome; the others are made of them."""
-    return [
-        name
-        for name in table.column_names
-        if name in ROWS.names or name == results.ORIGIN or name.startswith("curve.")
-    ]
-
-
-def _rows(rows: pa.Table, plain: list[str]) -> pa.Table:
-    rows = rows.drop_columns([name for name in plain if name in rows.column_names])
-    if "wall_seconds" not in rows.column_names:  # exported without provenance
-        rows = rows.append_column("wall_seconds", pa.nulls(len(rows), pa.float64()))
-    return rows
+def _is_stored(name: str) -> bool:
+    """Whether a column of an export is one of an outcome; the others are computed from them."""
+    return name in ROWS.names or name.startswith(CURVE)
 
 
 def _check_identities(runs: Results, plain: pa.Table, where: str) -> None:
@@ -171,18 +162,14 @@ def export(
 
 def write(runs: Results, target: Path, *, provenance: bool = True) -> None:
     """Write runs to a file; it appears whole or not at all."""
-    temp = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
     try:
-        if target.suffix == ".csv":
-            pa.csv.write_csv(_flat(runs, provenance), temp)
-        else:
-            temp.write_bytes(arrow.encode(to_table(runs, provenance=provenance), compact=True))
-        os.replace(temp, target)
+        with replacing(target) as file:
+            if target.suffix == ".csv":
+                pa.csv.write_csv(_flat(runs, provenance), file)
+            else:
+                file.write(arrow.encode(to_table(runs, provenance=provenance), compact=True))
     except OSError as error:
         raise files.explain(error, str(target)) from error
-    finally:
-        with contextlib.suppress(OSError):
-            temp.unlink()
 
 
 def _flat(runs: Results, provenance: bool) -> pa.Table:

@@ -19,8 +19,9 @@ import pyarrow.parquet as pq
 
 from mirrorax.runs import arrow, results
 from mirrorax.runs.arrow import CURVE, Damaged
+from mirrorax.runs.presets import LATER_VALUES
 from mirrorax.runs.results import ROWS, Results
-from mirrorax.runs.settings import LATER_VALUES, TEMPERATURES, TRACED
+from mirrorax.runs.settings import TEMPERATURES, TRACED
 from mirrorax.store import files
 
 _LONGEST_TEXT = 2_000

@@ -15,9 +15,9 @@ a cache on disk; nothing is written to a store.
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import json
-import os
 import subprocess
 import sys
 import time
@@ -42,6 +42,7 @@ from typing import NamedTuple
 
 from mirrorax.envs import suite
 from mirrorax.errors import UserError
+from mirrorax.files import write_file
 from mirrorax.runs.results import Results
 
 #: What compiling a configuration takes on one core.
@@ -196,17 +197,9 @@ def ask_sizes(configurations: Iterable[Settings]) -> None:
         key = list(missing)[number]
         _known[key] = Sizes(*answer)
         if (path := _cached(key)) is not None:
-            _keep(path, answer)
-
-
-def _keep(path: Path, sizes: list[int]) -> None:
-    temporary = path.with_suffix(f".{os.getpid()}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(json.dumps(sizes))
-        os.replace(temporary, path)
-    except OSError:
-        pass  # a home that cannot be written costs time, not results
+            with contextlib.suppress(OSError):  # costs time in the next process, not results
+                path.parent.mkdir(parents=True, exist_ok=True)
+                write_file(path, json.dumps(answer).encode())
 
 
 def measure_seconds(plan: Plan, function: str) -> dict[Settings, float]:

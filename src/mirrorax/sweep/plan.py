@@ -175,17 +175,17 @@ def choose_lanes(runs: Runs, widths: tuple[int, ...] = WIDTHS) -> int:
     return min(widths, key=lambda width: padded[width])
 
 
-def check_lanes(asked: int | None) -> None:
+def check_lanes(lanes: int | None) -> None:
     """Refuse a lane width that cannot be."""
-    if asked is not None and not 1 <= asked <= LARGEST_WIDTH:
-        raise UserError(f"lanes: {asked}: expected a number from 1 to {LARGEST_WIDTH}")
+    if lanes is not None and not 1 <= lanes <= LARGEST_WIDTH:
+        raise UserError(f"lanes: {lanes}: expected a number from 1 to {LARGEST_WIDTH}")
 
 
-def lanes_for(runs: Runs, root: Path | None, asked: int | None, *, gpu: bool = False) -> int:
+def lanes_for(runs: Runs, root: Path | None, lanes: int | None, *, gpu: bool = False) -> int:
     """Return the lane width: the one asked for, the store's own, or a good one for the study."""
-    check_lanes(asked)
-    if asked is not None:
-        return asked
+    check_lanes(lanes)
+    if lanes is not None:
+        return lanes
     last = studies.latest_head(root) if root is not None else None
     if last is not None:
         return last.lanes

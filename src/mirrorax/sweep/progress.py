@@ -202,7 +202,7 @@ class Display(Protocol):
     def say(self, text: str) -> None:
         """Say something that stays."""
 
-    def close(self, progress: SweepProgress | None) -> None:
+    def close(self, progress: SweepProgress) -> None:
         """Show the last state and leave the terminal as it was."""
 
 
@@ -215,7 +215,7 @@ class Silent:
     def say(self, text: str) -> None:
         """Say nothing."""
 
-    def close(self, progress: SweepProgress | None) -> None:
+    def close(self, progress: SweepProgress) -> None:
         """Do nothing."""
 
 
@@ -229,16 +229,17 @@ class Lines:
         """Print a line if the last one is some time ago."""
         if time.monotonic() - self._last >= _LINE_EVERY:
             self._last = time.monotonic()
-            self.say(_line(progress))
+            self.close(progress)
 
     def say(self, text: str) -> None:
         """Print a line."""
         print(text, file=sys.stderr, flush=True)
 
-    def close(self, progress: SweepProgress | None) -> None:
-        """Print the last state."""
-        if progress is not None:
-            self.say(_line(progress))
+    def close(self, progress: SweepProgress) -> None:
+        """Print the state."""
+        best = progress.best()
+        text = f"{_counts(progress)}; {_speed(progress)}"
+        self.say(f"{text}; best {best}" if best else text)
 
 
 class Live:
@@ -260,12 +261,10 @@ class Live:
         """Print a line above the picture."""
         self._console.print(text, markup=False, highlight=False)
 
-    def close(self, progress: SweepProgress | None) -> None:
+    def close(self, progress: SweepProgress) -> None:
         """Draw the last state and give the terminal back."""
-        if progress is not None:
-            self.show(progress)
-        if self._live.is_started:
-            self._live.stop()
+        self.show(progress)
+        self._live.stop()
 
 
 def make_display(*, quiet: bool = False) -> Display:
@@ -293,11 +292,6 @@ def _speed(progress: SweepProgress) -> str:
     if not progress.done and progress.activities:
         return "compiling" if progress.compiling else "first runs under way"
     return f"{rate(progress.rate())}, {duration(progress.seconds_left())} left"
-
-
-def _line(progress: SweepProgress) -> str:
-    best = progress.best()
-    return f"{_counts(progress)}; {_speed(progress)}" + (f"; best {best}" if best else "")
 
 
 def _picture(progress: SweepProgress) -> RenderableType:

@@ -139,12 +139,8 @@ def solve(
     reference = temperature(
         "reference_alpha", default if reference_alpha is None else reference_alpha
     )
-    first = uniform_policy(mdp) if policy is None else check_policy(policy)
-    if first.shape[-2:] != mdp.rewards.shape[-2:]:
-        raise UserError(
-            f"policy: shape {first.shape} is not allowed: [..., {mdp.num_states}, "
-            f"{mdp.num_actions}], the states and actions of the MDP"
-        )
+    shape = mdp.rewards.shape[-2:]
+    first = uniform_policy(mdp) if policy is None else check_policy(policy, shape)
     # One policy per MDP and temperature, from the start, so that every trace has the same shape.
     sizes = {
         "mdp": mdp.batch,

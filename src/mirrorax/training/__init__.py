@@ -81,8 +81,9 @@ def train(
 ) -> TrainResult:
     """Train MDPO(h, D) and evaluate it.
 
-    `alpha` and `lam` (0.01 and 0.1 unless learned), `w` (0.5 where alpha is learned), `v` (0.1 if
-    lam is learned), `gamma`, `reward_scale` and the learning rates may each be one number or
+    `alpha` and `lam` (0.01 and 0.1 unless learned; lam is 1 for a drift that sees advantages), `w`
+    and `v` (0.5 and 0.1 where learned), `gamma`, `reward_scale` and the learning rates may each be
+    one number or
     several; several span a grid, and each point of it is trained with every seed, all side by side.
     `seeds` is a number of seeds or a list of them;
     `steps` is the preset's, 1,000,000 in `default`.
@@ -337,18 +338,13 @@ def plan_runs(
         if name in GRID:
             values = [getattr(run, name) for run in runs]
             _refuse_repetitions(name, values, axes[name])  # two texts of one number
-            _refuse_coinciding(name, values)
+            pair = coinciding(value for value in values if value is not None)
+            if pair is not None:
+                raise UserError(
+                    f"{name}: {pair[0]!r} and {pair[1]!r} are one number in float32, which "
+                    "training computes in; give one of them"
+                )
     return runs
-
-
-def _refuse_coinciding(name: str, values: Iterable[float | None]) -> None:
-    """Refuse two values of a grid that are one number in float32."""
-    pair = coinciding(value for value in values if value is not None)
-    if pair is not None:
-        raise UserError(
-            f"{name}: {pair[0]!r} and {pair[1]!r} are one number in float32, which training "
-            "computes in; give one of them"
-        )
 
 
 def name_of(kind: str, value: Any) -> str:

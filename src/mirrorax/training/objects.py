@@ -48,10 +48,11 @@ def _name_of_object(env: Task) -> str:
 
 def regularizer_name(kind: str, regularizer: Potential | Drift) -> str:
     """Return the name of h or D; an object must be what its name means."""
-    cls = regularizers.Potential if kind == "potential" else regularizers.Drift
-    if not isinstance(regularizer, cls):
+    is_potential = kind == "potential"
+    cls = regularizers.Potential if is_potential else regularizers.Drift
+    if not isinstance(regularizer, cls if is_potential else cls | regularizers.DriftFunctional):
         raise UserError(f"{kind}: {regularizer!r} is neither a name nor a {cls.__name__} object")
-    find = regularizers.potential if kind == "potential" else regularizers.drift
+    find = regularizers.potential if is_potential else regularizers.any_drift
     try:
         known = find(str(regularizer))
     except UserError:

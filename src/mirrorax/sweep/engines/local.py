@@ -101,7 +101,6 @@ class LocalEngine(Engine):
         self._function = function
         self._timeout = chunk_timeout
         self._processes: list[_Process] = []
-        self._queue: ChunkQueue | None = None
         self._attempts: Counter[int] = Counter()
         self._failed_starts = 0
         self._cancelled = False
@@ -110,13 +109,13 @@ class LocalEngine(Engine):
 
     def start(self, queue: ChunkQueue) -> None:
         """Start the workers; each gets a chunk as soon as it is ready."""
-        self._queue = queue
+        self.queue = queue
         for index in range(min(self.workers, len(queue))):
             self._spawn(index)
 
     def busy(self) -> bool:
         """Return whether chunks are waiting or under way."""
-        waiting = self._queue is not None and len(self._queue) > 0 and not self._cancelled
+        waiting = len(self.queue) > 0 and not self._cancelled
         return waiting or any(worker.queued is not None for worker in self._processes)
 
     def finished(self, timeout: float) -> list[FinishedChunk]:
@@ -136,8 +135,7 @@ class LocalEngine(Engine):
         A worker that compiles has no segment to stop at for a while, and no work to lose.
         """
         self._cancelled = True
-        if self._queue is not None:
-            self._queue.clear()
+        self.queue.clear()
         for worker in self._processes:
             with contextlib.suppress(OSError):
                 if worker.fraction:
@@ -187,9 +185,9 @@ class LocalEngine(Engine):
         self._processes.append(_Process(index, process, Connection(ours.detach()), log))
 
     def _hand_out(self, worker: _Process) -> None:
-        if self._cancelled or not worker.ready or worker.queued is not None or self._queue is None:
+        if self._cancelled or not worker.ready or worker.queued is not None:
             return
-        queued = self._queue.take(worker.configuration)
+        queued = self.queue.take(worker.configuration)
         if queued is None:
             return
         worker.queued, worker.configuration = queued, queued.configuration
@@ -258,7 +256,7 @@ class LocalEngine(Engine):
                 advice = fitting(worker.queued, self.workers)
                 reason += f"\nif the kernel killed it for lack of memory: {lanes}, {advice}"
             ended = self._again(worker.queued, reason)
-        if self._queue is not None and len(self._queue) > 0:
+        if len(self.queue) > 0:
             self._spawn(worker.index)
         return ended
 
@@ -266,8 +264,8 @@ class LocalEngine(Engine):
         self._attempts[queued.number] += 1
         if self._attempts[queued.number] > RETRIES:
             return [give_up(queued, reason, self._attempts[queued.number])]
-        if self._queue is not None and not self._cancelled:
-            self._queue.put_back(queued)
+        if not self._cancelled:
+            self.queue.put_back(queued)
         return []
 
     def _end_overdue(self) -> None:

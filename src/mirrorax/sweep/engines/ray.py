@@ -95,7 +95,6 @@ class RayEngine(Engine):
             max_retries=RETRIES, runtime_env={"env_vars": environment}, **resources
         )(_remote)
         self._function = function
-        self._queue: ChunkQueue | None = None
         self._under_way: dict[Any, tuple[QueuedChunk, float]] = {}
         self._configuration: int | None = None
         self.workers = self._places()
@@ -111,11 +110,11 @@ class RayEngine(Engine):
 
     def start(self, queue: ChunkQueue) -> None:
         """Begin to submit chunks from the queue."""
-        self._queue = queue
+        self.queue = queue
 
     def busy(self) -> bool:
         """Return whether chunks are waiting or under way."""
-        return bool(self._under_way) or (self._queue is not None and len(self._queue) > 0)
+        return bool(self._under_way) or len(self.queue) > 0
 
     def finished(self, timeout: float) -> list[FinishedChunk]:
         """Keep the cluster supplied; return the chunks that have ended."""
@@ -133,8 +132,8 @@ class RayEngine(Engine):
 
     def _submit(self) -> None:
         self.workers = self._places()
-        while self._queue is not None and len(self._under_way) < self.workers * _AHEAD:
-            queued = self._queue.take(self._configuration)
+        while len(self._under_way) < self.workers * _AHEAD:
+            queued = self.queue.take(self._configuration)
             if queued is None:
                 return
             self._configuration = queued.configuration
@@ -158,8 +157,7 @@ class RayEngine(Engine):
 
     def cancel(self) -> None:
         """Submit nothing more and drop what is under way: a task cannot be asked to pause."""
-        if self._queue is not None:
-            self._queue.clear()
+        self.queue.clear()
         for reference in list(self._under_way):
             with contextlib.suppress(Exception):
                 self._ray.cancel(reference, force=True)
