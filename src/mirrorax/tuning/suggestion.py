@@ -137,32 +137,6 @@ def suggest(
     )
 
 
-def without_evidence(env: str, potential: str | None, drift: str | None) -> Suggestion:
-    """Return where a search of on-policy temperatures begins: nothing is known, ranges are wide."""
-    name, remark = _name(env)
-    h, d = parse_potential(potential or "entropy"), parse_drift(drift or "ppo_clip(0.2)")
-    lam = 1.0 if sees_advantages(d) else 0.1
-    reasons = (
-        *([remark] if remark else []),
-        "The results are of off-policy training: there is no evidence for on-policy training. The "
-        "temperatures are the defaults, and the ranges are wide.",
-    )
-    return Suggestion(
-        environment=name,
-        potential=str(h),
-        drift=str(d),
-        alpha=0.01,
-        lam=lam,
-        alpha_range=(1e-4, 1.0),
-        lam_range=(1e-2 * lam, 1e2 * lam),
-        basis="nothing",
-        score=math.nan,
-        settings="--algorithm on_policy",
-        reasons=reasons,
-        sure="Nothing was measured.",
-    )
-
-
 def _source(evidence: Evidence) -> str:
     names = counted(len({each.environment for each in evidence.maps}), "environment")
     length = evidence.settings.get("steps")
