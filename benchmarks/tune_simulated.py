@@ -26,7 +26,7 @@ import numpy as np
 from mirrorax.analysis import landscapes
 from mirrorax.analysis.scores import environment_scores
 from mirrorax.runs.settings import RunValues
-from mirrorax.store.importing import read_results
+from mirrorax.store import read_results
 from mirrorax.tuning.propose import (
     Cell,
     Found,
