@@ -1,264 +1,170 @@
-"""How many runs a search needs to find temperatures that reach 0.95.
+"""What a search finds with a budget of runs, on real tasks: it trains.
 
-    python benchmarks/tune.py RESULTS                    # a store or exports; trains nothing
-    python benchmarks/tune.py RESULTS --repeats 5 --budget 64 --threshold 0.9
-    python benchmarks/tune.py --train Catch --steps 100000 --budget 64
+    python benchmarks/tune.py [--budget 32] [--seeds 3] [--only NAME] [--methods tune,random,...]
+    python benchmarks/tune.py --tutorial            # the tutorial's task with ten seeds
 
-With results, a run at a cell is a draw from the runs that were made at the nearest measured cell:
-many searches cost nothing. A search has seen no run of its environment before: it starts
-from what the other environments suggest. After every batch its choice so far is looked up: the mean
-of all runs at that cell. "Runs needed" is the budget used when that first reaches the threshold.
+Thirteen tasks: the paper's four environments at two lengths, three reward scales of CartPole,
+MountainCar, a MinAtar game and the tutorial's. Each method has the same budget, of which a part
+chooses and checks as in `mirrorax tune`; the score is that of fresh seeds. "Runs" is how many runs
+of the search were made when its choice first was a cell whose fresh score is 95% of the best that
+any method has found on the task; it is read off the trials in the output afterwards.
 
-- tune: the search as it is, without halving, for which results without curves say nothing
-- tune, blind: the same from the whole grid's range, without a suggestion
-- random: cells drawn at random from the whole range, chosen from in the same way
-- grid: one run in every cell of the results, then the best
+- tune: `mirrorax.tune`
+- random: cells at random from the same range; the best by the surrogate, then the same check
+- tpe: the same with Optuna's sampler
+- default: the default cell alone
 
-With --train runs are real, and the halving is in: tune beside random search with the same budget.
+One JSON line per search goes to standard output, and a table of means at the end. With budget 32
+and three seeds it takes some hours on two cores. Published numbers are in docs/tuning.md.
+`tune_simulated.py` compares the same methods on published grids, in minutes.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+import sys
+import tempfile
+from pathlib import Path
 
 import numpy as np
 
-from mirrorax.analysis import landscapes
-from mirrorax.tuning import evidence as evidences
-from mirrorax.tuning.cells import best_cells
-from mirrorax.tuning.evidence import Evidence, ScoreMap, gather, read_runs
-from mirrorax.tuning.journal import open_journal
-from mirrorax.tuning.search import Search
-from mirrorax.tuning.space import Axis, log_axis, plan_budget
-from mirrorax.tuning.suggestion import suggest
+from mirrorax import plugins
+from mirrorax.store.store import Store
+from mirrorax.tuning import tune as tuning
+from mirrorax.tuning.engine import SearchRuns
+from mirrorax.tuning.propose import (
+    CHECK_SEEDS,
+    CHOICE_SEEDS,
+    SEED_STRIDE,
+    Cell,
+    Found,
+    Run,
+    Specification,
+    Tried,
+    best_cells,
+)
+from mirrorax.tuning.space import plan_budget
+
+SHORT, LONG = 100_000, 1_000_000
+TASKS = {
+    **{f"{name}, short": (name, {"steps": SHORT}) for name in ("CartPole", "Acrobot", "Catch")},
+    "DeepSea, short": ("DeepSea", {"steps": SHORT}),
+    **{f"{name}, long": (name, {"steps": LONG}) for name in ("CartPole", "Acrobot", "Catch")},
+    "DeepSea, long": ("DeepSea", {"steps": LONG}),
+    "CartPole x 0.01": ("CartPole", {"steps": SHORT, "reward_scale": 0.01}),
+    "CartPole x 2": ("CartPole", {"steps": SHORT, "reward_scale": 2.0}),
+    "MountainCar": ("MountainCar-v0", {"steps": SHORT}),
+    "Breakout": ("Breakout-MinAtar", {"steps": SHORT}),
+    "Bridge": ("Bridge", {"steps": 16_384, "potential": "burg"}),
+}
 
 
-class Lookup:
-    """Trains nothing: draws from the runs of the nearest cell that was measured."""
+def load_tutorial() -> None:
+    """Load the task of docs/tutorial.md as a plugin."""
+    text = (Path(__file__).parent.parent / "docs" / "tutorial.md").read_text()
+    code = text.split("```python\n# mine.py", 1)[1].split("```", 1)[0]
+    folder = Path(tempfile.mkdtemp(prefix="mirrorax-bench-"))
+    (folder / "mine.py").write_text("# mine.py" + code)
+    sys.path.insert(0, str(folder))
+    plugins.load_all(["mine"])
 
-    updates = 1  # one rung: a run is finished at once
 
-    def __init__(self, one: ScoreMap, runs: np.ndarray, lanes: int, repeat: int) -> None:
-        self.map, self.runs, self.lanes, self.repeat = one, runs, lanes, repeat
-        cells = np.argwhere(np.isfinite(one.scores))
-        self._cells = cells
-        self._place = np.stack(
-            [np.log10(one.alphas[cells[:, 0]]), np.log10(one.lams[cells[:, 1]])], axis=1
+def with_cells(env: str, fields: dict, method: str, budget: int, seed: int) -> dict:
+    """Search with another way to choose cells; choose and check as `tune` does."""
+    task = tuning.prepare(env, budget=budget, seed=seed, **fields)
+    plan = plan_budget(budget, 2 * len(task.ranges))
+    spec = Specification(task.ranges, plan, seed=seed)
+    _, bounds = tuning._random_play(task.arms[0])
+    base = seed * SEED_STRIDE
+    with tempfile.TemporaryDirectory() as place, Store(place) as store:
+        runs = SearchRuns(
+            store,
+            lambda logs: tuning._engine(None, logs),
+            task.arms,
+            task.names,
+            task.fixed,
+            normalise=bounds is not None,
         )
-
-    def nearest(self, cell):
-        at = np.log10([cell["alpha"], cell["lam"]])
-        return tuple(self._cells[np.argmin(((self._place - at) ** 2).sum(axis=1))])
-
-    def mean(self, cell) -> float:
-        return float(self.map.scores[self.nearest(cell)])
-
-    def start(self, cells, seeds):
-        return Drawn([self._draw(c, s) for c, s in zip(cells, seeds, strict=True)])
-
-    def _draw(self, cell, seed) -> float:
-        own = self.runs[self.nearest(cell)]
-        own = own[np.isfinite(own)]
-        return float(own[np.random.default_rng([self.repeat, seed]).integers(len(own))])
-
-
-class Drawn:
-    def __init__(self, scores) -> None:
-        self.scores = scores
-
-    def train(self, until):
-        return np.array(self.scores)
-
-    def keep(self, rows):
-        return Drawn([self.scores[row] for row in rows])
+        try:
+            if method == "default":
+                winner, found = task.starts[0], Found(ranges=task.ranges)
+            else:
+                found = draw(task, spec, runs, method, seed)
+                cells = best_cells(spec, found, plan.candidates)
+                seeds = range(plan.candidate_seeds)
+                more = [Run(c, base + CHOICE_SEEDS + i) for c in cells for i in seeds]
+                means = np.reshape(runs.scores(more), (len(cells), -1)).mean(axis=1)
+                winner = cells[int(np.nanargmax(means))]
+            fresh = [Run(winner, base + CHECK_SEEDS + i) for i in range(plan.check_seeds)]
+            scores = runs.scores(fresh)
+        finally:
+            runs.close()
+    trials = [[*item.run.cell.values, item.score] for item in found.tried]
+    return {"cell": winner.values, "mean": float(np.nanmean(scores)), "trials": trials}
 
 
-def needed(search: Search, axes: Sequence[Axis], lookup: Lookup, threshold: float):
-    """Run a search; return the runs used when its choice was first good, and its last choice."""
-    seen = {"needed": None, "last": float("nan")}
+def draw(task, spec: Specification, runs: SearchRuns, method: str, seed: int) -> Found:
+    found = Found(ranges=task.ranges)
+    rng = np.random.default_rng([11, seed])
+    study = None
+    if method == "tpe":
+        import optuna
 
-    def after(found, part):
-        if part != "search":
-            return
-        (cell,) = best_cells(axes, found.batches, 1)
-        seen["last"] = lookup.mean(cell)
-        if seen["needed"] is None and seen["last"] >= threshold:
-            seen["needed"] = found.spent
-
-    search.on_batch = after
-    search.run()
-    return seen["needed"], seen["last"]
-
-
-def whole(one: ScoreMap) -> tuple[Axis, Axis]:
-    """The range of the results, without a suggestion."""
-    ends = [(float(v[0]), float(v[-1])) for v in (one.alphas, one.lams)]
-    return log_axis("alpha", ends[0], ends[0]), log_axis("lam", ends[1], ends[1])
-
-
-def suggested(known: Evidence, one: ScoreMap):
-    """Where the other environments say to start."""
-    rest = tuple(m for m in known.maps if m.family != one.family)
-    if not any(m.pair == one.pair and m.reward_scale == 1 for m in rest):
-        return None
-    found = suggest(
-        "an unknown environment",
-        potential=one.potential,
-        drift=one.drift,
-        evidence=Evidence(rest, known.settings),
-    )
-    axes = log_axis("alpha", found.alpha_range), log_axis("lam", found.lam_range)
-    return axes, {"alpha": found.alpha, "lam": found.lam}
-
-
-def one_search(lookup, axes, budget, seed, sampler, first=None) -> tuple:
-    with open_journal(None) as storage:
-        search = Search(
-            lookup,
-            axes,
-            plan_budget(budget),
-            storage,
-            arguments={},
-            seed=seed,
-            sampler=sampler,
-            first=first,
-        )
-        return needed(search, axes, lookup, lookup.threshold)
-
-
-def grid_search(one: ScoreMap, runs: np.ndarray, rng, threshold: float) -> tuple[bool, int]:
-    """One run in every cell; the best of them, and whether it is good on average."""
-    cells = np.argwhere(np.isfinite(one.scores))
-    scores = []
-    for i, j in cells:
-        own = runs[i, j][np.isfinite(runs[i, j])]
-        scores.append(own[rng.integers(len(own))])
-    best = tuple(cells[int(np.argmax(scores))])
-    return bool(one.scores[best] >= threshold), len(cells)
-
-
-def runs_of(table, one: ScoreMap) -> np.ndarray:
-    """The scores [alpha, lam, seed] behind a map."""
-    for item in landscapes(table):
-        if not evidences._counts(item):
-            continue
-        names = [(e.name, e.reward_scale) for e in item.environments]
-        pair = item.settings["potential"], item.settings["drift"]
-        if pair == one.pair and (one.environment, one.reward_scale) in names:
-            i = np.flatnonzero(np.isin(item.alphas, one.alphas))
-            j = np.flatnonzero(np.isin(item.lams, one.lams))
-            at = names.index((one.environment, one.reward_scale))
-            return item.runs()[np.ix_(i, j)][:, :, at]
-    raise LookupError(one.label)
-
-
-def describe(found: list) -> str:
-    reached = [n for n, _ in found if n is not None]
-    if not reached:
-        return f"0/{len(found)}"
-    return f"{np.median(reached):.0f} ({len(reached)}/{len(found)})"
-
-
-def describe_grid(grid: list) -> str:
-    hits = sum(good for good, _ in grid)
-    return f"{np.median([cost for _, cost in grid]):.0f} ({hits}/{len(grid)})"
-
-
-def summarise(found: dict[str, list[dict[str, list]]]) -> None:
-    """Print what each environment takes, over all pairs."""
-    print("\n| environment | pairs | tune | tune, blind | random | grid |")
-    print("|---|---:|---|---|---|---|")
-    for name, maps in found.items():
-        cells = [name, f"{len(maps)}"]
-        for way in ("tune", "tune, blind", "random"):
-            every = [search for rows in maps for search in rows[way]]
-            cells.append(describe(every) if every else "")
-        cells.append(describe_grid([search for rows in maps for search in rows["grid"]]))
-        print("| " + " | ".join(cells) + " |", flush=True)
-
-
-def simulate(args) -> None:
-    table = read_runs(args.results)
-    known = gather(table)
-    print(evidences.describe(known))
-    print(f"threshold {args.threshold:g}, budget {args.budget}, searches each: {args.repeats}")
-    print("median runs needed (searches that got there)")
-    every: dict[str, list[dict[str, list]]] = {}
-    for one in (one for pair in known.pairs for one in known.of(pair)):
-        if not (one.scores >= args.threshold).any():
-            print(f"  {one.label} {one.pair}: no cell reaches {args.threshold:g}")
-            continue
-        runs = runs_of(table, one)
-        rng = np.random.default_rng(0)
-        start = suggested(known, one)
-        rows = {"tune": [], "tune, blind": [], "random": []}
-        grid = []
-        for repeat in range(args.repeats):
-            lookup = Lookup(one, runs, args.lanes, repeat)
-            lookup.threshold = args.threshold
-            if start is not None:
-                axes, first = start
-                rows["tune"].append(one_search(lookup, axes, args.budget, repeat, "tpe", first))
-            rows["tune, blind"].append(one_search(lookup, whole(one), args.budget, repeat, "tpe"))
-            rows["random"].append(one_search(lookup, whole(one), args.budget, repeat, "random"))
-            grid.append(grid_search(one, runs, rng, args.threshold))
-        share = np.mean(one.scores[np.isfinite(one.scores)] >= args.threshold)
-        print(f"  {one.label} ({one.potential}, {one.drift}), {share:.0%} of cells good")
-        for name, found in rows.items():
-            if found:
-                print(f"    {name:<12} {describe(found)}")
-        print(f"    {'grid':<12} {describe_grid(grid)}", flush=True)
-        every.setdefault(one.label, []).append({**rows, "grid": grid})
-    summarise(every)
-
-
-def trained(args) -> None:
-    import mirrorax
-    from mirrorax.tuning.lanes import LaneTrainer
-    from mirrorax.tuning.tune import prepare
-
-    more = {"steps": args.steps, "budget": args.budget, "lanes": args.lanes}
-    for seed in range(args.repeats):
-        found = mirrorax.tune(args.train, "entropy", "kl", seed=seed, **more)
-        row = {"search": "tune", "seed": seed, "cell": found.cell, "mean": found.mean}
-        print(json.dumps({**row, "interval": found.interval, "spent": found.spent}), flush=True)
-        task = prepare(args.train, "entropy", "kl", seed=seed, **more)
-        trainer = LaneTrainer(task.settings, task.fixed, lanes=args.lanes)
-        with open_journal(None) as storage:
-            search = Search(
-                trainer,
-                task.axes,
-                plan_budget(args.budget),
-                storage,
-                arguments={},
-                seed=seed,
-                sampler="random",
-            )
-            # Random search as it is usually done: every run to its end.
-            search.rungs = (trainer.updates,)
-            other = search.run()
-        row = {"search": "random", "seed": seed, "cell": other.best.cell, "mean": other.best.mean}
-        print(json.dumps({**row, "spent": other.spent}), flush=True)
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        sampler = optuna.samplers.TPESampler(seed=seed, multivariate=True, constant_liar=True)
+        study = optuna.create_study(direction="maximize", sampler=sampler)
+    number = 0
+    while number < spec.budget.search:
+        batch, told = [], []
+        for _ in range(min(4, spec.budget.search - number)):
+            if study is None:
+                ends = [(r.ends, r) for r in task.ranges]
+                values = [r.value(a + rng.random() * (b - a)) for (a, b), r in ends]
+            else:
+                trial = study.ask()
+                told.append(trial)
+                values = [trial.suggest_float(r.name, r.low, r.high, log=True) for r in task.ranges]
+            batch.append(Run(Cell(0, tuple(values)), seed * SEED_STRIDE + number))
+            number += 1
+        scores = runs.scores(batch)
+        for trial, score in zip(told, scores, strict=False):
+            study.tell(trial, score if np.isfinite(score) else -1e9)
+        found.batches.append([Tried(r, s) for r, s in zip(batch, scores, strict=True)])
+    return found
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("results", nargs="?", help="a store, an exported file or a folder of them")
-    parser.add_argument("--train", metavar="ENV", help="train for real on this environment")
-    parser.add_argument("--steps", type=int, default=200_000)
-    parser.add_argument("--budget", type=int, default=256)
-    parser.add_argument("--repeats", type=int, default=20)
-    parser.add_argument("--lanes", type=int, default=32)
-    parser.add_argument("--threshold", type=float, default=0.95)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--budget", type=int, default=32)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--only", help="tasks whose name has this in it")
+    parser.add_argument("--methods", default="tune,random,tpe,default")
+    parser.add_argument("--tutorial", action="store_true", help="the tutorial's task, ten seeds")
     args = parser.parse_args()
-    if args.train:
-        trained(args)
-    elif args.results:
-        simulate(args)
-    else:
-        parser.error("give results, or --train ENV")
+    load_tutorial()
+    if args.tutorial:
+        args.only, args.seeds, args.methods = "Bridge", 10, "tune"
+    rows: dict[str, dict[str, list[float]]] = {}
+    for name, (env, fields) in TASKS.items():
+        if args.only and args.only not in name:
+            continue
+        for method in args.methods.split(","):
+            for seed in range(args.seeds):
+                if method == "tune":
+                    result = tuning.tune(env, budget=args.budget, seed=seed, **fields)
+                    trials = [[*item.run.cell.values, item.score] for item in result.found.tried]
+                    row = {"cell": result.best.cell.values, "mean": result.mean, "trials": trials}
+                else:
+                    row = with_cells(env, fields, method, args.budget, seed)
+                print(json.dumps({"task": name, "method": method, "seed": seed, **row}), flush=True)
+                rows.setdefault(name, {}).setdefault(method, []).append(row["mean"])
+    methods = args.methods.split(",")
+    print("| task | " + " | ".join(methods) + " |")
+    print("|---|" + "---:|" * len(methods))
+    for name, by_method in rows.items():
+        cells = [f"{np.mean(v):.3f} ({np.min(v):.3f})" for v in by_method.values()]
+        print(f"| {name} | " + " | ".join(cells) + " |")
 
 
 if __name__ == "__main__":

@@ -93,7 +93,7 @@ def test_a_change_of_any_setting_is_another_algorithm(small):
 
 def test_all_settings_of_a_run_tell_algorithms_apart(small):
     fields = set(Settings.model_fields) | set(RunValues.model_fields)
-    elsewhere = {"environment", "reward_scale", "alpha", "lam", "w", "seed"}
+    elsewhere = {"environment", "reward_scale", "alpha", "lam", "w", "v", "seed"}
     assert fields - elsewhere | {"algorithm_version"} == set(landscapes(small)[0].settings)
 
 

@@ -13,10 +13,12 @@ import stores
 from mirrorax.analysis.estimates import difference, supported
 from mirrorax.analysis.few_seeds import mean_intervals
 from mirrorax.analysis.findings import headline, telling_threshold
+from mirrorax.analysis.interplay import interplay
 from mirrorax.analysis.landscape import landscapes
 from mirrorax.analysis.reference import parse_reference, read_reference
 from mirrorax.analysis.region import region
 from mirrorax.analysis.scores import cell_scores, rbst
+from mirrorax.analysis.sensitivity import sensitivities
 from mirrorax.analysis.summary import summarise
 from mirrorax.analysis.tuned import tuned_against_fixed
 from mirrorax.cli import main
@@ -204,6 +206,21 @@ def test_every_format_holds_every_row(summary):
     assert len({line.count("|") for line in table}) == 1
     with pytest.raises(UserError, match="text, markdown, csv, json"):
         render(summary, "yaml")
+
+
+def test_the_interplay_is_that_of_its_functions(summary):
+    rows = [row for row in summary.rows if row.landscape.axis == "alpha"]
+    runs = [row.landscape.runs(summary.evaluation, summary.diverged) for row in rows]
+    measures = sensitivities(runs, [row.mask for row in rows])
+    for row, scores, measure in zip(rows, runs, measures, strict=True):
+        assert row.sensitivity.value == measure.value
+        expected = interplay(scores, row.mask)
+        assert repr(row.interplay) == repr(expected)  # NaN where a grid is flat
+        assert repr(row.by_environment[0]) == repr(interplay(scores[:, :, [0]], row.mask))
+    text, data = render(summary), json.loads(render(summary, "json"))
+    assert "in each environment" in text
+    assert data["rows"][0]["interplay"]["both"] == summary.rows[0].interplay.interaction.value
+    assert "interplay_both_low" in render(summary, "csv").splitlines()[0]
 
 
 def test_the_profile_is_that_of_its_functions(summary):

@@ -10,10 +10,11 @@ import pytest
 
 from mirrorax.errors import UserError
 from mirrorax.mdpo import schedules
-from mirrorax.mdpo.program import make_values
-from mirrorax.mdpo.schedules import Clock, Learned
+from mirrorax.mdpo.program import make_program, make_values
+from mirrorax.mdpo.schedules import Clock, Learned, LearnedDrift
 from mirrorax.registry import register_schedule
-from mirrorax.regularizers import potential
+from mirrorax.regularizers import drift, potential
+from mirrorax.regularizers.scale import reference_drift
 from mirrorax.runs.settings import check_values
 
 
@@ -80,6 +81,57 @@ def test_the_two_references_of_a_target(small):
     assert schedules.target_range(entropy.range(3), entropy.bound(3), "bound") == pytest.approx(
         (-math.log(3), 0.0)
     )
+
+
+@pytest.mark.parametrize("annealed", [False, True])
+def test_the_learned_lambda_ascends_its_dual(annealed):
+    schedule = LearnedDrift(reference_drift(drift("kl"), 3), annealed, eps=1e-5)
+    v = values(v=0.2, actor_lr=0.01)
+    state = schedule.init(v)
+    assert float(schedule.temperature(state, v, clock(0))) == 1.0
+    for mean_drift in (0.5, 0.01):
+        for k in (0, 60):
+            target = 0.2 * (1 - k / 100 * annealed) * schedule.reference
+            after = schedule.learn(state, v, clock(k), jnp.float32(mean_drift))
+            # Adam's first step has the size of the learning rate: up if the drift is too large.
+            expected = 0.01 * np.sign(mean_drift - target)
+            assert float(after.log_lam) == pytest.approx(expected, rel=1e-2)
+            slope = jax.grad(lambda x, d, t: jnp.exp(x) * (t - d))(0.0, mean_drift, target)
+            assert float(after.adam.mu) == pytest.approx(
+                0.1 * float(slope) / schedule.reference, rel=1e-4
+            )
+
+
+def test_a_learned_lambda_meets_its_target():
+    """Where the drift falls with the square of lambda, as that of a small step does."""
+    schedule = LearnedDrift(0.5, False, eps=1e-5)
+    v = values(v=0.1, actor_lr=0.02)
+    state = schedule.init(v)
+    for k in range(1500):
+        lam = schedule.temperature(state, v, clock(k, 2000))
+        state = schedule.learn(state, v, clock(k, 2000), 3.0 / lam**2)
+    assert 3.0 / float(lam) ** 2 == pytest.approx(0.1 * 0.5, rel=0.05)
+
+
+def test_a_learned_lambda_stays_within_its_bounds():
+    v = values(v=0.0, actor_lr=30.0)
+    schedule = LearnedDrift(1.0, False, eps=1e-5)
+    state = schedule.learn(schedule.init(v), v, clock(0), jnp.float32(1.0))
+    assert float(state.log_lam) == schedules.LOG_LAM_BOUNDS[1]
+
+
+def test_weights_stand_in_place_of_learned_temperatures(small):
+    both = small(alpha_schedule="learned", lam_schedule="learned_linear")
+    run = check_values(both, {"w": 0.5, "v": 0.1})
+    assert (run.alpha, run.lam, run.w, run.v) == (None, None, 0.5, 0.1)
+    with pytest.raises(UserError, match="v: required by lam_schedule = 'learned_linear'"):
+        check_values(both, {"w": 0.5})
+    with pytest.raises(UserError, match=r"lam: 1.0 given, .* give v in \[0, 1\]"):
+        check_values(both, {"w": 0.5, "v": 0.1, "lam": 1.0})
+    with pytest.raises(UserError, match=r"v: 0\.1 given, but lam_schedule = 'constant'"):
+        check_values(small(), {"v": 0.1})
+    with pytest.raises(UserError, match="zero has 0 for half a step"):
+        make_program(small(lam_schedule="learned", drift="zero"))
 
 
 @dataclass(frozen=True)

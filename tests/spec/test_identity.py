@@ -11,8 +11,15 @@ from specification import canonical, run_id, run_key, specification, specificati
 
 from mirrorax._version import ALGORITHM_VERSION
 from mirrorax.runs.identity import run_ids
-from mirrorax.runs.presets import LATER
-from mirrorax.runs.settings import LOWEST, RunValues, Settings, as_float32
+from mirrorax.runs.presets import LATER, LATER_VALUES
+from mirrorax.runs.settings import (
+    LOWEST,
+    TRACED,
+    RunValues,
+    Settings,
+    as_float32,
+    make_settings,
+)
 from mirrorax.spec.expand import expand
 from mirrorax.spec.study import parse
 
@@ -143,9 +150,32 @@ def test_an_independent_reading_of_the_definition_agrees():
     )
     for index in range(len(runs)):
         spec = specification_of(runs, index)
-        for name, before in LATER.items():  # all at the value that is not written
+        # all at the value that is not written
+        for name, before in {**LATER, **LATER_VALUES}.items():
             assert spec.pop(name) == before
         text = json.dumps(spec, sort_keys=True).replace(", ", ",")
         text = text.replace(": ", ":")
         expected = hashlib.sha256(text.encode("ascii")).hexdigest()[:32]
         assert runs.ids[index].decode() == expected
+
+
+def test_a_weight_of_the_drift_counts_only_where_there_is_one():
+    """`v` is younger than the first results: without it identities are what they were."""
+    learned = make_settings(environment="Catch", lam_schedule="learned")
+    plain = make_settings(environment="Catch")
+    texts = [
+        canonical(specification(plain, RunValues())),
+        canonical(specification(learned, RunValues(lam=None, v=0.25))),
+    ]
+    assert '"v"' not in texts[0]
+    assert '"v":0.25,"w":null' in texts[1]
+    columns = {name: np.array([getattr(RunValues(), name)] * 2, dtype=object) for name in TRACED}
+    columns["seed"] = np.array([0, 1])
+    columns = {n: c if n == "seed" else np.array(c, dtype=np.float64) for n, c in columns.items()}
+    columns["lam"], columns["v"] = np.array([0.1, np.nan]), np.array([np.nan, 0.25])
+    ids = run_ids([plain, learned], np.array([0, 1]), columns)
+    specs = [
+        specification(plain, RunValues()),
+        specification(learned, RunValues(lam=None, v=0.25, seed=1)),
+    ]
+    assert [each.decode() for each in ids] == [run_id(spec) for spec in specs]

@@ -5,7 +5,7 @@ import json
 import math
 
 from mirrorax._version import ALGORITHM_VERSION
-from mirrorax.runs.presets import LATER
+from mirrorax.runs.presets import LATER, LATER_VALUES
 
 
 def plain(value):
@@ -17,7 +17,7 @@ def plain(value):
 
 def canonical(spec):
     """Write a specification as canonical JSON."""
-    later = {name: plain(value) for name, value in LATER.items()}
+    later = {name: plain(value) for name, value in {**LATER, **LATER_VALUES}.items()}
     written = {name: plain(value) for name, value in spec.items()}
     written = {n: v for n, v in written.items() if n not in later or v != later[n]}
     return json.dumps(written, sort_keys=True, separators=(",", ":"), allow_nan=False)

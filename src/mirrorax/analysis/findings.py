@@ -29,7 +29,8 @@ def telling_threshold(items: Sequence[Landscape]) -> float:
 def headline(table: RobustnessTable) -> list[str]:
     """Return sentences on the most robust row of a table, at its first threshold."""
     best, *others = table.rows
-    others = [row for row in others if row.landscape.axis == best.landscape.axis]
+    axes = best.landscape.axis, best.landscape.lam_axis
+    others = [row for row in others if (row.landscape.axis, row.landscape.lam_axis) == axes]
     threshold, share = table.thresholds[0], best.frequency[0].value
     over = ", ".join(table.environments)
     if others and not best.comparable:
@@ -61,7 +62,8 @@ def _best_cell(row: RobustnessRow) -> str:
     fair = "with one seed there is no held-out score"
     if score is not None:
         fair = f"held out, chosen and scored on different seeds, it is {score:.3f}"
-    cell = f"{row.landscape.axis} = {row.best_alpha:g}, lambda = {row.best_lam:g}"
+    drift = "v" if row.landscape.lam_axis == "v" else "lambda"
+    cell = f"{row.landscape.axis} = {row.best_alpha:g}, {drift} = {row.best_lam:g}"
     return f"Its best cell is {cell}, with a score of {row.best:.3f}; {fair}."
 
 

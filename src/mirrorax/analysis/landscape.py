@@ -80,6 +80,8 @@ class Landscape:
     rows: Int[np.ndarray, "alpha lam env seed"]  # of the results; -1 where there is no run
     # Runs with a return that is not finite, though not marked as diverged.
     unflagged: Bool[np.ndarray, "alpha lam env seed"]
+    #: what `lams` are values of: lam, or v where lambda is learned
+    lam_axis: Literal["lam", "v"] = "lam"
 
     def runs(
         self, evaluation: Evaluation = "stochastic", diverged: Diverged = "lowest"
@@ -273,23 +275,21 @@ def _telling_plugins(configurations: Sequence[Configuration]) -> list[tuple[str,
     ]
 
 
-def _temperatures(results: Results) -> Float[np.ndarray, " runs"]:
-    """Return alpha, or w where alpha is learned; refuse runs without a place on a grid."""
-    learned = results.of_configurations(
-        [c.settings.learned_alpha for c in results.configurations], bool
-    )
-    heat = np.where(learned, results.numbers("w"), results.numbers("alpha"))
-    for name, values in (
-        ("w" if learned.all() else "alpha", heat),
-        ("lam", results.numbers("lam")),
-    ):
-        bad = ~np.isfinite(values) | (values < 0)
-        if bad.any():
-            raise UserError(
-                f"{name}: {int(bad.sum())} runs have a value that is missing, negative or not "
-                "finite, so they have no place on a grid of temperatures"
-            )
-    return heat
+def _temperatures(results: Results, name: str, weight: str) -> Float[np.ndarray, " runs"]:
+    """Return a temperature, or the weight of its target where it is learned.
+
+    Refuse runs without a place on a grid.
+    """
+    schedules = [getattr(c.settings, f"{name}_schedule") for c in results.configurations]
+    learned = results.of_configurations([schedule in LEARNED for schedule in schedules], bool)
+    values = np.where(learned, results.numbers(weight), results.numbers(name))
+    bad = ~np.isfinite(values) | (values < 0)
+    if bad.any():
+        raise UserError(
+            f"{weight if learned.all() else name}: {int(bad.sum())} runs have a value that is "
+            "missing, negative or not finite, so they have no place on a grid of temperatures"
+        )
+    return values
 
 
 def landscapes(runs: Results | pa.Table) -> tuple[Landscape, ...]:
@@ -302,7 +302,7 @@ def landscapes(runs: Results | pa.Table) -> tuple[Landscape, ...]:
         raise UserError("store: it holds no runs yet, so there is nothing to analyse")
     results = results.compact()
     group, settings = _algorithms(results)
-    heat, lam = _temperatures(results), results.numbers("lam")
+    heat, lam = _temperatures(results, "alpha", "w"), _temperatures(results, "lam", "v")
     seed = results.rows["seed"].to_numpy()
     scores = scored(results)
     items = [
@@ -364,4 +364,5 @@ def _landscape(
         greedy=place(scores.greedy[rows], np.nan),
         rows=place(rows, -1),
         unflagged=place(scores.unflagged[rows], False),
+        lam_axis="v" if settings["lam_schedule"] in LEARNED else "lam",
     )

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from mirrorax.analysis.estimates import Estimate, Interval, frequency_band, ranks, robustness
 from mirrorax.analysis.few_seeds import UNIT, mean_intervals, seeds_in_words
+from mirrorax.analysis.interplay import Interplay, interplay
 from mirrorax.analysis.landscape import (
     ABSENT,
     DIVERGED,
@@ -31,6 +32,7 @@ from mirrorax.analysis.landscape import (
 from mirrorax.analysis.reference import Reference, ReferenceValues
 from mirrorax.analysis.region import Region, region
 from mirrorax.analysis.scores import Statistic, cell_scores, check_threshold
+from mirrorax.analysis.sensitivity import Sensitivity, sensitivities
 from mirrorax.analysis.tuned import Tuning, tuned_against_fixed
 from mirrorax.envs import suite
 from mirrorax.errors import UserError, unknown
@@ -64,6 +66,9 @@ class RobustnessRow:
     theirs: tuple[float | None, ...]  # Rbst of the reference, per threshold
     tuning: Tuning
     region: Region | None  # at the first threshold; None without cells of positive temperatures
+    interplay: Interplay | None  # of the mean scores; None without a grid of 2 x 2 cells
+    by_environment: tuple[Interplay | None, ...]
+    sensitivity: Sensitivity | None  # scores normalised over the rows of its axis
 
     @property
     def label(self) -> str:
@@ -125,8 +130,13 @@ def summarise(
     alike = cells == "positive" and statistic == "mean" and evaluation == "stochastic"
     rows: list[RobustnessRow] = []
     lines = [*notes, *(f"left out: {text}" for text in empty)]
-    for axis in ("alpha", "w"):
-        group = [(i, m) for i, m in zip(items, scored, strict=True) if i.axis == axis and m.any()]
+    axes = dict.fromkeys((item.axis, item.lam_axis) for item in items)
+    for axis in sorted(axes):
+        group = [
+            (item, mask)
+            for item, mask in zip(items, scored, strict=True)
+            if (item.axis, item.lam_axis) == axis and mask.any()
+        ]
         if not group:
             continue
         members, own = (list(part) for part in zip(*group, strict=True))
@@ -148,10 +158,15 @@ def summarise(
             )
             for item, mask, mine, given in zip(members, masks, own, started, strict=True)
         ]
+        of_group = _with_sensitivity(of_group, evaluation, diverged)
         rows += _ranked(of_group, len(levels)) if comparable else of_group
         lines += _about_cells(of_group, comparable)
-    if len({row.landscape.axis for row in rows}) > 1:
-        lines.append("rows with a learned alpha have a grid of w: they are ranked among themselves")
+    for name, weight, field in (("alpha", "w", "axis"), ("lam", "v", "lam_axis")):
+        if len({getattr(row.landscape, field) for row in rows}) > 1:
+            lines.append(
+                f"rows with a learned {name} have a grid of {weight}: they are ranked among "
+                "themselves"
+            )
     lines += _about_runs(rows, everything, names, diverged)
     if reference:
         lines += _about_reference(rows, reference.name)
@@ -233,7 +248,25 @@ def _row(
         theirs=tuple(reference.rbst.get(t) if reference else None for t in levels),
         tuning=tuned_against_fixed(runs, mask),
         region=region(scores, landscape.alphas, landscape.lams, levels[0]) if positive else None,
+        interplay=_interplay(runs, mask),
+        by_environment=tuple(_interplay(runs[:, :, [e]], mask) for e in range(runs.shape[2])),
+        sensitivity=None,
     )
+
+
+def _interplay(runs: np.ndarray, mask: Mask) -> Interplay | None:
+    try:
+        return interplay(runs, mask)
+    except UserError:
+        return None  # a single line of cells
+
+
+def _with_sensitivity(
+    rows: Sequence[RobustnessRow], evaluation: Evaluation, diverged: Diverged
+) -> list[RobustnessRow]:
+    runs = [row.landscape.runs(evaluation, diverged) for row in rows]
+    measures = sensitivities(runs, [row.mask for row in rows])
+    return [replace(row, sensitivity=m) for row, m in zip(rows, measures, strict=True)]
 
 
 def _ranked(rows: Sequence[RobustnessRow], levels: int) -> list[RobustnessRow]:

@@ -204,11 +204,14 @@ MEANING = {
     "alpha_schedule": "how alpha changes during training, see 'mirrorax list schedules'",
     "lam_schedule": "how lam changes during training, see 'mirrorax list schedules'",
     "target_reference": "range of h for the target of a learned alpha: exact, or a bound",
+    "temperature_units": "what alpha and lam are multiplied by: 1, the range of returns, or the "
+    "running spread of Q",
     "eval_episodes": "episodes of the evaluation after training, stochastic and again greedy",
     "eval_every": "record learning curves every so many updates; 0: do not",
     "alpha": "temperature of the potential h",
     "lam": "temperature of the drift D",
     "w": "target of a learned alpha, from 0 to 1, in place of alpha",
+    "v": "target of a learned lam: 0 keeps the policy, 1 lets it go half-way in one update",
     "gamma": "discount factor",
     "reward_scale": "factor on all rewards",
     "actor_lr": "learning rate of the actor",
@@ -216,7 +219,7 @@ MEANING = {
 }
 
 #: the values that `train` takes several of: they span a grid
-VALUES = ("alpha", "lam", "w", "gamma", "reward_scale", "actor_lr", "critic_lr")
+VALUES = ("alpha", "lam", "w", "v", "gamma", "reward_scale", "actor_lr", "critic_lr")
 
 #: settings that are no flags of this kind: the first has its own, the second is derived
 _OTHER = ("environment", "plugins")
@@ -249,7 +252,8 @@ def add_values(parser: argparse.ArgumentParser, title: str, names: Collection[st
     group = parser.add_argument_group(title)
     for name in names:
         default = RunValues.model_fields[name].default
-        shown = "0.5 where alpha is learned" if name == "w" else default
+        learned = {"w": "0.5 where alpha is learned", "v": "0.1 where lam is learned"}
+        shown = learned.get(name, default)
         group.add_argument(flag(name), metavar="X", help=f"{MEANING[name]} ({shown})")
 
 

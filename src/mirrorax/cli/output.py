@@ -137,7 +137,10 @@ def conditions(settings: Settings, runs: Sequence[RunValues]) -> str:
     values, apart = runs[0], varying(runs)
     first = "w" if values.alpha is None else "alpha"
     parts = []
-    for name, schedule in ((first, settings.alpha_schedule), ("lam", settings.lam_schedule)):
+    second = "v" if values.lam is None else "lam"
+    for name, schedule in ((first, settings.alpha_schedule), (second, settings.lam_schedule)):
         number = "" if name in apart else f" {getattr(values, name):g}"
         parts.append(f"{name}{number} ({schedule})")
+    if settings.temperature_units != "reward":
+        parts.append(f"in units of {settings.temperature_units}")
     return ", ".join([*parts, f"{settings.steps:,} steps"])

@@ -44,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--lam", type=float, default=0.1, metavar="X", help="temperature of D (0.1)")
     add("--anneal-alpha", action="store_true", help="let alpha fall to 0 (homotopic PMD)")
     add("--anneal-lam", action="store_true", help="let lam fall to 0")
+    add("--v", type=float, metavar="X", help="learn lam: keep the drift of a step at this weight")
     add(
         "--critic",
         default="regularized",
@@ -115,7 +116,7 @@ def run(args: argparse.Namespace) -> int:
         args.potential,
         args.drift,
         _annealed(args.alpha, args.iterations) if args.anneal_alpha else args.alpha,
-        _annealed(args.lam, args.iterations) if args.anneal_lam else args.lam,
+        _lam(args),
         args.iterations,
         critic=args.critic,
         noise=args.noise,
@@ -128,6 +129,14 @@ def run(args: argparse.Namespace) -> int:
     else:
         _print(mdp, trace, args)
     return 0
+
+
+def _lam(args: argparse.Namespace) -> Any:
+    if args.v is not None:
+        from mirrorax.tabular import LearnedLam
+
+        return LearnedLam(args.v, annealed=args.anneal_lam)
+    return _annealed(args.lam, args.iterations) if args.anneal_lam else args.lam
 
 
 def _annealed(start: float, iterations: int) -> Any:
@@ -165,7 +174,8 @@ def _rates(trace: Trace) -> str:
 
 def _title(args: argparse.Namespace) -> str:
     alpha = f"alpha {args.alpha:g}" + (" falling" if args.anneal_alpha else "")
-    lam = f"lam {args.lam:g}" + (" falling" if args.anneal_lam else "")
+    lam = f"lam {args.lam:g}" if args.v is None else f"lam learned, v {args.v:g}"
+    lam += " falling" if args.anneal_lam else ""
     name = "APMD" if args.critic == "unregularized" else "PMD"
     return f"{name}({args.potential}, {args.drift}), {alpha}, {lam}"
 

@@ -6,6 +6,7 @@ import argparse
 import json
 import shlex
 import textwrap
+from math import isnan
 from typing import TYPE_CHECKING
 
 from mirrorax.cli import flags
@@ -134,5 +135,7 @@ def _show_validation(validation: Validation) -> None:
     print(f"\nsuggested cell, for an environment not seen:   {validation.suggested:.1%} of {count}")
     print(f"random cell:                                   {validation.random:.1%}")
     print(f"best single cell, which has seen every one:    {validation.fixed:.1%}")
+    if not isnan(validation.default):
+        print(f"the plain default:                             {validation.default:.1%}")
     names = len({row.environment for row in validation.rows})
     print(f"{names} environments are few: the rates show a direction, not a size.")

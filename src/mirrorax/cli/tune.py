@@ -4,53 +4,68 @@ from __future__ import annotations
 
 import argparse
 import sys
-from math import isnan, nan
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from math import isnan
+from typing import TYPE_CHECKING, Any
 
 from mirrorax.cli import flags
 from mirrorax.errors import UserError
 from mirrorax.formatting import counted
 
 if TYPE_CHECKING:
-    from mirrorax.tuning.cells import CheckedCell, SearchRecord
-    from mirrorax.tuning.tune import TuneResult, TuneTask
+    from mirrorax.tuning.propose import Checked, Found, Range
+    from mirrorax.tuning.result import TuneResult
+    from mirrorax.tuning.tune import TuneTask
 
 _EXAMPLES = """examples:
   mirrorax tune --env Catch --budget 64 --steps 100000
   mirrorax tune --plugin mine --env Maze --budget 256 --store maze_search
   mirrorax tune --env CartPole --potential "tsallis(0.5)" --drift kl --lam-range 0.1,10
-  mirrorax tune --env Catch --alpha-schedule learned           searches w and lam
+  mirrorax tune --env Catch --alpha-schedule learned --lam-schedule learned    searches w and v
+  mirrorax tune --env Catch --choose drift=kl/forward_kl --search gamma=0.9,0.999
 
-The budget counts runs of full length; a run that is stopped half-way counts as half. Three quarters
-are for the search; the rest chooses among the best cells and checks the winner on fresh seeds.
-With --store the same command resumes after Ctrl-C or a crash.
+Three quarters of the budget are for the search; the rest chooses among the best cells and checks
+the winner on fresh seeds. With --store the same command resumes after Ctrl-C or a crash.
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
-    from mirrorax.runs.settings import OTHER_NUMBERS
+    from mirrorax.runs.settings import OTHER_NUMBERS, TEMPERATURES
 
     parser.epilog = _EXAMPLES
     parser.usage = "mirrorax tune --env NAME [options]"
     parser.register("action", None, flags.Typed)
     add = parser.add_argument
     flags.add_environment(parser)
-    add("--budget", type=int, default=256, metavar="N", help="runs of full length (256)")
-    add("--store", metavar="DIR", help="keep the search in this folder, so that it can resume")
+    add("--budget", type=int, default=256, metavar="N", help="runs (256)")
+    add("--store", metavar="DIR", help="keep the runs in this store, so that the search can resume")
     add("--seed", type=int, default=0, metavar="N", help="seed of the whole search (0)")
-    add("--alpha-range", metavar="LOW,HIGH", help="range of alpha (around the suggestion)")
-    add("--lam-range", metavar="LOW,HIGH", help="range of lam (around the suggestion)")
+    add("--workers", type=int, metavar="N", help="worker processes (all cores); 0: this process")
+    for name in TEMPERATURES:
+        add(f"--{name}-range", metavar="LOW,HIGH", help=f"range of {name} (wide, and it grows)")
+    add(
+        "--search",
+        nargs="+",
+        default=[],
+        metavar="NAME=LOW,HIGH",
+        help="further values to search: actor_lr, critic_lr, gamma",
+    )
+    add(
+        "--choose",
+        nargs="+",
+        default=[],
+        metavar="SETTING=A/B",
+        help="settings to choose among, e.g. potential=entropy/max drift=kl/'bregman(max)'",
+    )
     add("--results", metavar="PATH", help="results to start from, see 'mirrorax suggest'")
+    add("--lanes", type=int, metavar="N", help="runs side by side in a worker (4)")
     flags.add_preset(parser)
-    flags.add_lanes(parser)
     flags.add_plugin(parser)
     flags.add_json(parser)
     add("--quiet", action="store_true", help="show no progress")
     flags.add_values(parser, "values that all runs share", OTHER_NUMBERS)
-    flags.add_settings(
-        parser, "settings, as in 'mirrorax train'; the pair is the suggested one unless given"
-    )
+    flags.add_settings(parser, "settings, as in 'mirrorax train'")
 
 
 def _range(name: str, text: str | None) -> list[float] | None:
@@ -62,10 +77,20 @@ def _range(name: str, text: str | None) -> list[float] | None:
         raise UserError(f"{name}: {text!r} is not allowed: two numbers, LOW,HIGH") from None
 
 
+def _named(flag: str, texts: list[str]) -> dict[str, str]:
+    out = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name or not value:
+            raise UserError(f"--{flag}: {text!r} is not allowed: expected NAME=...")
+        out[name.strip().replace("-", "_")] = value
+    return out
+
+
 def run(args: argparse.Namespace) -> int:
     """Search, and show the result."""
-    from mirrorax.cli.live import Stop, leave
-    from mirrorax.runs.settings import OTHER_NUMBERS
+    from mirrorax.cli.live import leave
+    from mirrorax.runs.settings import OTHER_NUMBERS, TEMPERATURES
     from mirrorax.tuning import tune
 
     if args.env is None:
@@ -74,29 +99,33 @@ def run(args: argparse.Namespace) -> int:
     with flags.naming(args, {"environment": "env"}):
         fields = flags.read_settings(flags.typed_settings(args))
         values = {name: getattr(args, name) for name in OTHER_NUMBERS}
+        ranges = {
+            name: _range(f"{name}_range", getattr(args, f"{name}_range")) for name in TEMPERATURES
+        }
+        ranges |= {n: _range(n, text) for n, text in _named("search", args.search).items()}
+        choices: dict[str, Any] = {
+            name: [flags.read_settings({name: part})[name] for part in text.split("/")]
+            for name, text in _named("choose", args.choose).items()
+        }
+        for name in ("potential", "drift"):
+            if name in choices:
+                fields[name] = choices.pop(name)
         task = tune.prepare(
             args.env,
             budget=args.budget,
             seed=args.seed,
             preset=args.preset or "default",
-            alpha_range=_range("alpha_range", args.alpha_range),
-            lam_range=_range("lam_range", args.lam_range),
+            ranges=ranges,
+            choices=choices,
             results=args.results,
             lanes=args.lanes,
-            layout=args.layout,
             **{name: flags.numbers(name, text) for name, text in values.items()},
             **fields,
         )
     progress = _Progress(task, args.store, hidden=args.json or args.quiet)
-    from mirrorax.mdpo.machine import enable_cache
-
-    enable_cache()
-    stop = Stop()
     try:
-        with stop, flags.naming(args):
-            result = tune.run_task(
-                task, store=args.store, on_batch=progress, on_segment=lambda _: stop.check()
-            )
+        with flags.naming(args):
+            result = tune.run_task(task, store=args.store, workers=args.workers, on_batch=progress)
     except KeyboardInterrupt:
         if args.store:
             print("mirrorax: the same command resumes", file=sys.stderr)
@@ -112,23 +141,25 @@ class _Progress:
     """One line on standard error per batch."""
 
     def __init__(self, task: TuneTask, store: str | None, hidden: bool) -> None:
-        self._budget, self._hidden = task.budget, hidden
-        ranges = ", ".join(f"{a.name} in [{a.low:g}, {a.high:g}]" for a in task.axes)
-        pair = f"({task.settings.potential}, {task.settings.drift})"
-        self._print(f"searching {pair} on {task.settings.environment}: {ranges}")
+        self._task, self._hidden = task, hidden
+        self._ranges = task.ranges
+        first = task.arms[0]
+        pairs = ", ".join(dict.fromkeys(f"({a.potential}, {a.drift})" for a in task.arms))
+        self._print(f"searching {pairs} on {first.environment}: {_spans(task.ranges)}")
         if store is None:
             self._print("without --store an interrupted search is lost")
 
-    def __call__(self, record: SearchRecord, part: str) -> None:
-        spent = f"{record.spent:6.1f} of {self._budget} runs"
+    def __call__(self, found: Found, part: str) -> None:
+        spent = f"{found.spent:4d} of {self._task.budget} runs"
+        best = found.searched
         if part == "search":
-            batch = record.batches[-1]
-            best = record.best_single
             so_far = "every run diverged so far" if isnan(best) else f"best run so far {best:.3f}"
-            cells = counted(len(batch.cells), "cell")
-            self._print(f"{spent}  batch {batch.number + 1}: {cells}, {so_far}")
+            self._print(f"{spent}  batch {len(found.batches)}: {so_far}")
+            if found.ranges != self._ranges:
+                self._ranges = found.ranges
+                self._print(f"{'':{len(spent)}}  searching wider: {_spans(found.ranges)}")
         elif part == "choose":
-            self._print(f"{spent}  {counted(len(record.candidates), 'cell')} with further seeds")
+            self._print(f"{spent}  {counted(len(found.candidates), 'cell')} with further seeds")
         else:
             self._print(f"{spent}  the best of them and its neighbours with fresh seeds")
 
@@ -137,39 +168,22 @@ class _Progress:
             print(text, file=sys.stderr, flush=True)
 
 
-def verdict(result: TuneResult) -> str:
-    """Say in words what the neighbours show about the best cell."""
-    whole = result.best.whole or (nan,)
-    low, high = result.interval or (min(whole), max(whole))
-    lost = sum(cell.diverged > 0 for cell in result.neighbours)
-    if result.diverged or lost:
-        places = [*(["here"] if result.diverged else ()), *(["close by"] if lost else ())]
-        return f"not safe: runs diverged {' and '.join(places)}; lower learning rates may help"
-    # A tenth of the range of scores; where the range is not known, the spread of the seeds.
-    tolerance = 0.1 if result.units == "normalised return" else high - low
-    fewest = min(len(cell.scores) for cell in result.neighbours)
-    if result.largest_rise > tolerance and result.mean + result.largest_rise > high:
-        few = f" (by {counted(fewest, 'seed')}: it may be luck)" if fewest < 5 else ""
-        return (
-            f"not settled: a neighbour is {result.largest_rise:.3f} above{few}; "
-            "use a larger --budget or more --steps"
-        )
-    if result.largest_drop <= tolerance:
-        return f"a forgiving place: no neighbour is more than {tolerance:.3g} below"
-    return f"sensitive: a neighbour is {result.largest_drop:.3f} below"
+def _spans(ranges: Sequence[Range]) -> str:
+    return ", ".join(f"{each.name} in [{each.low:g}, {each.high:g}]" for each in ranges)
 
 
-def _seeds(best: CheckedCell) -> str:
+def _seeds(best: Checked) -> str:
     if not best.diverged:
         return f"{len(best.scores)} fresh seeds"
     return f"{len(best.whole)} of {len(best.scores)} fresh seeds; the others diverged"
 
 
 def _show(result: TuneResult) -> None:
+    word, text = result.verdict
     settings = result.settings
-    names = list(result.cell)
     cell = ", ".join(f"{name} {value:g}" for name, value in result.cell.items())
-    print(f"({settings.potential}, {settings.drift}) on {settings.environment}: {cell}")
+    head = "best of what was tried: " if word == "nothing" else ""
+    print(f"{head}({settings.potential}, {settings.drift}) on {settings.environment}: {cell}")
     count = len(result.scores)
     if result.diverged == count:
         print(f"  all {count} fresh seeds diverged")
@@ -177,25 +191,30 @@ def _show(result: TuneResult) -> None:
         words = result.seeds_in_words
         interval = f"95% interval {words}" if words.startswith("[") else words
         print(f"  {result.units} {result.mean:.3f}, {interval}, over {_seeds(result.best)}")
+    if result.random is not None:
+        best = result.specification.best
+        most = "" if best is None else f", the best possible {best:.3f}"
+        print(f"  random play has {result.random:.3f}{most}")
     print(f"  (the best single run of the search had {result.searched:.3f}: not a result)")
-    print()
-    print("half a decade away" if "w" not in names else "one step away")
-    width = max(len(f"{n.cell[name]:g}") for n in result.neighbours for name in names)
-    for neighbour in result.neighbours:
-        print(f"  {_neighbour(neighbour, result, width)}")
-    print(f"  {verdict(result)}")
-    print()
-    tried = sum(len(batch.cells) for batch in result.search.batches)
-    print(f"{result.spent:.1f} of {result.budget} runs used, {tried} cells tried")
-    print(f"try   {result.command}")
+    print("\nclose by")
+    shown = [result.values(each.cell) for each in result.neighbours]
+    width = max(len(f"{value:g}") for values in shown for value in values.values())
+    for neighbour, values in zip(result.neighbours, shown, strict=True):
+        place = "  ".join(f"{name} {value:<{width}g}" for name, value in values.items())
+        print(f"  {place}  {_neighbour(neighbour, result)}")
+    tried = len({item.run.cell for item in result.found.tried})
+    used = f"{result.spent} of {result.budget} runs used, {tried} cells tried"
+    if word == "nothing":
+        print(f"\n{used}\n{text}")
+        return
+    print(f"  {text}\n\n{used}\ntry   {result.command}")
 
 
-def _neighbour(neighbour: CheckedCell, result: TuneResult, width: int) -> str:
-    place = "  ".join(f"{name} {value:<{width}g}" for name, value in neighbour.cell.items())
+def _neighbour(neighbour: Checked, result: TuneResult) -> str:
     seeds = counted(len(neighbour.scores), "seed")
     if isnan(neighbour.mean):
-        return f"{place}  diverged  ({seeds})"
+        return f"diverged  ({seeds})"
     if isnan(result.mean):
-        return f"{place}  {neighbour.mean:.3f}  ({seeds})"
+        return f"{neighbour.mean:.3f}  ({seeds})"
     seeds += f", {neighbour.diverged} diverged" if neighbour.diverged else ""
-    return f"{place}  {neighbour.mean:.3f}  ({neighbour.mean - result.mean:+.3f}, {seeds})"
+    return f"{neighbour.mean:.3f}  ({neighbour.mean - result.mean:+.3f}, {seeds})"

@@ -40,6 +40,7 @@ class HeatMap:
     title: str = ""
     axis: str = "alpha"
     left_out: int = 0  # cells with a score that are not on this grid
+    lam_axis: str = "lam"
 
 
 def heat_map(
@@ -67,6 +68,7 @@ def heat_map(
         environment or landscape.label,
         landscape.axis,
         int(np.isfinite(everything).sum() - np.isfinite(kept).sum()),
+        landscape.lam_axis,
     )
 
 
@@ -151,7 +153,9 @@ def draw_heat_map(
     _label_axes(data, ax)
     _write_values(data, ax, limits)
     if labels:
-        ax.set_xlabel(r"drift temperature $\lambda$")
+        ax.set_xlabel(
+            r"drift temperature $\lambda$" if data.lam_axis == "lam" else "drift weight $v$"
+        )
         ax.set_ylabel(r"MDP temperature $\alpha$" if data.axis == "alpha" else "target weight $w$")
     ax.spines[:].set_visible(False)
     more = f"{counted(data.left_out, 'cell')} off this grid"
@@ -268,7 +272,7 @@ def draw_panel(
             continue
         draw_heat_map(maps[k], ax, limits=limits, contour=contour, colour_bar=False, labels=False)
         if k + columns >= len(maps):
-            ax.set_xlabel(r"$\lambda$")
+            ax.set_xlabel(r"$\lambda$" if maps[k].lam_axis == "lam" else "$v$")
         if k % columns == 0:
             ax.set_ylabel(r"$\alpha$" if maps[k].axis == "alpha" else "$w$")
     bar = figure.colorbar(axes.ravel()[0].collections[0], ax=axes, fraction=0.03, pad=0.01)

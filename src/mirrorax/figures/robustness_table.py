@@ -74,6 +74,11 @@ def _field(path: str) -> Value:
     return value
 
 
+def _by_environment(row: RobustnessRow, _: int) -> str:
+    shares = [each.interaction.value if each else math.nan for each in row.by_environment]
+    return " ".join("-" if math.isnan(share) else f"{share:.2f}" for share in shares)
+
+
 def _setting(name: str, default: str = "constant") -> Value:
     return lambda row, _: dict(row.landscape.settings).get(name, default)
 
@@ -86,7 +91,7 @@ class Column:
     `mirrorax report` have those with a heading. A heading with {reference} needs a reference.
     """
 
-    block: str  # name, best, threshold, profile or counts
+    block: str  # name, best, threshold, profile, interplay or counts
     heading: str
     key: str
     value: Value
@@ -117,12 +122,15 @@ def _data_only(block: str, parent: str, *names: str) -> tuple[Column, ...]:
 
 
 _SEEDS = "95%: as many seeds"
+_BOTH, _TILT = _field("interplay.interaction.interval"), _field("interplay.tilt_interval")
+_HELD_OUT, _DIMENSIONALITY = _field("sensitivity.held_out"), _field("sensitivity.dimensionality")
 COLUMNS = (
     *(Column("name", "", name, _setting(name)) for name in ("potential", "drift")),
     *(Column("name", "", name, _setting(name)) for name in ("alpha_schedule", "lam_schedule")),
     Column("name", "(h, D) and schedule", "label", _field("label")),
     Column("best", "", "axis", _field("landscape.axis")),
-    Column("best", "best ({axis}, lam)", "best.alpha", _field("best_alpha"), text=_best_cell),
+    Column("best", "", "lam_axis", _field("landscape.lam_axis")),
+    Column("best", "best ({axis}, {lam})", "best.alpha", _field("best_alpha"), text=_best_cell),
     Column("best", "", "best.lam", _field("best_lam")),
     Column("best", "its score", "best.score", _field("best"), text=_best_score),
     Column("best", "", "best.interval", _field("best_interval"), ends=True),
@@ -156,6 +164,18 @@ COLUMNS = (
     Column("profile", "L", "region.likeness", _field("region.likeness"), ".2f"),
     *_data_only("profile", "region", "threshold", "share", "components", "alpha_band", "lam_band"),
     *_data_only("profile", "region", "explained", "filled"),
+    Column("interplay", "alpha's", "interplay.alpha", _field("interplay.alpha.value"), ".2f"),
+    Column("interplay", "lam's", "interplay.lam", _field("interplay.lam.value"), ".2f"),
+    Column("interplay", "both", "interplay.both", _field("interplay.interaction.value"), ".2f"),
+    Column("interplay", "95%", "interplay.both_interval", _BOTH, ".2f", ends=True),
+    Column("interplay", "in each environment", "interplay.by_environment", _by_environment),
+    Column("interplay", "tilt", "interplay.tilt", _field("interplay.tilt"), "+.3f"),
+    Column("interplay", "95%", "interplay.tilt_interval", _TILT, "+.3f", ends=True),
+    *_data_only("interplay", "interplay", "variance", "noise"),
+    Column("interplay", "sensitivity", "sensitivity.value", _field("sensitivity.value"), ".3f"),
+    Column("interplay", "held out", "sensitivity.held_out", _HELD_OUT, ".3f"),
+    *_data_only("interplay", "sensitivity", "per_environment", "cross_environment"),
+    Column("interplay", "to tune", "sensitivity.dimensionality", _DIMENSIONALITY),
     Column("counts", "cells", "cells", _field("cells"), text=lambda r, _: f"{r.cells}/{r.grid}"),
     *_data_only("counts", "", "elsewhere", "grid"),
     Column("counts", "runs", "runs", _field("runs"), text=lambda r, _: f"{r.runs}/{r.wanted}"),
@@ -199,7 +219,9 @@ def _short(table: RobustnessTable, i: int) -> str:
 def _headings(table: RobustnessTable, threshold: str) -> dict[Column, str]:
     """Return the columns that are shown, with their headings at a threshold."""
     learned = any(row.landscape.axis == "w" for row in table.rows)
+    drifting = any(row.landscape.lam_axis == "v" for row in table.rows)
     words = {"axis": "alpha or w" if learned else "alpha", "reference": table.reference}
+    words["lam"] = "lam or v" if drifting else "lam"
     compared = any(row.reference for row in table.rows)
     return {
         c: c.heading.format(T=threshold, **words)
@@ -224,13 +246,13 @@ def _beside(*parts: _Block) -> _Block:
     return header, [[cell for piece in row for cell in piece] for row in rows]
 
 
-def _blocks(table: RobustnessTable) -> tuple[_Block, _Block, list[_Block], _Block]:
-    """Return names, the best cell and counts, one block per threshold, and the profile."""
+def _blocks(table: RobustnessTable) -> tuple[_Block, _Block, list[_Block], list[_Block]]:
+    """Return names, the best cell and counts, one block per threshold, profile and interplay."""
     header, rows = _block(table, "name")
     names = (["#", *header], [[_short(table, i), *row] for i, row in enumerate(rows)])
     first = _beside(_block(table, "best"), _block(table, "counts"))
     levels = [_block(table, "threshold", k) for k in range(len(table.thresholds))]
-    return names, first, levels, _block(table, "profile")
+    return names, first, levels, [_block(table, "profile"), _block(table, "interplay")]
 
 
 def _footer(table: RobustnessTable) -> list[str]:
@@ -250,14 +272,21 @@ def _footer(table: RobustnessTable) -> list[str]:
 
 def _plain(table: RobustnessTable) -> str:
     """Several tables below each other, each as wide as a terminal."""
-    names, first, levels, profile = _blocks(table)
+    names, first, levels, last = _blocks(table)
     explained = (
         f"good: a score of at least {table.thresholds[0]:g}; area in square decades, bands in "
         "decades; L: 1 is a perfect L;\n"
         "tuned: the best cell of each environment; held out: on seeds not used to choose"
     )
-    tables = [_aligned(*_beside(names, block)) for block in (first, *levels, profile)]
-    tables[-1] += "\n" + explained
+    interplay = (
+        "shares of the variance over the grid: of alpha alone, of lam alone, of both together,\n"
+        "noise of seeds taken off; tilt: below 0, more of one makes up for less of the other;\n"
+        "sensitivity: tuned minus one for all, scores between the 5th and 95th percentile (Adkins\n"
+        "et al. 2024); to tune: temperatures to tune per environment to keep 95% of tuned"
+    )
+    tables = [_aligned(*_beside(names, block)) for block in (first, *levels, *last)]
+    tables[-2] += "\n" + explained
+    tables[-1] += "\n" + interplay
     return "\n\n".join(["\n".join(headline(table)), *tables, "\n".join(_footer(table))]) + "\n"
 
 
@@ -325,7 +354,7 @@ def _of(*blocks: str) -> list[Column]:
 
 def _csv(table: RobustnessTable) -> str:
     """Return one line per algorithm; the notes are the same in every line."""
-    before, after = _of("name", "best"), _of("profile", "counts")
+    before, after = _of("name", "best"), _of("profile", "interplay", "counts")
     levels = range(len(table.thresholds))
     placed = [(c, 0, "") for c in before]
     placed += [(c, k, f"_{table.thresholds[k]:g}") for k in levels for c in _of("threshold")]

@@ -159,7 +159,8 @@ def pictures(source: Source) -> Iterator[tuple[str, Figure | str]]:
     for k, row in enumerate(source.table.rows):
         item = source.whole[row.label]
         temperatures: tuple[Temperature, ...] = (
-            ("alpha", "lam") if item.axis == "alpha" else ("lam",)
+            *(("alpha",) if item.axis == "alpha" else ()),
+            *(("lam",) if item.lam_axis == "lam" else ()),
         )
         for name in dict.fromkeys(e.name for e in item.environments):
             labels = [e.label for e in item.environments if e.name == name]

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -36,8 +36,12 @@ from mirrorax.regularizers import (
 )
 from mirrorax.regularizers.names import parse_potential
 from mirrorax.regularizers.reference import at_observations
+from mirrorax.regularizers.scale import reference_drift
 from mirrorax.runs.chunk import complete_columns
 from mirrorax.runs.settings import ALPHA_SCHEDULES, Settings
+
+if TYPE_CHECKING:
+    from mirrorax.mdpo.units import Unit
 
 Layout = Literal["map", "vmap"]
 
@@ -55,6 +59,7 @@ class Program:
     drift: Drift | DriftFunctional
     alpha_schedule: schedules.Schedule
     lam_schedule: schedules.Schedule
+    unit: Unit | None = None  # temperatures are used as they are
 
     @property
     def environment(self) -> adapter.Environment:
@@ -169,10 +174,10 @@ def make_program(
             f"{str(h)!r} has none"
         )
     alpha = schedules.make_alpha(settings, value_range, h.bound(actions))
-    lam = schedules.make_lam(settings)
-    for field, schedule in (("alpha_schedule", alpha), ("lam_schedule", lam)):
-        if getattr(settings, field) not in ALPHA_SCHEDULES:  # the user's own
-            contract.check_schedule(field, schedule)
+    lam = schedules.make_lam(settings, _drift_scale(settings, d, actions))
+    for name, schedule in (("alpha_schedule", alpha), ("lam_schedule", lam)):
+        if getattr(settings, name) not in ALPHA_SCHEDULES:  # the user's own
+            contract.check_schedule(name, schedule)
     program = Program(
         settings=settings.model_copy(update={**fixed, "eval_episodes": 1}),
         env=env,
@@ -180,9 +185,30 @@ def make_program(
         drift=d,
         alpha_schedule=alpha,
         lam_schedule=lam,
+        unit=_unit(settings, env),
     )
     _ = program.actor, program.optimizer  # mistakes in them show here, not while training
     return program
+
+
+def _drift_scale(settings: Settings, d: Drift | DriftFunctional, actions: int) -> float:
+    """Return the drift that weight v = 1 stands for, where lambda is learned."""
+    if not settings.learned_lam:
+        return 1.0
+    if settings.on_policy or not isinstance(d, Drift):
+        raise UserError(
+            f"lam_schedule: {settings.lam_schedule!r} needs algorithm = 'off_policy' and a drift "
+            "of two policies"
+        )
+    return reference_drift(d, actions)
+
+
+def _unit(settings: Settings, env: adapter.Task) -> Unit | None:
+    if settings.temperature_units == "reward":
+        return None
+    from mirrorax.mdpo.units import make_unit
+
+    return make_unit(settings.temperature_units, env.return_bounds)
 
 
 def _to_saved_policy(settings: Settings, env: adapter.Task) -> Potential:

@@ -1,7 +1,8 @@
 """Temperatures over the course of training: alpha_k and lambda_k, chosen independently.
 
 A schedule is three small functions. It keeps a state (possibly empty), says the temperature of
-update k, and may learn from the mean of h over the update's batch under the policy pi_k. A new
+update k, and may learn from the mean of h over the update's batch under the policy pi_k (from the
+mean drift of the update, if its `observes` is "drift"). A new
 built-in is such a class and one line of `BUILT_IN`. One of your own is registered under a name:
 
     @dataclass(frozen=True)
@@ -25,7 +26,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, final
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, final
 
 from jaxtyping import Float, Int
 
@@ -45,6 +46,8 @@ else:
 #: exp of these bounds is the smallest and the largest learned alpha. With w = 1 only the uniform
 #: policy meets the target, and alpha would grow without end; with w = 0 it would vanish.
 LOG_ALPHA_BOUNDS = (-20.0, 5.0)
+#: The same of a learned lambda. The grids that are usual for lambda reach further up.
+LOG_LAM_BOUNDS = (-20.0, 12.0)
 
 
 class Values(NamedTuple):
@@ -57,6 +60,7 @@ class Values(NamedTuple):
     critic_lr: Float[Array, "*lanes"]
     gamma: Float[Array, "*lanes"]
     reward_scale: Float[Array, "*lanes"]
+    v: Float[Array, "*lanes"]
 
 
 class Clock(NamedTuple):
@@ -73,6 +77,9 @@ class Clock(NamedTuple):
 
 class Schedule(abc.ABC):
     """The contract of a schedule; all three are pure functions for one run."""
+
+    #: what `learn` is given: the mean of `h` (pi_k), or of the `drift` D(pi_{k+1}, pi_k)
+    observes: ClassVar[Literal["h", "drift"]] = "h"
 
     @abc.abstractmethod
     def init(self, values: Values) -> Any:
@@ -170,6 +177,55 @@ class Learned(Schedule):
         return LearnedState(jnp.clip(log_alpha, *LOG_ALPHA_BOUNDS), after)
 
 
+class LearnedDriftState(NamedTuple):
+    """log lambda, which starts at 0, and Adam's state for it."""
+
+    log_lam: Float[Array, ""]
+    adam: Any
+
+
+@final
+@dataclass(frozen=True)
+class LearnedDrift(Schedule):
+    """Lambda learned towards a target of the drift: dual ascent on log lambda.
+
+    maximise over lambda:  J(lambda) = lambda (E_s[D(pi_{k+1}(s), pi_k(s))] - v_k D_ref)
+
+    which is the dual of the constraint  E_s[D(pi_{k+1}(s), pi_k(s))] <= v_k D_ref, by one step of
+    Adam per update, with the actor's learning rate. D_ref is the reference of the drift (see
+    `mirrorax.regularizers.scale`); `v_k` is the run's v, or v (1 - k / K) where the target is
+    annealed. A drift above its target raises lambda.
+    """
+
+    observes: ClassVar[Literal["h", "drift"]] = "drift"
+
+    reference: float
+    annealed: bool
+    eps: float
+
+    def init(self, values: Values) -> LearnedDriftState:
+        """Start at lambda = 1."""
+        zero = jnp.zeros_like(values.v)
+        return LearnedDriftState(zero, optax.scale_by_adam().init(zero))
+
+    def temperature(
+        self, state: LearnedDriftState, values: Values, clock: Clock
+    ) -> Float[Array, ""]:
+        """Return exp(log lambda)."""
+        return jnp.exp(state.log_lam)
+
+    def learn(
+        self, state: LearnedDriftState, values: Values, clock: Clock, mean_h: Float[Array, ""]
+    ) -> LearnedDriftState:
+        """Take one step on J; `mean_h` is the mean drift here."""
+        v = values.v * (1 - clock.progress) if self.annealed else values.v
+        # - d J / d log lambda, in units of the reference
+        slope = jnp.exp(state.log_lam) * (v - mean_h / self.reference)
+        adam = optax.scale_by_adam(eps=self.eps)
+        log_lam, after = descend(adam, state.log_lam, slope, state.adam, values.actor_lr)
+        return LearnedDriftState(jnp.clip(log_lam, *LOG_LAM_BOUNDS), after)
+
+
 def target_range(
     value_range: tuple[float, float], bound: float, reference: Literal["range", "bound"]
 ) -> tuple[float, float]:
@@ -194,22 +250,28 @@ class ScheduleSpec(NamedTuple):
     high: float = 0.0
     #: Adam's eps
     eps: float = 1e-5
+    #: the drift that weight v = 1 stands for
+    reference: float = 1.0
 
 
 class BuiltIn(NamedTuple):
-    """A schedule by name. Where it is `learned`, runs have the weight w in place of alpha."""
+    """A schedule by name. Where it is `learned`, runs have a weight, w or v, in its place."""
 
     make: Callable[[ScheduleSpec], Schedule]
     learned: bool = False
 
 
+def _learned(spec: ScheduleSpec, annealed: bool) -> Schedule:
+    if spec.field == "alpha":
+        return Learned(spec.low, spec.high, annealed, spec.eps)
+    return LearnedDrift(spec.reference, annealed, spec.eps)
+
+
 BUILT_IN: dict[str, BuiltIn] = {
     "constant": BuiltIn(lambda spec: Constant(spec.field)),
     "linear": BuiltIn(lambda spec: Linear(spec.field)),
-    "learned": BuiltIn(lambda spec: Learned(spec.low, spec.high, False, spec.eps), learned=True),
-    "learned_linear": BuiltIn(
-        lambda spec: Learned(spec.low, spec.high, True, spec.eps), learned=True
-    ),
+    "learned": BuiltIn(lambda spec: _learned(spec, False), learned=True),
+    "learned_linear": BuiltIn(lambda spec: _learned(spec, True), learned=True),
 }
 
 
@@ -229,6 +291,7 @@ def make_alpha(settings: Settings, value_range: tuple[float, float], bound: floa
     return _make("alpha_schedule", settings.alpha_schedule, spec)
 
 
-def make_lam(settings: Settings) -> Schedule:
-    """Return the settings' schedule of lambda."""
-    return _make("lam_schedule", settings.lam_schedule, ScheduleSpec("lam"))
+def make_lam(settings: Settings, reference: float = 1.0) -> Schedule:
+    """Return the settings' schedule of lambda, for a drift with this reference."""
+    spec = ScheduleSpec("lam", eps=settings.adam_eps, reference=reference)
+    return _make("lam_schedule", settings.lam_schedule, spec)

@@ -21,7 +21,7 @@ from mirrorax.mdpo import on_policy, replay
 from mirrorax.mdpo.program import Layout, Program
 from mirrorax.mdpo.rollout import as_rows, first_step, rollout_policies, step_lane
 from mirrorax.mdpo.schedules import Clock, Values
-from mirrorax.mdpo.update import METRICS, Learner, Metrics, init_learner, update_on_batches
+from mirrorax.mdpo.update import Learner, Metrics, init_learner, metric_names, update_on_batches
 from mirrorax.runs.settings import Settings
 
 
@@ -71,7 +71,9 @@ def init_state(program: Program, keys: UInt32[np.ndarray, "lanes 2"], values: Va
         env=() if hosted else _first_states(env, jnp.asarray(np.stack(words))),
         buffer=replay.empty(settings, env, len(keys)),
         k=jnp.int32(0),
-        metrics={name: jnp.zeros(len(keys)) for name in METRICS} if program.with_curves else {},
+        metrics={name: jnp.zeros(len(keys)) for name in metric_names(program)}
+        if program.with_curves
+        else {},
     )
 
 

@@ -14,7 +14,7 @@ from mirrorax.mdpo import losses
 from mirrorax.mdpo.optimizers import descend
 from mirrorax.mdpo.program import Program
 from mirrorax.mdpo.replay import unpack
-from mirrorax.mdpo.schedules import Clock, Values
+from mirrorax.mdpo.schedules import Clock, Schedule, Values
 from mirrorax.regularizers import Drift
 
 Metrics = dict[str, Float[Array, "*lanes"]]
@@ -46,6 +46,8 @@ class Learner(NamedTuple):
     lam: Any
     #: the update at which the run diverged and was frozen, -1 while it has not
     diverged_at: Int[Array, "*lanes"]
+    #: what the unit of the temperatures has seen; () where it needs nothing
+    unit: Any = ()
 
 
 def init_learner(
@@ -62,6 +64,7 @@ def init_learner(
         alpha=program.alpha_schedule.init(values),
         lam=program.lam_schedule.init(values),
         diverged_at=jnp.int32(-1),
+        unit=() if program.unit is None else program.unit.init(),
     )
 
 
@@ -98,6 +101,11 @@ def update(
     # theta^(i+1) = theta^(i) - eta grad L(theta, theta_k), equation (7).
     actor, optimizer = learner.actor, learner.actor_optimizer
     q = jnp.min(critic(learner.critics, x), axis=0)
+    unit, reward_scale, size = learner.unit, values.reward_scale, None
+    if program.unit is not None:
+        unit = program.unit.observe(unit, reward_scale * batch.reward, q)
+        size, divisor = program.unit.size(unit, reward_scale), program.unit.divisor(unit)
+        alpha, lam, reward_scale = size * alpha, size * lam, reward_scale / divisor
     old_logits = pi(actor if anchor is None else anchor, x)
     first_terms = None
     for _ in range(settings.actor_epochs):
@@ -121,7 +129,7 @@ def update(
         logits=pi(actor, x),  # the compiler drops it where the target does not read it
         alpha=alpha,
         gamma=values.gamma,
-        reward_scale=values.reward_scale,
+        reward_scale=reward_scale,
     )
     critics, critic_optimizer = learner.critics, learner.critic_optimizer
     critic_step = step if _joint(program) else jax.vmap(step, in_axes=(0, 0, 0, None))
@@ -143,15 +151,19 @@ def update(
     healthy &= jnp.isfinite(optax.tree.norm((actor, critics)))
     diverged = (learner.diverged_at < 0) & ~healthy
     assert first_terms is not None
+    observed = {"h": first_terms.h}
+    if "drift" in (program.alpha_schedule.observes, program.lam_schedule.observes):
+        observed["drift"] = jnp.mean(d.value_from_logits(pi(actor, x).T, old_logits.T))
     new = Learner(
         actor,
         optimizer,
         critics,
         critic_optimizer,
         targets,
-        program.alpha_schedule.learn(learner.alpha, values, clock, first_terms.h),
-        program.lam_schedule.learn(learner.lam, values, clock, first_terms.h),
+        _learn(program.alpha_schedule, learner.alpha, values, clock, observed),
+        _learn(program.lam_schedule, learner.lam, values, clock, observed),
         learner.diverged_at,
+        unit,
     )
     new = where(healthy, new, learner)._replace(
         diverged_at=jnp.where(diverged, clock.k, learner.diverged_at).astype(jnp.int32)
@@ -172,7 +184,21 @@ def update(
         alpha,
         lam,
     )
-    return new, dict(zip(METRICS, seen, strict=True))
+    metrics = dict(zip(METRICS, seen, strict=True))
+    if size is not None:
+        # In rewards, whatever the unit in which the learner computes.
+        metrics |= {name: divisor * metrics[name] for name in ("mean_q", "alpha", "lam")}
+        metrics["unit"] = divisor * size
+    return new, metrics
+
+
+def metric_names(program: Program) -> tuple[str, ...]:
+    """Return the names of what an update reports."""
+    return METRICS if program.unit is None else (*METRICS, "unit")
+
+
+def _learn(schedule: Schedule, state: Any, values: Values, clock: Clock, observed: Metrics) -> Any:
+    return schedule.learn(state, values, clock, observed[schedule.observes])
 
 
 def update_on_batches(

@@ -125,6 +125,7 @@ def _algorithm(
     out: dict[str, Any] = {
         "label": item.label,
         "axis": item.axis,
+        "lam_axis": item.lam_axis,
         "alphas": item.alphas.tolist(),
         "lams": item.lams.tolist(),
         "envs": [labels.index(e.label) for e in item.environments],

@@ -21,6 +21,7 @@ from mirrorax import plugins
 from mirrorax._version import ALGORITHM_VERSION
 from mirrorax.errors import UserError
 from mirrorax.runs import arrow, identity
+from mirrorax.runs.presets import LATER_VALUES
 from mirrorax.runs.settings import TRACED, RunValues, Settings
 
 
@@ -167,6 +168,8 @@ def value_columns(chunk: Chunk) -> dict[str, pa.Array]:
     columns: dict[str, pa.Array] = {"run_id": arrow.id_column(chunk.ids)}
     for name in TRACED:
         values = chunk.columns[name]
+        if name in LATER_VALUES and np.isnan(values).all():
+            continue  # written as before there was such a value
         if name in identity.WHOLE:
             columns[name] = pa.array(np.asarray(values, np.int64))
         else:
@@ -177,7 +180,10 @@ def value_columns(chunk: Chunk) -> dict[str, pa.Array]:
 
 def read_values(table: pa.Table) -> dict[str, np.ndarray]:
     """Return the traced values of a table's runs; NaN where a value does not apply."""
+    absent = np.full(len(table), np.nan)
     return {
         name: table[name].to_numpy().astype(np.int64 if name in identity.WHOLE else np.float64)
+        if name in table.column_names or name not in LATER_VALUES
+        else absent
         for name in TRACED
     }

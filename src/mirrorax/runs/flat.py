@@ -29,7 +29,7 @@ from mirrorax.runs.arrow import (
 )
 from mirrorax.runs.presets import LATER
 from mirrorax.runs.results import ROWS, Results
-from mirrorax.runs.settings import TRACED, RunValues, Settings
+from mirrorax.runs.settings import TEMPERATURES, TRACED, RunValues, Settings
 
 VERSION = identity.VERSION_FIELD
 
@@ -103,7 +103,9 @@ def _varies_in(configurations: Sequence[Configuration], name: str) -> bool:
 
 def _varies(results: Results, name: str) -> bool:
     values = results.numbers(name)
-    usual = {"reward_scale": 1.0, "w": np.nan}.get(name, values[0] if len(values) else 0.0)
+    usual = {"reward_scale": 1.0, "w": np.nan, "v": np.nan}.get(
+        name, values[0] if len(values) else 0.0
+    )
     return not np.array_equal(values, np.full(len(values), usual), equal_nan=True)
 
 
@@ -143,7 +145,7 @@ def makers(results: Results) -> dict[str, Any]:
     return {
         "run_id": lambda: results.rows["run_id"],
         **{name: setting(name) for name in Settings.model_fields},
-        **{name: (lambda n=name: results.rows[n]) for name in TRACED},
+        **{name: (lambda n=name: results.column(n)) for name in TRACED},
         VERSION: lambda: of_configurations(
             [c.algorithm_version for c in configurations], pa.int64()
         ),
@@ -233,7 +235,7 @@ def _read_rows(table: pa.Table) -> pa.Table:
             columns[name] = pa.array([default] * len(table), field.type)
     for name in ("reward_scale", "actor_lr", "critic_lr"):
         columns[name] = pc.fill_null(columns[name], RunValues.model_fields[name].default)
-    for name in ("alpha", "w"):  # a value that does not apply is null
+    for name in TEMPERATURES:  # a value that does not apply is null
         nan = pc.fill_null(pc.is_nan(columns[name]), False)
         columns[name] = pc.if_else(nan, pa.scalar(None, pa.float64()), columns[name])
     if "diverged" in table.column_names:

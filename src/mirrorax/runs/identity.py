@@ -27,7 +27,7 @@ from jaxtyping import Int, UInt32
 
 from mirrorax._version import ALGORITHM_VERSION
 from mirrorax.errors import UserError
-from mirrorax.runs.presets import LATER
+from mirrorax.runs.presets import LATER, LATER_VALUES
 from mirrorax.runs.settings import FIELDS, TRACED, Settings
 
 ID_DIGITS = 32
@@ -100,15 +100,15 @@ def _texts(
         fixed = {**configurations[which].model_dump(), **other}
         # Of a saved policy its digest counts, not its folder.
         fixed["reference"] = fixed["reference"].rpartition("@")[2]
-        parts = (
-            json.dumps(name) + ":" + ("%s" if name in columns else _escaped(fixed[name]))
+        parts = [
+            "%s" if name in columns else f"{json.dumps(name)}:{_escaped(fixed[name])},"
             for name in names
             if name in columns or not _left_out(name, fixed[name])
-        )
-        templates[which] = "{" + ",".join(parts) + "}"
+        ]
+        templates[which] = "".join(parts)
     values = zip(*written, strict=True)
     for which, row in zip(configuration.tolist(), values, strict=True):
-        yield templates[which] % row
+        yield "{" + (templates[which] % row)[:-1] + "}"
 
 
 def _escaped(value: Any) -> str:
@@ -117,13 +117,16 @@ def _escaped(value: Any) -> str:
 
 
 def _column_texts(name: str, column: np.ndarray) -> list[str]:
+    """Return each value of a column with its name and a comma; nothing where it is left out."""
     distinct, inverse = np.unique(column, return_inverse=True)
-    if name in WHOLE:
-        texts = [str(int(value)) for value in distinct]
-    else:
-        texts = [
-            "null" if math.isnan(value) else json.dumps(_plain(float(value)), allow_nan=False)
-            for value in distinct
-        ]
+    texts = [f"{json.dumps(name)}:{_number(name, value)}," for value in distinct.tolist()]
+    if name in LATER_VALUES:
+        texts = ["" if math.isnan(v) else t for v, t in zip(distinct, texts, strict=True)]
     spread: list[str] = np.array(texts, dtype=object)[inverse].tolist()
     return spread
+
+
+def _number(name: str, value: float) -> str:
+    if name in WHOLE:
+        return str(int(value))
+    return "null" if math.isnan(value) else json.dumps(_plain(float(value)), allow_nan=False)

@@ -18,7 +18,10 @@ LATER: dict[str, Any] = {
     "gae_lambda": 0.95,
     "normalize_advantages": False,
     "reference": "",
+    "temperature_units": "reward",
 }
+#: The same of traced values.
+LATER_VALUES: dict[str, Any] = {"v": None}
 
 #: What each preset changes. `default` is what a practitioner wants; `paper` counts the paper's
 #: steps in each of the 16 environments: 256 between two updates, 10^6 in all, so 3,906 updates.
@@ -52,5 +55,6 @@ MEANINGLESS: dict[str, tuple[str, ...]] = {
         "critic_target",
         "clipping",
         "tau",
+        "temperature_units",
     ),
 }

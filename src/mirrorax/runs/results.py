@@ -20,6 +20,7 @@ from jaxtyping import Bool, Float, Int
 from mirrorax.runs import arrow, identity
 from mirrorax.runs.arrow import Configuration, Damaged, Origin, read_configuration, read_origin
 from mirrorax.runs.chunk import read_values
+from mirrorax.runs.presets import LATER_VALUES
 from mirrorax.runs.settings import TRACED
 
 _LIST = pa.list_(pa.float64())
@@ -112,9 +113,15 @@ class Results:
         """Spread one value per chunk over the runs."""
         return np.array(values, kind)[self.origin]
 
+    def column(self, name: str) -> pa.ChunkedArray:
+        """Return a column of the rows; empty places where the runs are older than the value."""
+        if name in LATER_VALUES and name not in self.rows.column_names:
+            return pa.chunked_array([pa.nulls(len(self), pa.float64())])
+        return self.rows[name]
+
     def numbers(self, name: str) -> Float[np.ndarray, " runs"]:
         """Return a column of the rows as floats; NaN where there is no value."""
-        column = self.rows[name].cast(pa.float64())
+        column = self.column(name).cast(pa.float64())
         return np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
 
     def unique(self, *, ordered: bool = False) -> Results:

@@ -29,10 +29,10 @@ from mirrorax.errors import UserError, shown, unknown
 from mirrorax.runs.presets import MEANINGLESS, PRESETS
 
 _schedules = registry.built_in("schedule").items()
-#: Schedules under which alpha is learned during training, from the weight `w` of a target.
+#: Schedules that learn a temperature from the weight of a target: `w` for alpha, `v` for lambda.
 LEARNED = tuple(name for name, schedule in _schedules if schedule.learned)
 ALPHA_SCHEDULES = tuple(name for name, _ in _schedules)
-LAM_SCHEDULES = tuple(name for name in ALPHA_SCHEDULES if name not in LEARNED)
+LAM_SCHEDULES = ALPHA_SCHEDULES
 
 _LARGEST = 2**31 - 1  # sizes and numbers of updates are int32 in the compiled program
 Count = Annotated[int, Field(ge=1, le=_LARGEST)]
@@ -151,6 +151,7 @@ class Settings(_Model):
     alpha_schedule: str = "constant"
     lam_schedule: str = "constant"
     target_reference: Literal["range", "bound"] = "range"
+    temperature_units: Literal["reward", "return_range", "q_spread"] = "reward"
     eval_episodes: Count = 10
     eval_every: Annotated[int, Field(ge=0, le=_LARGEST)] = 0
     #: `module==version` of the plugins that the names above come from; derived, not chosen
@@ -300,6 +301,11 @@ class Settings(_Model):
         """Whether alpha is learned during training (then `w` is given in its place)."""
         return self.alpha_schedule in LEARNED
 
+    @property
+    def learned_lam(self) -> bool:
+        """Whether lambda is learned during training (then `v` is given in its place)."""
+        return self.lam_schedule in LEARNED
+
 
 #: the settings whose names may come from plugins, and what kind of name each is
 _NAMES: dict[str, registry.Kind] = {
@@ -324,18 +330,21 @@ def _plugins_of(**names: str) -> tuple[str, ...]:
 
 
 #: Numbers of a run that a grid may vary: the temperatures, and the others.
-TEMPERATURES = ("alpha", "lam", "w")
+TEMPERATURES = ("alpha", "lam", "w", "v")
 OTHER_NUMBERS = ("gamma", "reward_scale", "actor_lr", "critic_lr")
 #: The values that span a grid, in the order of its runs.
 GRID = (*TEMPERATURES, *OTHER_NUMBERS)
+#: The weights of the targets of learned temperatures, where none is given.
+LEARNED_WEIGHTS = {"w": 0.5, "v": 0.1}
 
 
 class RunValues(_Model):
     """The traced values of one run: data, not program."""
 
     alpha: NonNegative | None = 0.01
-    lam: NonNegative = 0.1
+    lam: NonNegative | None = 0.1
     w: Weight | None = None
+    v: Weight | None = None
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     actor_lr: Positive = 0.0025
     critic_lr: Positive = 0.0025
@@ -375,26 +384,33 @@ def make_settings(preset_name: str = "default", **fields: Any) -> Settings:
 def check_values(settings: Settings, values: Mapping[str, Any]) -> RunValues:
     """Validate one run's traced values against its settings.
 
-    Under a learned schedule `w` is required and alpha must be absent or None; otherwise alpha is
-    required and `w` must be absent or None.
+    Under a learned schedule the weight of its target is required (`w` for alpha, `v` for lambda),
+    and the temperature must be absent or None; otherwise the other way round.
     """
     fields = dict(values)
     if settings.drift_sees_advantages:
         fields.setdefault("lam", 1.0)
-    if settings.learned_alpha:
-        if fields.get("alpha") is not None:
-            raise UserError(
-                f"alpha: {fields['alpha']!r} given, but alpha_schedule = "
-                f"{settings.alpha_schedule!r} finds alpha itself; give w in [0, 1]"
-            )
-        if fields.get("w") is None:
-            raise UserError(f"w: required by alpha_schedule = {settings.alpha_schedule!r}")
-        return RunValues(**{**fields, "alpha": None})
-    if fields.get("w") is not None and settings.alpha_schedule in ALPHA_SCHEDULES:
-        raise UserError(
-            f"w: {fields['w']!r} given, but alpha_schedule = {settings.alpha_schedule!r} "
-            f"has no target; w belongs to {' and '.join(LEARNED)}"
-        )
-    if "alpha" in fields and fields["alpha"] is None:
-        raise UserError(f"alpha: required by alpha_schedule = {settings.alpha_schedule!r}")
+    _check_temperature(fields, "alpha", "w", settings.alpha_schedule)
+    _check_temperature(fields, "lam", "v", settings.lam_schedule)
     return RunValues(**fields)
+
+
+def _check_temperature(fields: dict[str, Any], name: str, weight: str, schedule: str) -> None:
+    """Check that a run has a temperature or the weight of its target, as the schedule needs."""
+    if schedule in LEARNED:
+        if fields.get(name) is not None:
+            raise UserError(
+                f"{name}: {fields[name]!r} given, but {name}_schedule = {schedule!r} finds {name} "
+                f"itself; give {weight} in [0, 1]"
+            )
+        if fields.get(weight) is None:
+            raise UserError(f"{weight}: required by {name}_schedule = {schedule!r}")
+        fields[name] = None
+        return
+    if fields.get(weight) is not None and schedule in ALPHA_SCHEDULES:
+        raise UserError(
+            f"{weight}: {fields[weight]!r} given, but {name}_schedule = {schedule!r} "
+            f"has no target; {weight} belongs to {' and '.join(LEARNED)}"
+        )
+    if name in fields and fields[name] is None:
+        raise UserError(f"{name}: required by {name}_schedule = {schedule!r}")

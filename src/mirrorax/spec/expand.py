@@ -3,7 +3,7 @@
 The order is part of the contract. Blocks in the order of the file; within a block, from the
 slowest to the fastest axis:
 
-    environment, reward scale, pair, schedules, alpha (or w), lam, seed
+    environment, reward scale, pair, schedules, alpha (or w), lam (or v), seed
 
 each in the order in which the file lists its values. A run that several blocks declare stands where
 it stood first.
@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Int, UInt32
 
 from mirrorax.runs import identity
-from mirrorax.runs.settings import LEARNED, TRACED, RunValues, Settings
+from mirrorax.runs.settings import TRACED, RunValues, Settings
 from mirrorax.spec.study import Block, Study
 
 
@@ -101,27 +101,28 @@ def _pieces(
                         **fixed,
                     )
                     which = configurations.setdefault(settings, len(configurations))
-                    learned = alpha_schedule in LEARNED
-                    yield which, _columns(block, learned, scale, defaults)
+                    yield which, _columns(block, settings, scale, defaults)
 
 
 def _columns(
-    block: Block, learned: bool, scale: float, defaults: RunValues
+    block: Block, settings: Settings, scale: float, defaults: RunValues
 ) -> dict[str, np.ndarray]:
-    temperature, lam, seed = (
+    learned, drifting = settings.learned_alpha, settings.learned_lam
+    heat, drift, seed = (
         grid.reshape(-1)
         for grid in np.meshgrid(
             np.array(block.w if learned else block.alpha, dtype=np.float64),
-            np.array(block.lam, dtype=np.float64),
+            np.array(block.v if drifting else block.lam, dtype=np.float64),
             np.array(block.seeds, dtype=np.int64),
             indexing="ij",
         )
     )
     absent = np.full(len(seed), np.nan)
     columns = {
-        "alpha": absent if learned else temperature,
-        "lam": lam,
-        "w": temperature if learned else absent,
+        "alpha": absent if learned else heat,
+        "lam": absent if drifting else drift,
+        "w": heat if learned else absent,
+        "v": drift if drifting else absent,
         "seed": seed,
         "reward_scale": np.full(len(seed), scale, dtype=np.float64),
     }

@@ -31,6 +31,7 @@ from mirrorax.regularizers.names import parse_drift, parse_potential
 from mirrorax.runs.settings import (
     FIELDS,
     STATIC,
+    TEMPERATURES,
     NonNegative,
     Positive,
     RunValues,
@@ -231,14 +232,13 @@ def _seeds(value: Any) -> Any:
 _PairOfNames = Annotated[tuple[str, str], BeforeValidator(_two)]
 
 #: The keys that span the grid.
-AXES = ("environments", "pairs", "schedules", "alpha", "lam", "w", "seeds")
+AXES = ("environments", "pairs", "schedules", "alpha", "lam", "w", "v", "seeds")
 
 #: The keys that fix one setting or traced value of the trainer for all runs of a block.
 FIXED = tuple(
     name
     for name in FIELDS
-    if name
-    not in ("environment", "potential", "drift", "alpha", "lam", "w", "seed", "reward_scale")
+    if name not in ("environment", "potential", "drift", *TEMPERATURES, "seed", "reward_scale")
     and name != "plugins"  # they follow from the names
 )
 
@@ -266,6 +266,7 @@ _axis_fields: dict[str, Any] = {
     "alpha": _axis(NonNegative),
     "lam": _axis(NonNegative),
     "w": _axis(Weight),
+    "v": _axis(Weight),
     "seeds": _listed(_seed, BeforeValidator(_seeds), AfterValidator(_once)),
 }
 

@@ -16,7 +16,7 @@ the keys, this module reads them, `expand` makes runs of them.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,16 +45,18 @@ class Block:
     w: tuple[float, ...]
     seeds: tuple[int, ...]
     fixed: tuple[tuple[str, Any], ...]  # settings and traced values that differ from the defaults
+    v: tuple[float, ...] = ()
 
     @property
     def size(self) -> int:
         """How many runs the block has."""
         scales = sum(len(reward_scales) for _, reward_scales in self.environments)
-        temperatures = sum(
+        cells = sum(
             len(self.w if alpha_schedule in LEARNED else self.alpha)
-            for alpha_schedule, _ in self.schedules
+            * len(self.v if lam_schedule in LEARNED else self.lam)
+            for alpha_schedule, lam_schedule in self.schedules
         )
-        return scales * len(self.pairs) * temperatures * len(self.lam) * len(self.seeds)
+        return scales * len(self.pairs) * cells * len(self.seeds)
 
 
 @dataclass(frozen=True)
@@ -151,23 +153,14 @@ def _block(
     for key, example in (
         ("environments", 'environments = ["CartPole"]'),
         ("pairs", 'pairs = [["entropy", "kl"]]'),
-        ("lam", "lam = [0.1, 1.0]"),
         ("seeds", "seeds = 5"),
     ):
         if key not in part:
             problems.add(prefix + key, None, f"required, e.g. {example}")
     schedules = _schedules(prefix, part, own, problems)
-    learned = [alpha for alpha, _ in schedules if alpha in LEARNED]
-    constant = [alpha for alpha, _ in schedules if alpha not in LEARNED]
-    if constant and "alpha" not in part:
-        problems.add(prefix + "alpha", None, f"required by alpha_schedule = {constant[0]!r}")
-    if learned and "w" not in part:
-        problems.add(prefix + "w", None, f"required by alpha_schedule = {learned[0]!r}")
-    if not constant and "alpha" in own:
-        problems.add(prefix + "alpha", own["alpha"], "all schedules learn it; give w")
-    if not learned and "w" in own:
-        wanted = " or ".join(LEARNED)
-        problems.add(prefix + "w", own["w"], f"used by alpha_schedule = {wanted} only")
+    alphas, lams = zip(*schedules, strict=True)
+    alpha, w = _temperatures(prefix, part, own, ("alpha", "w"), alphas, problems)
+    lam, v = _temperatures(prefix, part, own, ("lam", "v"), lams, problems)
     if len(problems) > before:
         return None
     fixed = with_preset(preset, {key: part[key] for key in FIXED if key in part})
@@ -177,15 +170,42 @@ def _block(
         environments=tuple((entry.name, entry.reward_scale) for entry in part["environments"]),
         pairs=part["pairs"],
         schedules=schedules,
-        alpha=part["alpha"] if constant else (),
-        lam=part["lam"],
-        w=part["w"] if learned else (),
+        alpha=alpha,
+        lam=lam,
+        w=w,
+        v=v,
         seeds=part["seeds"],
         fixed=tuple(sorted(fixed.items())),
     )
     _refuse_repeated(prefix, block, problems)
     _check_settings(prefix, block, problems)
     return block
+
+
+def _temperatures(
+    prefix: str,
+    part: Mapping[str, Any],
+    own: Mapping[str, Any],
+    names: tuple[str, str],
+    schedules: Sequence[str],
+    problems: Problems,
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return the values of a temperature and of the weight of its target, as schedules need."""
+    name, weight = names
+    learned = [schedule for schedule in schedules if schedule in LEARNED]
+    constant = [schedule for schedule in schedules if schedule not in LEARNED]
+    for key, users in ((name, constant), (weight, learned)):
+        if users and key not in part:
+            problems.add(prefix + key, None, f"required by {name}_schedule = {users[0]!r}")
+    if not constant and name in own:
+        problems.add(prefix + name, own[name], f"all schedules learn it; give {weight}")
+    if not learned and weight in own:
+        wanted = " or ".join(LEARNED)
+        problems.add(prefix + weight, own[weight], f"used by {name}_schedule = {wanted} only")
+    return (
+        part.get(name, ()) if constant else (),
+        part.get(weight, ()) if learned else (),
+    )
 
 
 def _schedules(

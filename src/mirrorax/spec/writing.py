@@ -22,7 +22,7 @@ def _block(block: Block) -> Iterable[str]:
     yield "environments = " + _list(_environment(*entry) for entry in block.environments)
     yield "pairs = " + _value(block.pairs)
     yield "schedules = " + _value(block.schedules)
-    for axis in ("alpha", "w", "lam"):
+    for axis in ("alpha", "w", "lam", "v"):
         values = getattr(block, axis)
         if values:
             yield f"{axis} = " + _value(values)

@@ -19,8 +19,9 @@ import pyarrow.parquet as pq
 
 from mirrorax.runs import arrow, results
 from mirrorax.runs.arrow import CURVE, Damaged
+from mirrorax.runs.presets import LATER_VALUES
 from mirrorax.runs.results import ROWS, Results
-from mirrorax.runs.settings import TRACED
+from mirrorax.runs.settings import TEMPERATURES, TRACED
 from mirrorax.store import files
 
 _LONGEST_TEXT = 2_000
@@ -28,7 +29,7 @@ _KINDS = (pa.string(), pa.bool_(), pa.int64(), pa.float64())
 _HEX = np.zeros(256, bool)
 _HEX[np.frombuffer(b"0123456789abcdef", np.uint8)] = True
 #: Values that a run may lack.
-_OPTIONAL = ("alpha", "w")
+_OPTIONAL = TEMPERATURES
 
 
 def check_columns(table: pa.Table) -> None:
@@ -54,7 +55,8 @@ def check_columns(table: pa.Table) -> None:
 def check_rows(results: Results, *, whole: bool = True) -> None:
     """Raise `Damaged` unless the rows are those of runs; not `whole`: some of their columns."""
     rows = results.rows
-    if whole and (missing := [name for name in ROWS.names if name not in rows.column_names]):
+    needed = [name for name in ROWS.names if name not in LATER_VALUES]
+    if whole and (missing := [name for name in needed if name not in rows.column_names]):
         raise Damaged(f"it has no column {missing[0]!r}")
     for name in rows.column_names:
         kind, column = rows[name].type, rows[name]

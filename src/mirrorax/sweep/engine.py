@@ -23,7 +23,7 @@ from mirrorax.runs.arrow import Damaged
 from mirrorax.runs.chunk import Outcome
 from mirrorax.runs.results import Results, from_outcome
 from mirrorax.sweep.measure import known_sizes
-from mirrorax.sweep.plan import Queue, QueuedChunk
+from mirrorax.sweep.plan import ChunkQueue, QueuedChunk
 
 #: How often a chunk is run again after its worker died.
 RETRIES = 3
@@ -67,7 +67,7 @@ class Engine(ABC):
     workers: int
 
     @abstractmethod
-    def start(self, queue: Queue) -> None:
+    def start(self, queue: ChunkQueue) -> None:
         """Begin to take chunks from the queue."""
 
     @abstractmethod

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -243,6 +244,22 @@ def _chunks(
     for number, index in enumerate(longest_first):
         seconds, configuration, positions = pieces[index]
         yield PlannedChunk(number, configuration, positions, seconds)
+
+
+class ChunkQueue(Protocol):
+    """What an engine takes its chunks from."""
+
+    def __len__(self) -> int:
+        """Return how many chunks wait."""
+
+    def take(self, prefer: int | None = None) -> QueuedChunk | None:
+        """Return the next chunk for a worker that last compiled `prefer`; None if none waits."""
+
+    def put_back(self, queued: QueuedChunk) -> None:
+        """Return a chunk that has to be run again."""
+
+    def clear(self) -> None:
+        """Drop everything that waits."""
 
 
 class Queue:

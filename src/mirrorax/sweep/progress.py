@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow.compute as pc
-from jaxtyping import Int
+from jaxtyping import Float, Int
 
 from mirrorax.envs import suite
 from mirrorax.formatting import counted, duration, rate
 from mirrorax.runs import arrow
 from mirrorax.runs.results import Results
+from mirrorax.runs.settings import TEMPERATURES
 from mirrorax.store.reading import Reader
 from mirrorax.sweep.engine import Activity
 from mirrorax.sweep.measure import COMPILE_SECONDS
@@ -88,9 +89,8 @@ class SweepProgress:
         scale = results.numbers("reward_scale")
         returns, _ = arrow.read_lists(results.rows["returns"])
         score = suite.normalize(returns.mean(axis=1), (low, high), scale)
-        alpha, w = results.numbers("alpha"), results.numbers("w")
-        temperature = np.where(np.isnan(alpha), w, alpha)
-        columns = np.column_stack([configuration, temperature, results.numbers("lam"), scale])
+        parts = [_either(results, "alpha", "w"), _either(results, "lam", "v"), scale]
+        columns = np.column_stack([configuration, *parts])
         held = np.isfinite(score)
         places, which = np.unique(columns[held], axis=0, return_inverse=True)
         sums, counts = np.bincount(which.ravel(), score[held]), np.bincount(which.ravel())
@@ -101,7 +101,7 @@ class SweepProgress:
 
     def read_cells(self, root: Path) -> None:
         """Take the cells of this study's earlier runs from the store."""
-        reader = Reader(root, ["returns", "alpha", "w", "lam", "reward_scale"])
+        reader = Reader(root, ["returns", *TEMPERATURES, "reward_scale"])
         reader.refresh()
         results = reader.results()
         runs = self.plan.runs
@@ -156,14 +156,15 @@ class SweepProgress:
         cell, (total, seen) = max(self.cells.items(), key=lambda item: item[1][0] / item[1][1])
         number, heat, lam, scale = cell
         settings = self.plan.runs.configurations[number]
-        temperature = "w" if settings.learned_alpha else "alpha"
+        alpha = "w" if settings.learned_alpha else "alpha"
+        drift = "v" if settings.learned_lam else "lam"
         schedules = ""
         if (settings.alpha_schedule, settings.lam_schedule) != ("constant", "constant"):
             schedules = f" {settings.alpha_schedule}/{settings.lam_schedule}"
         scaled = "" if scale == 1.0 else f" x{scale:g}"
         return (
             f"{settings.environment}{scaled} ({settings.potential}, {settings.drift}){schedules} "
-            f"{temperature}={heat:g} lam={lam:g}: {total / seen:.3f} over {seen}"
+            f"{alpha}={heat:g} {drift}={lam:g}: {total / seen:.3f} over {seen}"
         )
 
     def state(self) -> dict[str, Any]:
@@ -181,6 +182,12 @@ class SweepProgress:
             "session_failed": self.failed,
             "best": self.best(),
         }
+
+
+def _either(results: Results, name: str, weight: str) -> Float[np.ndarray, " runs"]:
+    """Return a temperature, or the weight of its target where it is learned."""
+    values = results.numbers(name)
+    return np.where(np.isnan(values), results.numbers(weight), values)
 
 
 _LINE_EVERY = 10.0

@@ -9,6 +9,7 @@ from mirrorax.tabular.evaluation import (
     to_sac,
     uniform_policy,
 )
+from mirrorax.tabular.learned import LearnedLam
 from mirrorax.tabular.mdp import MDP, catch, chain, deepsea, garnet
 from mirrorax.tabular.mirror import best_response, mirror_step, objective
 from mirrorax.tabular.pmd import Trace, promised_rate, solve
@@ -16,6 +17,7 @@ from mirrorax.tabular.pmd import Trace, promised_rate, solve
 __all__ = [
     "MDP",
     "ExactValues",
+    "LearnedLam",
     "Optimum",
     "Trace",
     "best_response",

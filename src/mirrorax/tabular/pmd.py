@@ -17,12 +17,16 @@ from mirrorax.regularizers.drifts import KL, Bregman, Drift
 from mirrorax.regularizers.drifts import drift as as_drift
 from mirrorax.regularizers.potentials import Max, NegativeEntropy, Potential, Zero
 from mirrorax.regularizers.potentials import potential as as_potential
+from mirrorax.regularizers.scale import reference_drift
 from mirrorax.tabular.evaluation import Optimum, evaluate, optimum, uniform_policy
+from mirrorax.tabular.learned import LearnedLam
 from mirrorax.tabular.mdp import MDP, random_generator
 from mirrorax.tabular.mirror import check_policy, mirror_step, temperature
 
 #: a temperature: a number, an array of them (a grid, on leading axes), or a function of k
 Temperature = float | np.ndarray | Callable[[int], Any]
+#: lambda may also be learned
+DriftTemperature = Temperature | LearnedLam
 
 Critic = Literal["regularized", "unregularized"]
 
@@ -93,7 +97,7 @@ def solve(
     potential: Potential | str = "entropy",
     drift: Drift | str = "kl",
     alpha: Temperature = 0.01,
-    lam: Temperature = 0.1,
+    lam: DriftTemperature = 0.1,
     iterations: int = 50,
     *,
     critic: Critic | str = "regularized",
@@ -110,7 +114,7 @@ def solve(
         drift: D, an object or a name.
         alpha: the temperature of h: a number, an array (a grid of temperatures solved at once, on
             axes before those of the states) or a function of k = 0, 1, ...
-        lam: the temperature of D, likewise.
+        lam: the temperature of D, likewise; or a `LearnedLam`, which keeps the drift at a target.
         iterations: how many steps.
         critic: "regularized" steps along Q_alpha; "unregularized" along the plain Q (APMD), whose
             fixed point is not the regularised optimum.
@@ -127,7 +131,10 @@ def solve(
         raise UserError(f"iterations: {iterations!r} is not allowed: a whole number >= 0")
     spread = temperature("noise", noise)
     generator = random_generator(seed)
-    alpha_at, lam_at = _at("alpha", alpha), _at("lam", lam)
+    alpha_at = _at("alpha", alpha)
+    learned = lam if isinstance(lam, LearnedLam) else None
+    lam_at = _at("lam", lam.start if isinstance(lam, LearnedLam) else lam)
+    size = reference_drift(d, mdp.num_actions) if learned else 1.0
     default = 0.0 if callable(alpha) else alpha
     reference = temperature(
         "reference_alpha", default if reference_alpha is None else reference_alpha
@@ -155,14 +162,19 @@ def solve(
     policies, known = [pi], evaluate(mdp, pi, h, reference)
     values = [known.v]
     used: list[tuple[Any, Any]] = []
+    current = np.broadcast_to(lam_at(0), batch)
     for k in range(iterations):
-        a, l = alpha_at(k), lam_at(k)
+        a, l = alpha_at(k), current if learned else lam_at(k)
         followed = a if critic == "regularized" else np.zeros(())
         # The values just reported are those the step follows, unless their temperatures differ.
         q = known.q if np.all(followed == reference) else evaluate(mdp, pi, h, followed).q
         if spread.any():
             q = q + spread[..., None, None] * generator.standard_normal(q.shape)
+        before = pi
         pi = mirror_step(q, pi, h, d, a[..., None], l[..., None])
+        if learned:
+            moved = np.asarray(d.value(pi, before)).mean(-1)
+            current = learned.after(current, moved, size, k / iterations)
         known = evaluate(mdp, pi, h, reference)
         policies.append(pi)
         values.append(known.v)
@@ -171,7 +183,11 @@ def solve(
     trace, value = np.stack(policies), np.stack(values)
     empty = np.zeros((0, *batch))
     constant = (
-        not callable(alpha) and not callable(lam) and critic == "regularized" and not spread.any()
+        not callable(alpha)
+        and not callable(lam)
+        and learned is None
+        and critic == "regularized"
+        and not spread.any()
     )
     promised = promised_rate(mdp.gamma, h, d, alpha_at(0), lam_at(0)) if constant else None
     return Trace(

@@ -21,6 +21,7 @@ from mirrorax.errors import UserError, shown, unknown
 from mirrorax.runs.chunk import Chunk, make_chunk
 from mirrorax.runs.settings import (
     GRID,
+    LEARNED_WEIGHTS,
     RunValues,
     Settings,
     check_values,
@@ -65,6 +66,7 @@ def train(
     steps: int | None = None,
     *,
     w: Numbers = None,
+    v: Numbers = None,
     gamma: Numbers = None,
     reward_scale: Numbers = None,
     actor_lr: Numbers = None,
@@ -79,8 +81,9 @@ def train(
 ) -> TrainResult:
     """Train MDPO(h, D) and evaluate it.
 
-    `alpha` (0.01 unless learned), `lam` (0.1; 1 for a drift that sees advantages), `w` (0.5 where
-    alpha is learned), `gamma`, `reward_scale` and the learning rates may each be one number or
+    `alpha` and `lam` (0.01 and 0.1 unless learned; lam is 1 for a drift that sees advantages), `w`
+    and `v` (0.5 and 0.1 where learned), `gamma`, `reward_scale` and the learning rates may each be
+    one number or
     several; several span a grid, and each point of it is trained with every seed, all side by side.
     `seeds` is a number of seeds or a list of them;
     `steps` is the preset's, 1,000,000 in `default`.
@@ -92,7 +95,7 @@ def train(
 
     A run depends on its own specification alone: it is the same in any grid, and in a sweep.
     """
-    traced = (alpha, lam, w, gamma, reward_scale, actor_lr, critic_lr)
+    traced = (alpha, lam, w, v, gamma, reward_scale, actor_lr, critic_lr)
     if steps is not None:
         settings["steps"] = steps
     request = make_request(
@@ -318,8 +321,9 @@ def plan_runs(
 ) -> list[RunValues]:
     """Span the grid of the given values and seeds; every run is checked."""
     grid = {name: value for name, value in grid.items() if value is not None}
-    if settings.learned_alpha and "w" not in grid:
-        grid["w"] = 0.5
+    for learned, weight in ((settings.learned_alpha, "w"), (settings.learned_lam, "v")):
+        if learned and weight not in grid:
+            grid[weight] = LEARNED_WEIGHTS[weight]
     axes = {name: _several(name, grid[name]) for name in GRID if name in grid}
     axes["seed"] = expand_seeds(seeds)
     count = math.prod(map(len, axes.values()))

@@ -2,7 +2,6 @@
 
 - `evidence`: what results say, as a small table that is shipped
 - `prediction`, `validation`, `suggestion`: a recommendation from it, and how far to trust it
-- `space`, `search`, `lanes`, `tune`: a search with a fixed budget of runs
-
-Only `lanes`, which trains, imports jax.
+- `surrogate`, `propose`: what a search tries next, a function of the scores so far
+- `engine`, `tune`, `result`: the search with real runs, and what it found
 """

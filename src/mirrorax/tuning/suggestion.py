@@ -20,7 +20,14 @@ from mirrorax.runs.presets import PRESETS
 from mirrorax.runs.settings import OTHER_NUMBERS, RunValues, Settings
 from mirrorax.tuning.evidence import Evidence, ScoreMap, family, of_results
 from mirrorax.tuning.prediction import Prediction, combine, good, grid_of, resample
-from mirrorax.tuning.validation import THRESHOLD, Validation, validate
+from mirrorax.tuning.validation import (
+    THRESHOLD,
+    Validation,
+    default_cell,
+    default_scores,
+    left_out_score,
+    validate,
+)
 
 #: What a suggestion rests on, from the firmest to the weakest.
 Basis = Literal["measured", "same family", "other environments", "nothing"]
@@ -92,6 +99,23 @@ def suggest(
         )
     prediction, basis = _predict(name, maps, reasons)
     alpha_range, lam_range = prediction.ranges()
+    alpha, lam = prediction.alpha, prediction.lam
+    if basis != "measured" and potential is None and drift is None:
+        scores = list(default_scores(known).values())
+        if scores and np.mean(scores) >= left_out_score(maps):
+            pair, alpha, lam = default_cell()
+            reasons.append(
+                f"The defaults scored {np.mean(scores):.3f} on average where they were measured, "
+                f"and suggestions without a look at the environment {left_out_score(maps):.3f}: "
+                "so the defaults are suggested."
+            )
+    else:
+        edge = _at_edge(prediction)
+        if edge:
+            reasons.append(
+                f"The cell is at the edge of what was measured in {' and '.join(edge)}: better "
+                "ones may lie beyond."
+            )
 
     def scaled(value: float) -> float:
         return float(f"{value * factor:.2g}")
@@ -101,8 +125,8 @@ def suggest(
         environment=name,
         potential=pair[0],
         drift=pair[1],
-        alpha=scaled(prediction.alpha),
-        lam=scaled(prediction.lam),
+        alpha=scaled(alpha),
+        lam=scaled(lam),
         alpha_range=(scaled(alpha_range[0]), scaled(alpha_range[1])),
         lam_range=(scaled(lam_range[0]), scaled(lam_range[1])),
         basis=basis,
@@ -110,32 +134,6 @@ def suggest(
         settings=" ".join([flags(known), *as_flags(rewards)]).strip(),
         reasons=tuple(reasons),
         sure=_sure(basis, prediction, _checked(known, pair), maps, name),
-    )
-
-
-def without_evidence(env: str, potential: str | None, drift: str | None) -> Suggestion:
-    """Return where a search of on-policy temperatures begins: nothing is known, ranges are wide."""
-    name, remark = _name(env)
-    h, d = parse_potential(potential or "entropy"), parse_drift(drift or "ppo_clip(0.2)")
-    lam = 1.0 if sees_advantages(d) else 0.1
-    reasons = (
-        *([remark] if remark else []),
-        "The results are of off-policy training: there is no evidence for on-policy training. The "
-        "temperatures are the defaults, and the ranges are wide.",
-    )
-    return Suggestion(
-        environment=name,
-        potential=str(h),
-        drift=str(d),
-        alpha=0.01,
-        lam=lam,
-        alpha_range=(1e-4, 1.0),
-        lam_range=(1e-2 * lam, 1e2 * lam),
-        basis="nothing",
-        score=math.nan,
-        settings="--algorithm on_policy",
-        reasons=reasons,
-        sure="Nothing was measured.",
     )
 
 
@@ -208,19 +206,22 @@ def _choose_pair(
             f"good on average over {counted(len(evidence.pairs), 'other pair')}."
         )
         return _pooled([each for p in evidence.pairs for each in evidence.of(p)]), pair
-    # The pair that forgives most: the chance that a cell drawn at random is good.
+    # The pair whose cells, chosen without a look at an environment, score best there.
     maps = {pair: evidence.of(pair) for pair in fitting}
     widest = max(map(len, maps.values()))
     complete = [pair for pair in fitting if len(maps[pair]) == widest]
     shares = _shares({pair: maps[pair] for pair in complete})
-    pair = max(complete, key=lambda p: shares[p])
+    scores = {pair: left_out_score(maps[pair]) for pair in complete}
+    pair = max(complete, key=lambda p: (np.nan_to_num(scores[p], nan=-1.0), shares[p]))
     share = f"{shares[pair]:.1%} of its cells reach {THRESHOLD:g} in an environment, on average."
+    if math.isfinite(scores[pair]):
+        share = f"cells chosen without a look at an environment scored {scores[pair]:.3f} there."
     if h is not None and d is not None:
         reasons.append(f"The pair was given; {share}")
     elif len(complete) == 1:
         reasons.append(f"The results have one pair to choose from; {share}")
     else:
-        reasons.append(f"Of {len(complete)} pairs measured it forgives most: {share}")
+        reasons.append(f"Of {len(complete)} pairs measured it carries over best: {share}")
     return maps[pair], pair
 
 
@@ -277,6 +278,43 @@ def _predict(name: str, maps: Sequence[ScoreMap], reasons: list[str]) -> tuple[P
     else:
         reasons.append(f"{runs} on {names}{' itself' if own else ''}.")
     return prediction, basis
+
+
+def _at_edge(prediction: Prediction) -> list[str]:
+    """Return the temperatures of which the chosen cell has the smallest or the largest value."""
+    held = np.isfinite(prediction.scores)
+    out = []
+    for name, lines, at in (
+        ("alpha", np.flatnonzero(held.any(axis=1)), prediction.cell[0]),
+        ("lam", np.flatnonzero(held.any(axis=0)), prediction.cell[1]),
+    ):
+        if len(lines) > 1 and at in (lines[0], lines[-1]):
+            out.append(name)
+    return out
+
+
+def alike(settings: Settings, results: str | os.PathLike[str] | None) -> bool:
+    """Whether results were measured under conditions like those of some settings.
+
+    Steps and gradient steps must be within a factor of two, and temperatures in the same unit.
+    """
+    known = of_results(results).settings
+    fields = {name: value for name, value in known.items() if name in Settings.model_fields}
+    if fields.get("steps") is None or fields.get("algorithm", "off_policy") != settings.algorithm:
+        return False
+    theirs = settings.model_copy(update={n: v for n, v in fields.items() if v is not None})
+    if theirs.temperature_units != settings.temperature_units:
+        return False
+    if (theirs.alpha_schedule, theirs.lam_schedule) != (
+        settings.alpha_schedule,
+        settings.lam_schedule,
+    ):
+        return False
+    ratios = [
+        settings.steps / theirs.steps,
+        settings.updates * settings.batches_per_update / theirs.updates / theirs.batches_per_update,
+    ]
+    return all(0.5 <= ratio <= 2 for ratio in ratios)
 
 
 def _checked(evidence: Evidence, pair: tuple[str, str]) -> Validation | None:

@@ -2,336 +2,330 @@
 
 from __future__ import annotations
 
-import json
-import math
+import itertools
 import os
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from mirrorax._version import ALGORITHM_VERSION
-from mirrorax.analysis.few_seeds import AGREE, UNIT, mean_interval, seeds_in_words
 from mirrorax.errors import UserError
-from mirrorax.runs.settings import OTHER_NUMBERS, TEMPERATURES, RunValues, Settings, make_settings
-from mirrorax.training import check_env_alone, check_lanes, check_layout
-from mirrorax.training.result import finite
-from mirrorax.tuning.cells import CheckedCell, SearchRecord
-from mirrorax.tuning.journal import import_optuna, open_journal
-from mirrorax.tuning.search import Search
-from mirrorax.tuning.space import Axis, Cell, log_axis, plan_budget, w_axis
-from mirrorax.tuning.suggestion import Suggestion, as_flags, suggest, without_evidence
+from mirrorax.runs.settings import (
+    OTHER_NUMBERS,
+    TEMPERATURES,
+    RunValues,
+    Settings,
+    make_settings,
+)
+from mirrorax.store.store import Store
+from mirrorax.sweep.engine import Engine
+from mirrorax.training import check_env_alone, check_lanes
+from mirrorax.tuning.engine import LANES, SearchRuns
+from mirrorax.tuning.propose import Cell, Found, Range, Specification, search
+from mirrorax.tuning.result import TuneResult
+from mirrorax.tuning.space import plan_budget
+from mirrorax.tuning.suggestion import alike, suggest
 
-if TYPE_CHECKING:
-    from mirrorax.mdpo.session import SegmentProgress
-
-#: Bounds of returns that are not known.
-_ANY = (-math.inf, math.inf)
-#: Settings that have their own flags in a command.
-_NAMED = ("environment", "potential", "drift", "plugins")
-
-
-@dataclass(frozen=True)
-class TuneResult:
-    """The best cell, its scores on fresh seeds, the scores of its neighbours, and the search."""
-
-    settings: Settings
-    fixed: Mapping[str, float]
-    cell: Cell  # alpha (or w) and lam
-    scores: tuple[float, ...]  # of the fresh seeds; NaN is one that diverged
-    neighbours: tuple[CheckedCell, ...]
-    search: SearchRecord
-    budget: int
-    units: str  # "normalised return", or "return" where bounds are not known
-    suggestion: Suggestion
-
-    @property
-    def best(self) -> CheckedCell:
-        """The best cell with its fresh runs."""
-        return CheckedCell(self.cell, self.scores)
-
-    @property
-    def mean(self) -> float:
-        """The mean score of the best cell over the fresh seeds that did not diverge."""
-        return self.best.mean
-
-    @property
-    def diverged(self) -> int:
-        """How many of the fresh seeds diverged."""
-        return self.best.diverged
-
-    @property
-    def interval(self) -> tuple[float, float] | None:
-        """Student's 95% interval of that mean; None for fewer than three seeds or if they agree."""
-        return mean_interval(np.array(self.best.whole), *self._scale)
-
-    @property
-    def seeds_in_words(self) -> str:
-        """That interval as text, or what stands in its place."""
-        bounds, agree = self._scale
-        return seeds_in_words(np.array([self.best.whole]), bounds, agree=agree)
-
-    @property
-    def _scale(self) -> tuple[tuple[float, float], float]:
-        """The bounds of scores, and how far apart seeds are that agree."""
-        return (UNIT, AGREE) if self.units == "normalised return" else (_ANY, 0.0)
-
-    @property
-    def spent(self) -> float:
-        """Runs of full length that were used."""
-        return self.search.spent
-
-    @property
-    def searched(self) -> float:
-        """The best single score of the search: optimistic, never the result."""
-        return self.search.best_single
-
-    @property
-    def largest_drop(self) -> float:
-        """How much the worst neighbour is below the best cell; infinite if it diverged."""
-        return self.mean - min(cell.worth for cell in self.neighbours)
-
-    @property
-    def largest_rise(self) -> float:
-        """How much the best neighbour is above the best cell."""
-        return max(cell.worth for cell in self.neighbours) - self.mean
-
-    @property
-    def command(self) -> str:
-        """The command that trains the best cell."""
-        settings = self.settings
-        names = {"env": settings.environment, "potential": settings.potential}
-        parts = ["mirrorax train", *as_flags({**names, "drift": settings.drift, **self.cell})]
-        parts += as_flags(
-            {
-                name: getattr(settings, name)
-                for name, info in Settings.model_fields.items()
-                if name not in _NAMED and getattr(settings, name) != info.default
-            }
-        )
-        parts += [f"--plugin {plugin.partition('==')[0]}" for plugin in settings.plugins]
-        parts += as_flags(self.fixed)
-        return " ".join(parts)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data."""
-        return {
-            "environment": self.settings.environment,
-            "potential": self.settings.potential,
-            "drift": self.settings.drift,
-            "cell": dict(self.cell),
-            "units": self.units,
-            "mean": self.mean,
-            "interval": self.interval,
-            "scores": list(self.scores),
-            "diverged": self.diverged,
-            "neighbours": [_row(cell) for cell in self.neighbours],
-            "largest_drop": self.largest_drop,
-            "largest_rise": self.largest_rise,
-            "budget": self.budget,
-            "spent": self.spent,
-            "tried": sum(len(batch.cells) for batch in self.search.batches),
-            "searched": self.searched,
-            "candidates": [_row(cell) for cell in self.search.candidates],
-            "trials": [
-                {**cell, "score": score, "updates": at, "batch": batch.number}
-                for batch in self.search.batches
-                for cell, score, at in zip(batch.cells, batch.scores, batch.reached, strict=True)
-            ],
-            "suggestion": self.suggestion.to_dict(),
-            "settings": self.settings.model_dump(mode="json"),
-            "command": self.command,
-        }
-
-    def to_json(self) -> str:
-        """Return `to_dict` as one line; a number that is not finite becomes null."""
-        return json.dumps(finite(self.to_dict()), allow_nan=False)
-
-
-def _row(checked: CheckedCell) -> dict[str, Any]:
-    runs = {"runs": len(checked.scores), "diverged": checked.diverged}
-    return {**checked.cell, "mean": checked.mean, **runs}
+#: Where each value is searched unless a range is given, and how far that may grow.
+DEFAULT_RANGES = {
+    "alpha": Range("alpha", 1e-4, 1.0, limits=(1e-8, 1e5)),
+    "lam": Range("lam", 1e-3, 1e3, limits=(1e-8, 1e7)),
+    "w": Range("w", 0.0, 1.0, scale="linear"),
+    "v": Range("v", 1e-3, 1.0, limits=(1e-6, 1.0)),
+}
+#: Values that a search may be told to vary, with the scale of each.
+OTHER_SCALES = {"actor_lr": "log", "critic_lr": "log", "gamma": "complement"}
+#: At most so many static choices are searched at once.
+MOST_ARMS = 24
 
 
 @dataclass(frozen=True)
 class TuneTask:
     """A search whose arguments are checked."""
 
-    settings: Settings
+    arms: tuple[Settings, ...]
     fixed: Mapping[str, float]
-    axes: tuple[Axis, ...]
-    suggestion: Suggestion
+    ranges: tuple[Range, ...]
+    starts: tuple[Cell, ...]
     budget: int
     seed: int
-    lanes: int | None
-    layout: Any
+    lanes: int
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The values that are searched."""
+        return tuple(each.name for each in self.ranges)
 
 
 def prepare(
     env: str,
-    potential: str | None = None,
-    drift: str | None = None,
+    potential: str | Sequence[str] | None = None,
+    drift: str | Sequence[str] | None = None,
     *,
     budget: int = 256,
     seed: int = 0,
-    steps: int | None = None,
     preset: str = "default",
-    alpha_range: Sequence[float] | None = None,
-    lam_range: Sequence[float] | None = None,
+    ranges: Mapping[str, Sequence[float] | None] | None = None,
+    choices: Mapping[str, Sequence[Any]] | None = None,
     results: str | os.PathLike[str] | None = None,
     lanes: int | None = None,
-    layout: Any = None,
     **more: Any,
 ) -> TuneTask:
     """Check the arguments of `tune`, before anything heavy is imported."""
-    import_optuna()
-    fixed = {name: more.pop(name) for name in OTHER_NUMBERS if more.get(name) is not None}
-    more = {name: value for name, value in more.items() if value is not None}
+    given = {name: pair for name, pair in (ranges or {}).items() if pair is not None}
     for name in TEMPERATURES:
-        if name in more:
+        given |= {name: more.pop(f"{name}_range")} if more.get(f"{name}_range") else {}
+        if more.get(name) is not None:
             raise UserError(f"{name}: the search finds it; give {name}_range to limit it")
+    more = {name: value for name, value in more.items() if value is not None}
+    fixed = {name: more.pop(name) for name in OTHER_NUMBERS if name in more}
     check_env_alone(env, more)
     plan_budget(budget)
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 10**6:
         raise UserError(f"seed: {seed!r} is not allowed: a whole number from 0 to 999999")
     check_lanes(lanes)
-    check_layout(layout)
-    # Everything but the pair is checked first: a suggestion takes a while.
-    if steps is not None:
-        more["steps"] = steps
-    pair = {"potential": potential, "drift": drift}
-    known = {name: value for name, value in pair.items() if value is not None}
-    draft = make_settings(preset, **{**more, **known, "environment": env})
-    if draft.on_policy and results is None:
-        suggestion = without_evidence(draft.environment, potential, drift)
-    else:
-        scale = float(RunValues(**fixed).reward_scale)
+    base = make_settings(preset, **{**more, "environment": env})
+    scale = float(RunValues(**fixed).reward_scale)
+    # Evidence counts only as far as it was measured under conditions that are alike.
+    suggestion = None
+    if scale == 1 and alike(base, results):
         suggestion = suggest(
-            draft.environment,
-            reward_scale=scale,
-            potential=potential,
-            drift=drift,
+            base.environment,
+            potential=potential if isinstance(potential, str) else None,
+            drift=drift if isinstance(drift, str) else None,
             results=results,
         )
-    pair = {"potential": suggestion.potential, "drift": suggestion.drift}
-    settings = make_settings(preset, **{**more, "environment": env, **pair})
-    if settings.learned_alpha:
-        if alpha_range is not None:
-            raise UserError("alpha_range: alpha is learned; the search is over w in [0, 1]")
-        first = w_axis()
-    else:
-        first = log_axis("alpha", suggestion.alpha_range, alpha_range)
-    second = log_axis("lam", suggestion.lam_range, lam_range)
-    for axis in (first, second):
-        _check_ends(axis)
-    return TuneTask(
-        settings, fixed, (first, second), suggestion, int(budget), int(seed), lanes, layout
-    )
+    named = {"potential": potential, "drift": drift}
+    options = {name: list(values) for name, values in (choices or {}).items()}
+    for name, value in named.items():
+        if value is None:
+            options[name] = [getattr(suggestion, name, getattr(base, name))]
+        else:
+            options[name] = [value] if isinstance(value, str) else list(value)
+    arms = _arms(base, preset, {**more, "environment": env}, options)
+    searched = _ranges(arms[0], given, fixed, scale)
+    plan_budget(budget, 2 * len(searched))
+    starts = [_start(searched, fixed, {}, scale)]
+    if suggestion is not None:
+        for number, settings in enumerate(arms):
+            if (settings.potential, settings.drift) == (suggestion.potential, suggestion.drift):
+                cell = {"alpha": suggestion.alpha, "lam": suggestion.lam}
+                starts.append(_start(searched, fixed, cell, scale, number))
+    starts += [Cell(arm, starts[0].values) for arm in range(1, len(arms))]
+    unique = tuple(dict.fromkeys(starts))
+    return TuneTask(arms, fixed, searched, unique, int(budget), int(seed), lanes or LANES)
 
 
-def _check_ends(axis: Axis) -> None:
+def _arms(
+    base: Settings, preset: str, more: Mapping[str, Any], options: Mapping[str, Sequence[Any]]
+) -> tuple[Settings, ...]:
+    """Return every combination of the static choices, each once."""
+    for name, values in options.items():
+        if name not in Settings.model_fields or name in ("environment", "plugins"):
+            raise UserError(f"choices: {name!r} is not a setting to choose among")
+        if not values:
+            raise UserError(f"choices: {name} has no value")
+    combinations = itertools.product(*options.values())
+    settings = [
+        make_settings(preset, **{**more, **dict(zip(options, values, strict=True))})
+        for values in combinations
+    ]
+    arms = tuple(dict.fromkeys(settings))
+    if len(arms) > MOST_ARMS:
+        raise UserError(f"choices: {len(arms)} combinations; at most {MOST_ARMS}")
+    if len({(each.learned_alpha, each.learned_lam) for each in arms}) > 1:
+        raise UserError(
+            "choices: schedules that learn a temperature and schedules that do not have different "
+            "values to search; search them one after the other"
+        )
+    return arms
+
+
+def _ranges(
+    settings: Settings,
+    given: Mapping[str, Sequence[float]],
+    fixed: Mapping[str, float],
+    scale: float,
+) -> tuple[Range, ...]:
+    """Return the ranges to search: two temperatures, and what else was asked for."""
+    first = "w" if settings.learned_alpha else "alpha"
+    second = "v" if settings.learned_lam else "lam"
+    names = [first, second, *(name for name in given if name not in TEMPERATURES)]
+    for name in given:
+        if name in TEMPERATURES and name not in names:
+            raise UserError(f"{name}_range: the schedules of these settings have no {name}")
+        if name not in TEMPERATURES and name not in OTHER_SCALES:
+            allowed = ", ".join([*TEMPERATURES, *OTHER_SCALES])
+            raise UserError(f"ranges: {name!r} is not a value to search; allowed: {allowed}")
+        if name in fixed:
+            raise UserError(f"{name}: given as a value and as a range; give one of them")
+    out = []
+    for name in names:
+        kind = DEFAULT_RANGES[name].scale if name in DEFAULT_RANGES else OTHER_SCALES[name]
+        if name in given:
+            low, high = _pair(name, given[name])
+            each = Range(name, low, high, scale=kind)
+            if name == "v" and high > 0.3:  # no weight is above 1, nor is a neighbour's
+                raise UserError(f"v_range: {high:g} is not allowed: at most 0.3")
+        else:
+            each = DEFAULT_RANGES[name]
+            if name in ("alpha", "lam") and settings.temperature_units == "reward" and scale != 1:
+                each = Range(name, each.low * scale, each.high * scale, limits=each.limits)
+        _check_ends(settings, each)
+        out.append(each)
+    return tuple(out)
+
+
+def _pair(name: str, given: Sequence[float]) -> tuple[float, float]:
+    try:
+        low, high = map(float, given)
+    except (TypeError, ValueError):
+        raise UserError(
+            f"{name}_range: {given!r} is not allowed: two numbers, low and high"
+        ) from None
+    if not low < high or not np.isfinite([low, high]).all():
+        raise UserError(f"{name}_range: {low:g}, {high:g} is not allowed: low < high, both finite")
+    if low <= 0 and name != "w":
+        raise UserError(f"{name}_range: {low:g} is not allowed: positive numbers")
+    return low, high
+
+
+def _check_ends(settings: Settings, each: Range) -> None:
     """Refuse a range of which a run, or one of the winner's neighbours, could not be trained."""
-    if not axis.log:
-        return
-    for value in (min(axis.neighbours(axis.low)), max(axis.neighbours(axis.high))):
-        values: dict[str, Any] = {axis.name: value}
+    ends = [each.low, each.high]
+    ends += [value for end in ends for value in each.neighbours(end)]
+    for value in ends:
+        values: dict[str, Any] = {each.name: value}
         try:
             RunValues(**values)
         except UserError as error:
-            reason = str(error).removeprefix(f"{axis.name}: ")
-            raise UserError(f"{axis.name}_range: {reason}, a neighbour of the range") from None
+            reason = str(error).removeprefix(f"{each.name}: ")
+            raise UserError(f"{each.name}_range: {reason}, a neighbour of the range") from None
+
+
+def _start(
+    ranges: Sequence[Range],
+    fixed: Mapping[str, float],
+    cell: Mapping[str, float],
+    scale: float,
+    arm: int = 0,
+) -> Cell:
+    """Return a cell to start with: the given values, else the defaults, within the ranges."""
+    defaults: dict[str, Any] = {**RunValues().model_dump(), "w": 0.5, "v": 0.1}
+    values = []
+    for each in ranges:
+        value = cell.get(each.name, defaults[each.name])
+        if each.name in ("alpha", "lam") and each.name not in cell:
+            value = value * scale
+        values.append(min(max(float(value), each.low), each.high))
+    return Cell(arm, tuple(values))
 
 
 def tune(
     env: str,
-    potential: str | None = None,
-    drift: str | None = None,
+    potential: str | Sequence[str] | None = None,
+    drift: str | Sequence[str] | None = None,
     *,
     budget: int = 256,
     store: str | os.PathLike[str] | None = None,
-    on_batch: Callable[[SearchRecord, str], None] | None = None,
-    on_segment: Callable[[SegmentProgress], None] | None = None,
+    workers: int | None = None,
+    on_batch: Callable[[Found, str], None] | None = None,
     **more: Any,
 ) -> TuneResult:
     """Find temperatures for an environment with a budget of runs.
 
-    Unless given, the pair is the suggested one. `budget` counts runs of full length: a run that is
-    stopped half-way counts as half. `store` is a folder for the search's journal; the same call
-    with the same folder resumes the search. `seed`, `steps`, `preset`, `lanes`, `layout`, `results`
-    (see `suggest`), `alpha_range` and `lam_range` (two numbers each), `gamma`, `reward_scale`, the
-    learning rates, and every setting of `train` can be given too.
+    Args:
+        env: the environment.
+        potential: the potential h, or several to choose among; suggested or the default if None.
+        drift: the drift D, or several.
+        budget: how many runs.
+        store: a store for the runs; the same call with the same store resumes.
+        workers: worker processes; all cores if None; 0 trains in this process.
+        on_batch: called after each batch with what was found so far and the part of the search.
+        more: `seed`, `steps`, `preset`, `lanes`, `results` (see `suggest`), ranges such as
+            `alpha_range` and `lam_range` (two numbers each), `ranges` (name -> two numbers) for
+            learning rates and `gamma`, `choices` (setting -> values) for static choices, and every
+            setting and value of `train`.
 
     The result's score is of fresh seeds, which took no part in the search or the choice.
     """
     task = prepare(env, potential, drift, budget=budget, **more)
-    return run_task(task, store=store, on_batch=on_batch, on_segment=on_segment)
+    return run_task(task, store=store, workers=workers, on_batch=on_batch)
 
 
 def run_task(
     task: TuneTask,
     *,
     store: str | os.PathLike[str] | None = None,
-    on_batch: Callable[[SearchRecord, str], None] | None = None,
-    on_segment: Callable[[SegmentProgress], None] | None = None,
+    workers: int | None = None,
+    on_batch: Callable[[Found, str], None] | None = None,
 ) -> TuneResult:
     """Do a prepared search, or what is left of it."""
-    folder = None if store is None else Path(os.fspath(store))
-    if folder is not None and folder.exists() and not folder.is_dir():
-        raise UserError(f"store: {str(folder)!r} is a file; name a folder")
-    with open_journal(folder) as storage:
-        from mirrorax.mdpo.machine import check_memory
-        from mirrorax.tuning.lanes import LaneTrainer
-
-        trainer = LaneTrainer(
-            task.settings,
+    random, bounds = _random_play(task.arms[0])
+    normalise = bounds is not None
+    if bounds is not None:
+        random = (random - bounds[0]) / (bounds[1] - bounds[0])
+    spec = Specification(
+        task.ranges,
+        plan_budget(task.budget, 2 * len(task.ranges)),
+        arms=len(task.arms),
+        starts=task.starts,
+        seed=task.seed,
+        random=random,
+        best=1.0 if normalise else None,
+    )
+    found = Found()
+    with ExitStack() as stack:
+        place = store or stack.enter_context(tempfile.TemporaryDirectory(prefix="mirrorax-tune-"))
+        held = stack.enter_context(Store(place))
+        runs = SearchRuns(
+            held,
+            lambda logs: _engine(workers, logs),
+            task.arms,
+            task.names,
             task.fixed,
             lanes=task.lanes,
-            layout=task.layout,
-            on_segment=on_segment,
+            normalise=normalise,
         )
-        # The better half of a batch exists twice for a moment.
-        check_memory(trainer.program, trainer.lanes, copies=2)
-        search = Search(
-            trainer,
-            task.axes,
-            plan_budget(task.budget),
-            storage,
-            arguments={
-                "settings": task.settings.model_dump(mode="json"),
-                "fixed": dict(task.fixed),
-                "budget": task.budget,
-                "seed": task.seed,
-                "lanes": trainer.lanes,
-                "layout": trainer.layout,
-                "axes": [[a.name, a.low, a.high, list(a.start)] for a in task.axes],
-                "algorithm_version": ALGORITHM_VERSION,
-            },
-            first=_first(task),
-            seed=task.seed,
-            on_batch=on_batch,
-        )
-        record = search.run()
-    assert record.best is not None
-    return TuneResult(
-        settings=task.settings,
-        fixed=task.fixed,
-        cell=record.best.cell,
-        scores=record.best.scores,
-        neighbours=tuple(record.neighbours),
-        search=record,
-        budget=task.budget,
-        units="return" if trainer.bounds is None else "normalised return",
-        suggestion=task.suggestion,
-    )
+        stack.callback(runs.close)
+        proposals = search(spec, found)
+        batch = next(proposals)
+        while True:
+            try:
+                batch = proposals.send(runs.scores(batch))
+            except StopIteration:
+                break
+            if on_batch is not None:
+                on_batch(found, "choose" if found.candidates else "search")
+        if on_batch is not None:
+            on_batch(found, "check")
+        held.consolidate(everything=True)
+    units = "normalised return" if normalise else "return"
+    return TuneResult(task.arms, dict(task.fixed), task.names, found, spec, units)
 
 
-def _first(task: TuneTask) -> Cell | None:
-    """Return the suggested cell, if it lies within the range of the search."""
-    suggested = {"alpha": task.suggestion.alpha, "lam": task.suggestion.lam}
-    if any(axis.name not in suggested for axis in task.axes):
-        return None
-    if any(not axis.low <= suggested[axis.name] <= axis.high for axis in task.axes):
-        return None
-    return suggested
+def _engine(workers: int | None, logs: Path) -> Engine:
+    if workers == 0:
+        from mirrorax.sweep.engines.inline import InlineEngine
+        from mirrorax.sweep.execute import CHUNK_FUNCTION, resolve
+
+        return InlineEngine(resolve(CHUNK_FUNCTION))
+    from mirrorax.sweep.engines.local import LocalEngine
+
+    return LocalEngine(logs=logs, workers=workers)
+
+
+def _random_play(settings: Settings) -> tuple[float, tuple[float, float] | None]:
+    """Return the mean return of random play, and the bounds of returns where they are known."""
+    from mirrorax.envs import adapter
+    from mirrorax.envs.adapter import random_return
+    from mirrorax.mdpo import host
+
+    env = adapter.make(settings.environment)
+    if isinstance(env, adapter.Environment):
+        return random_return(env), env.return_bounds
+    return host.random_return(env), env.return_bounds

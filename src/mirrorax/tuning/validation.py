@@ -9,10 +9,13 @@ from typing import Any
 import numpy as np
 
 from mirrorax.errors import UserError
+from mirrorax.runs.settings import RunValues, Settings
 from mirrorax.tuning.evidence import Evidence, ScoreMap
 from mirrorax.tuning.prediction import good, left_out, resample
 
 THRESHOLD = 0.9
+#: A measured cell stands for the default one up to this distance, in decades.
+NEAR = 0.35
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,7 @@ class LeftOut:
     success: bool  # the suggested cell is in the good region
     random: float  # the share of the cells it could have been that are: the chance of a draw
     fixed: bool  # whether the best single cell for all environments, this one included, is
+    default: bool | None  # whether the default pair and cell is; None if nothing near was measured
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,17 @@ class Validation:
         """The share of environments in which the best single cell is good."""
         return float(np.mean([row.fixed for row in self.rows]))
 
+    @property
+    def default(self) -> float:
+        """The share of environments in which the plain default is good; NaN if not measured."""
+        known = [row.default for row in self.rows if row.default is not None]
+        return float(np.mean(known)) if known else float("nan")
+
+    @property
+    def score(self) -> float:
+        """The mean score of the suggested cells."""
+        return float(np.mean([row.score for row in self.rows]))
+
     def of(self, pair: tuple[str, str]) -> Validation | None:
         """Return the part about one pair, if there is any."""
         rows = tuple(row for row in self.rows if (row.potential, row.drift) == pair)
@@ -65,6 +80,7 @@ class Validation:
             "suggested": self.suggested,
             "random": self.random,
             "best_single_cell": self.fixed,
+            "default": None if np.isnan(self.default) else self.default,
             "rows": [asdict(row) for row in self.rows],
         }
 
@@ -79,6 +95,7 @@ def validate(evidence: Evidence, threshold: float = THRESHOLD) -> Validation:
     if not 0 < threshold <= 1:
         raise UserError(f"threshold: {threshold!r} is not allowed: above 0, at most 1")
     rows = []
+    defaults = default_scores(evidence)
     for pair in evidence.pairs:
         maps = evidence.of(pair)
         fixed = _best_single(maps)
@@ -98,6 +115,7 @@ def validate(evidence: Evidence, threshold: float = THRESHOLD) -> Validation:
                     success=bool(here[prediction.cell]),
                     random=float(here[eligible].mean()),
                     fixed=fixed is not None and _is_good(each, fixed, threshold),
+                    default=_reached(defaults.get(each.label), threshold),
                 )
             )
     if not rows:
@@ -106,6 +124,39 @@ def validate(evidence: Evidence, threshold: float = THRESHOLD) -> Validation:
             f"one has a cell that reaches {threshold:g}"
         )
     return Validation(threshold, tuple(rows))
+
+
+def default_cell() -> tuple[tuple[str, str], float, float]:
+    """Return the default pair and its default temperatures."""
+    names, values = Settings.model_fields, RunValues().model_dump()
+    return (names["potential"].default, names["drift"].default), values["alpha"], values["lam"]
+
+
+def default_scores(evidence: Evidence) -> dict[str, float]:
+    """Return what the default pair scores at the default temperatures, by environment.
+
+    The nearest measured cell counts, if it is no further than `NEAR` decades.
+    """
+    pair, alpha, lam = default_cell()
+    out = {}
+    for each in evidence.of(pair):
+        gap_alpha = np.abs(np.log10(each.alphas / alpha))
+        gap_lam = np.abs(np.log10(each.lams / lam))
+        gaps = np.maximum(gap_alpha[:, None], gap_lam[None, :])
+        gaps = np.where(np.isfinite(each.scores), gaps, np.inf)
+        if gaps.min() <= NEAR:
+            out[each.label] = float(each.scores[np.unravel_index(int(gaps.argmin()), gaps.shape)])
+    return out
+
+
+def _reached(score: float | None, threshold: float) -> bool | None:
+    return None if score is None else score >= threshold
+
+
+def left_out_score(maps: Sequence[ScoreMap]) -> float:
+    """Return the mean score of cells that were suggested without a look; NaN if none was."""
+    scores = [float(each.scores[p.cell]) for each, p in left_out(maps) if p is not None]
+    return float(np.mean(scores)) if scores else float("nan")
 
 
 def _best_single(maps: Sequence[ScoreMap]) -> tuple[float, float] | None:

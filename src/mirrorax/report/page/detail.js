@@ -10,7 +10,7 @@ function cellFacts(a, cell, state) {
 
 function cellLines(a, i, j, state) {
   const facts = cellFacts(a, i * a.L + j, state);
-  const lines = [`${a.axis === "w" ? "w" : "α"} = ${plain(a.alphas[i])}, λ = ${plain(a.lams[j])}`];
+  const lines = [`${a.axis === "w" ? "w" : "α"} = ${plain(a.alphas[i])}, ${a.lam_axis === "v" ? "v" : "λ"} = ${plain(a.lams[j])}`];
   if (!facts || facts.count === 0) return [...lines, "no runs here"];
   if (!Number.isFinite(facts.score)) lines.push("no score: an environment has no run");
   else lines.push(`${state.statistic === "mean" ? "mean" : "interquartile mean"} ${number(facts.score)}`);
@@ -42,7 +42,7 @@ function trainCommands(a, i, j, state) {
   return runsOf(a, i * a.L + j, state).flatMap((row, e) => {
     if (!row.runs.length) return [];
     const seeds = row.runs.map((r) => r.seed).join(",") + (row.runs.length === 1 ? "," : "");
-    return [`${a.command} ${DATA.environments[a.envs[e]].flags} --${a.axis} ${a.alphas[i]} --lam ${a.lams[j]} --seeds ${seeds}`];
+    return [`${a.command} ${DATA.environments[a.envs[e]].flags} --${a.axis} ${a.alphas[i]} --${a.lam_axis} ${a.lams[j]} --seeds ${seeds}`];
   });
 }
 

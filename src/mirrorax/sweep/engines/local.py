@@ -35,7 +35,7 @@ from mirrorax.sweep.engine import (
     out_of_memory,
 )
 from mirrorax.sweep.execute import CHUNK_FUNCTION
-from mirrorax.sweep.plan import Queue, QueuedChunk
+from mirrorax.sweep.plan import ChunkQueue, QueuedChunk
 from mirrorax.sweep.worker import receive, send
 
 _TAIL_BYTES = 4000
@@ -107,7 +107,7 @@ class LocalEngine(Engine):
 
     # --- the contract ---
 
-    def start(self, queue: Queue) -> None:
+    def start(self, queue: ChunkQueue) -> None:
         """Start the workers; each gets a chunk as soon as it is ready."""
         self.queue = queue
         for index in range(min(self.workers, len(queue))):

@@ -30,7 +30,7 @@ from mirrorax.sweep.engine import (
     out_of_memory,
 )
 from mirrorax.sweep.execute import CHUNK_FUNCTION, OutOfMemory
-from mirrorax.sweep.plan import Queue, QueuedChunk
+from mirrorax.sweep.plan import ChunkQueue, QueuedChunk
 
 #: Tasks submitted per place on the cluster: one under way, one waiting next to it.
 _AHEAD = 2
@@ -108,7 +108,7 @@ class RayEngine(Engine):
             return max(int(total.get("GPU", 0) / self._gpus), 1)
         return max(int(total.get("CPU", 0)), 1)
 
-    def start(self, queue: Queue) -> None:
+    def start(self, queue: ChunkQueue) -> None:
         """Begin to submit chunks from the queue."""
         self.queue = queue
 

@@ -1,0 +1,154 @@
+"""The unit in which temperatures are given.
+
+A mirror step does not change if rewards, alpha and lambda are all multiplied by c. So a pair of
+temperatures means something only beside the size of the rewards. `temperature_units` says beside
+what it is given:
+
+`reward`        alpha and lambda as they are.
+`return_range`  times the distance between the returns that count as 0 and 1 in this environment,
+                with its rewards as they are scaled.
+`q_spread`      times the running mean of how far the Q-values of one state lie apart,
+                u = E_s[max_a Q(s, a) - min_a Q(s, a)].
+
+Under `q_spread` the critics, too, are without units: they regress rewards divided by their running
+root mean square S. Otherwise the size of the rewards would still show in what a network with fixed
+initialisation and step sizes makes of them. So nothing in the learner sees the size of rewards:
+a run with all rewards multiplied by a power of two is the same run, bit for bit.
+
+- S averages over all batches so far, so that it settles. It is 1 until a reward differs from 0.
+- u is in units of S: an exponential average, corrected for its start, never below `FLOOR`. Without
+  a floor the noise of untrained critics would count as much as their knowledge later.
+
+In rewards the temperatures in effect are alpha u S and lambda u S. Curves record those.
+"""
+
+from __future__ import annotations
+
+import abc
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from mirrorax.errors import UserError, unknown
+
+#: the weight of the past in the average of spreads
+DECAY = 0.99
+#: The smallest unit of `q_spread`, in units of the root mean square reward.
+FLOOR = 0.1
+UNITS = ("reward", "return_range", "q_spread")
+
+
+class Unit(abc.ABC):
+    """The contract of a unit; pure functions for one run."""
+
+    @abc.abstractmethod
+    def init(self) -> Any:
+        """Return the state before the first batch: a pytree of arrays, or ()."""
+
+    @abc.abstractmethod
+    def observe(
+        self,
+        state: Any,
+        reward: Float[Array, " batch"],
+        q: Float[Array, "actions batch"],
+    ) -> Any:
+        """Return the state after a batch: its scaled rewards, and Q as the critics give it."""
+
+    @abc.abstractmethod
+    def size(self, state: Any, reward_scale: Float[Array, ""]) -> Float[Array, ""]:
+        """Return what temperatures are multiplied by where the learner computes."""
+
+    @abc.abstractmethod
+    def divisor(self, state: Any) -> Float[Array, ""]:
+        """Return what rewards are divided by before the learner sees them."""
+
+
+@dataclass(frozen=True)
+class ReturnRangeUnit(Unit):
+    """Temperatures times the range of returns."""
+
+    #: of unscaled rewards
+    width: float
+
+    def init(self) -> Any:
+        """Keep nothing."""
+        return ()
+
+    def observe(self, state: Any, reward: Any, q: Any) -> Any:
+        """Learn nothing."""
+        return state
+
+    def size(self, state: Any, reward_scale: Float[Array, ""]) -> Float[Array, ""]:
+        """Return the range of the returns of scaled rewards."""
+        return jnp.float32(self.width) * reward_scale
+
+    def divisor(self, state: Any) -> Float[Array, ""]:
+        """Return 1."""
+        return jnp.float32(1)
+
+
+class SpreadState(NamedTuple):
+    """What `q_spread` has seen: its own averages, kept with the learner and in checkpoints."""
+
+    #: the mean square of rewards, and over how many batches
+    square: Float[Array, ""]
+    batches: Float[Array, ""]
+    #: the decayed sum of spreads, and of their weights
+    spread: Float[Array, ""]
+    weight: Float[Array, ""]
+
+
+@dataclass(frozen=True)
+class SpreadUnit(Unit):
+    """Temperatures times the running spread of the Q-values of a state."""
+
+    def init(self) -> SpreadState:
+        """Start without an observation."""
+        return SpreadState(*(jnp.float32(0) for _ in SpreadState._fields))
+
+    def observe(
+        self,
+        state: SpreadState,
+        reward: Float[Array, " batch"],
+        q: Float[Array, "actions batch"],
+    ) -> SpreadState:
+        """Average the rewards' squares and the spreads of Q."""
+        batches = state.batches + 1
+        square = state.square + (jnp.mean(jnp.square(reward)) - state.square) / batches
+        spread = jnp.mean(jnp.max(q, axis=0) - jnp.min(q, axis=0))
+        return SpreadState(
+            square,
+            batches,
+            DECAY * state.spread + (1 - DECAY) * spread,
+            DECAY * state.weight + (1 - DECAY),
+        )
+
+    def size(self, state: SpreadState, reward_scale: Float[Array, ""]) -> Float[Array, ""]:
+        """Return u: the average of the spreads so far, at least the floor."""
+        return jnp.maximum(state.spread / jnp.maximum(state.weight, 1 - DECAY), FLOOR)
+
+    def divisor(self, state: SpreadState) -> Float[Array, ""]:
+        """Return S: the root mean square of the rewards so far."""
+        return jnp.where(state.square > 0, jnp.sqrt(state.square), 1.0)
+
+
+def make_unit(name: str, bounds: tuple[float, float] | None) -> Unit | None:
+    """Return a unit by its name; `bounds` are the returns that count as 0 and 1, where known.
+
+    None: temperatures are used as they are.
+    """
+    if name == "reward":
+        return None
+    if name == "q_spread":
+        return SpreadUnit()
+    if name != "return_range":
+        raise unknown("temperature_units", name, UNITS)
+    if bounds is None:
+        raise UserError(
+            "temperature_units: 'return_range' needs an environment whose bounds of returns are "
+            "known; 'q_spread' does not"
+        )
+    low, high = bounds
+    return ReturnRangeUnit(float(high) - float(low))

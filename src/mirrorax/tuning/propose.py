@@ -1,0 +1,446 @@
+"""What a search tries next: a deterministic function of its specification and of the scores so far.
+
+    proposals = search(specification)          # a generator
+    runs = next(proposals)
+    while True: runs = proposals.send(scores)  # until StopIteration, whose value is the `Found`
+
+It yields batches of runs and is sent their scores. It keeps nothing else: whoever sends the same
+scores again gets the same batches again. So a search whose finished runs are in a store needs no
+record of its own, and goes on after an interruption by being asked from the start.
+
+- The first batch: the starting cells (the default, and what evidence suggests), and cells spread
+  evenly over the whole range.
+- Each further batch: a quarter goes on with the even spread, so that it is never worse than random
+  search with a quarter of the runs; one run repeats the best cell; the others are where functions
+  that are plausible after the runs so far (see `surrogate`) have their maximum. While nothing is
+  better than random play, the whole batch is of the even spread.
+- The range grows by a decade where the best cell is at its edge, and on all sides while nothing is
+  better than random play.
+- Then the best cells get further seeds. The best by these alone gets fresh seeds, and so do its
+  neighbours. Only those are the result: the best of many noisy scores flatters itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from jaxtyping import Float
+
+from mirrorax.tuning import surrogate
+from mirrorax.tuning.space import Budget, rounded
+
+#: Seeds of the three parts: no run of one is a run of another.
+SEARCH_SEEDS, CHOICE_SEEDS, CHECK_SEEDS = 0, 1_000_000, 2_000_000
+SEED_STRIDE = 10_000_000
+#: Of a batch, one in so many goes on with the even spread.
+SPREAD_EVERY = 4
+#: The first batch is this part of the search; further ones are smaller.
+FIRST_PART, NEXT_PART = 4, 10
+LEAST_FIRST, LEAST_NEXT = 6, 4
+#: A best cell this close to an end of the range, of its width, is at its edge.
+EDGE = 0.1
+#: A score is near random play if it is no more than this part of the way to the best possible.
+NEAR_RANDOM = 0.1
+#: Cells closer than this are one cell (in decades).
+SAME = 0.08
+#: Candidates for further seeds are at least this far apart.
+APART = 0.15
+_PLACES = 256
+
+
+@dataclass(frozen=True)
+class Range:
+    """A value to search: its range, its scale, and how far the range may grow."""
+
+    name: str
+    low: float
+    high: float
+    #: `log`; `linear`; `complement`: the logarithm of 1 - value, for a discount
+    scale: str = "log"
+    #: The range never grows beyond these; None: it does not grow.
+    limits: tuple[float, float] | None = None
+
+    def place(self, value: float) -> float:
+        """Return where a value lies: in decades, or in thirds of the range from 0 to 1."""
+        if self.scale == "log":
+            return math.log10(value)
+        if self.scale == "complement":
+            return -math.log10(1 - value)
+        return 3 * value
+
+    def value(self, place: float) -> float:
+        """Return the value at a place, rounded so that a command can repeat it."""
+        if self.scale == "log":
+            return rounded(10**place)
+        if self.scale == "complement":
+            return 1 - rounded(10**-place)
+        return rounded(place / 3)
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The places of the ends."""
+        return self.place(self.low), self.place(self.high)
+
+    def grown(self, below: bool, above: bool) -> Range:
+        """Return the range with a decade more at the given ends, within its limits."""
+        if self.limits is None:
+            return self
+        low, high = self.ends
+        least, most = self.place(self.limits[0]), self.place(self.limits[1])
+        low = max(low - 1, least) if below else low
+        high = min(high + 1, most) if above else high
+        return replace(self, low=self.value(low), high=self.value(high))
+
+    def neighbours(self, value: float) -> tuple[float, ...]:
+        """Return the values half a decade, or a tenth, below and above, where there are any."""
+        if self.scale == "linear":
+            return tuple(rounded(v) for v in (value - 0.1, value + 0.1) if 0 <= v <= 1)
+        values = (self.value(self.place(value) + step) for step in (-0.5, 0.5))
+        low, high = self.limits or (-math.inf, math.inf)
+        return tuple(v for v in values if low <= v <= high)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A static choice, by its number, and the values of the ranges in order."""
+
+    arm: int
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run to make."""
+
+    cell: Cell
+    seed: int
+
+
+@dataclass(frozen=True)
+class Specification:
+    """Everything that a search depends on, apart from the scores of its runs."""
+
+    ranges: tuple[Range, ...]
+    budget: Budget
+    #: how many static choices there are
+    arms: int = 1
+    #: cells to start with
+    starts: tuple[Cell, ...] = ()
+    seed: int = 0
+    #: the scores of random play and of the best policy, where known
+    random: float | None = None
+    best: float | None = None
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A run and its score; NaN if it diverged."""
+
+    run: Run
+    score: float
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A cell and the scores of its runs; NaN is one that diverged."""
+
+    cell: Cell
+    scores: tuple[float, ...]
+
+    @property
+    def whole(self) -> tuple[float, ...]:
+        """The scores of the runs that did not diverge."""
+        return tuple(score for score in self.scores if math.isfinite(score))
+
+    @property
+    def diverged(self) -> int:
+        """How many runs diverged."""
+        return len(self.scores) - len(self.whole)
+
+    @property
+    def mean(self) -> float:
+        """The mean score of the runs that did not diverge; NaN if all did."""
+        return float(np.mean(self.whole)) if self.whole else math.nan
+
+    @property
+    def rank(self) -> tuple[int, float]:
+        """What the better of two cells has more of: runs that held, then score."""
+        return -self.diverged, self.mean if self.whole else -math.inf
+
+
+@dataclass
+class Found:
+    """What a search has seen, and its result once it is complete."""
+
+    batches: list[list[Tried]] = field(default_factory=list)
+    ranges: tuple[Range, ...] = ()
+    candidates: list[Checked] = field(default_factory=list)
+    best: Checked | None = None
+    neighbours: list[Checked] = field(default_factory=list)
+    #: the surrogate after so many batches: a memory, nothing depends on it
+    _models: dict[int, surrogate.Surrogate] = field(default_factory=dict, repr=False)
+
+    @property
+    def tried(self) -> list[Tried]:
+        """The runs of the search, in order."""
+        return [item for batch in self.batches for item in batch]
+
+    @property
+    def spent(self) -> int:
+        """How many runs were made for it."""
+        checked = [*self.candidates, *self.neighbours, *([self.best] if self.best else [])]
+        return len(self.tried) + sum(len(item.scores) for item in checked)
+
+    @property
+    def searched(self) -> float:
+        """The best score of a run of the search: optimistic, for comparison only."""
+        return max((t.score for t in self.tried if math.isfinite(t.score)), default=math.nan)
+
+
+Proposals = Generator[list[Run], Sequence[float], Found]
+
+
+def search(specification: Specification, found: Found | None = None) -> Proposals:
+    """Yield batches of runs; take their scores; return what was found.
+
+    `found`, if given, is filled on the way, so that a caller can look at it between batches.
+    """
+    spec = specification
+    found = Found() if found is None else found
+    found.ranges = spec.ranges
+    left = spec.budget.search
+    while left > 0:
+        batch = propose(spec, found, min(left, batch_size(spec.budget.search, len(found.batches))))
+        scores = yield batch
+        found.batches.append([Tried(r, float(s)) for r, s in zip(batch, scores, strict=True)])
+        found.ranges = grow(spec, found)
+        left -= len(batch)
+    cells = best_cells(spec, found, spec.budget.candidates)
+    found.candidates = yield from _score(spec, cells, CHOICE_SEEDS, [spec.budget.candidate_seeds])
+    winner = max(found.candidates, key=lambda item: item.rank).cell
+    around = neighbours(spec, winner)
+    counts = [spec.budget.check_seeds] + [spec.budget.neighbour_seeds] * len(around)
+    found.best, *found.neighbours = yield from _score(spec, [winner, *around], CHECK_SEEDS, counts)
+    return found
+
+
+def _score(
+    spec: Specification, cells: Sequence[Cell], base: int, counts: Sequence[int]
+) -> Generator[list[Run], Sequence[float], list[Checked]]:
+    counts = list(counts) * len(cells) if len(counts) == 1 else list(counts)
+    first = spec.seed * SEED_STRIDE + base
+    runs = [Run(c, first + i) for c, n in zip(cells, counts, strict=True) for i in range(n)]
+    scores = list((yield runs))
+    out = []
+    for cell, count in zip(cells, counts, strict=True):
+        out.append(Checked(cell, tuple(map(float, scores[:count]))))
+        scores = scores[count:]
+    return out
+
+
+def batch_size(runs: int, number: int) -> int:
+    """Return how many runs batch `number` of a search has."""
+    if number == 0:
+        return min(max(runs // FIRST_PART, LEAST_FIRST), runs)
+    return max(runs // NEXT_PART, LEAST_NEXT)
+
+
+def propose(spec: Specification, found: Found, size: int) -> list[Run]:
+    """Return the runs of the next batch."""
+    number = len(found.batches)
+    spread_before = len(found.tried)  # no point of the spread comes twice; some are left out
+    cells: list[Cell] = []
+    if number == 0:
+        cells += list(dict.fromkeys(spec.starts))[:size]
+        cells += even_spread(spec, found.ranges, 0, size - len(cells))
+        return _numbered(spec, found, cells)
+    if near_random(spec, found.searched):
+        # There is nothing to learn from yet.
+        return _numbered(spec, found, even_spread(spec, found.ranges, spread_before, size))
+    cells += even_spread(spec, found.ranges, spread_before, _spread_count(size))
+    model = _model(spec, found)
+    best = best_cells(spec, found, 1)
+    cells += best[: size - len(cells)]
+    rng = np.random.default_rng([spec.seed, number])
+    cells += _plausible(spec, found, model, size - len(cells), rng)
+    return _numbered(spec, found, cells)
+
+
+def _spread_count(size: int) -> int:
+    """Return how many runs of a batch are of the even spread."""
+    return -(-size // SPREAD_EVERY)
+
+
+def even_spread(spec: Specification, ranges: Sequence[Range], first: int, count: int) -> list[Cell]:
+    """Return points of an additive recurrence over the range, one arm after the other.
+
+    Its steps are powers of the root of x^(d+1) = x + 1, which spread evenly in d dimensions.
+    """
+    if count <= 0:
+        return []
+    axes = len(ranges)
+    root = 2.0
+    for _ in range(60):
+        root = (1 + root) ** (1 / (axes + 1))
+    steps = root ** -np.arange(1, axes + 1)
+    offset = np.random.default_rng([spec.seed, 1_000_003]).random(axes)
+    out = []
+    for index in range(first, first + count):
+        unit = (offset + (index + 1) * steps) % 1.0
+        values = []
+        for r, u in zip(ranges, unit, strict=True):
+            low, high = r.ends
+            values.append(r.value(low + float(u) * (high - low)))
+        out.append(Cell(index % spec.arms, tuple(values)))
+    return out
+
+
+def _numbered(spec: Specification, found: Found, cells: Sequence[Cell]) -> list[Run]:
+    """Give each cell the next seed that it has not had."""
+    had: dict[Cell, int] = {}
+    for item in found.tried:
+        had[item.run.cell] = had.get(item.run.cell, 0) + 1
+    out = []
+    for cell in cells:
+        had[cell] = had.get(cell, 0) + 1
+        out.append(Run(cell, spec.seed * SEED_STRIDE + SEARCH_SEEDS + had[cell] - 1))
+    return out
+
+
+def _places(ranges: Sequence[Range], cells: Sequence[Cell]) -> Float[np.ndarray, "cells axes"]:
+    rows = [[r.place(v) for r, v in zip(ranges, c.values, strict=True)] for c in cells]
+    return np.array(rows, dtype=np.float64).reshape(len(cells), len(ranges))
+
+
+def _model(spec: Specification, found: Found) -> surrogate.Surrogate:
+    """Fit the surrogate; a run that diverged counts as the worst there is."""
+    number = len(found.batches)
+    if number in found._models:
+        return found._models[number]
+    tried = found.tried
+    scores = np.array([item.score for item in tried])
+    held = scores[np.isfinite(scores)]
+    floor = min([*held.tolist(), *([spec.random] if spec.random is not None else [])], default=0.0)
+    scores = np.where(np.isfinite(scores), scores, floor)
+    cells = [item.run.cell for item in tried]
+    arms = np.array([cell.arm for cell in cells])
+    found._models[number] = surrogate.fit(_places(spec.ranges, cells), arms, scores)
+    return found._models[number]
+
+
+def _plausible(
+    spec: Specification,
+    found: Found,
+    model: surrogate.Surrogate,
+    count: int,
+    rng: np.random.Generator,
+) -> list[Cell]:
+    """Return where functions drawn from the surrogate are largest, each in a place of its own."""
+    if count <= 0:
+        return []
+    ends = np.array([r.ends for r in found.ranges])
+    known = list(dict.fromkeys(item.run.cell for item in found.tried))
+    places, arms = [], []
+    each = max(_PLACES // spec.arms, 64)
+    for number in range(spec.arms):
+        places.append(ends[:, 0] + rng.random((each, len(ends))) * (ends[:, 1] - ends[:, 0]))
+        arms.append(np.full(each, number))
+    mean, _ = model.predict(_places(spec.ranges, known), np.array([c.arm for c in known]))
+    for index in np.argsort(-mean, kind="stable")[:6]:
+        centre = _places(spec.ranges, [known[index]])
+        near = centre + 0.35 * rng.standard_normal((16, len(ends)))
+        places.append(np.clip(near, ends[:, 0], ends[:, 1]))
+        arms.append(np.full(16, known[index].arm))
+    x, arm = np.concatenate(places), np.concatenate(arms)
+    out: list[Cell] = []
+    for function in model.draw(x, arm, count, rng):
+        for index in np.argsort(-function, kind="stable"):
+            values = tuple(r.value(float(p)) for r, p in zip(found.ranges, x[index], strict=True))
+            cell = _merged(spec, Cell(int(arm[index]), values), known)
+            if cell not in out:
+                out.append(cell)
+                break
+    return out
+
+
+def _merged(spec: Specification, cell: Cell, known: Sequence[Cell]) -> Cell:
+    """Return the cell, or one that was tried and is as good as the same."""
+    mine = [other for other in known if other.arm == cell.arm]
+    if not mine:
+        return cell
+    gap = np.abs(_places(spec.ranges, mine) - _places(spec.ranges, [cell])).max(axis=1)
+    nearest = int(gap.argmin())
+    return mine[nearest] if gap[nearest] < SAME else cell
+
+
+def best_cells(spec: Specification, found: Found, count: int) -> list[Cell]:
+    """Return the best cells by what the surrogate makes of all runs, some distance apart.
+
+    One run is a noisy score: a cell whose neighbours did well, too, is to be preferred to a lonely
+    lucky one. A cell of which every run diverged is none.
+    """
+    model = _model(spec, found)
+    scores: dict[Cell, list[float]] = {}
+    for item in found.tried:
+        scores.setdefault(item.run.cell, []).append(item.score)
+    cells = [c for c, values in scores.items() if np.isfinite(values).any()] or list(scores)
+    x = _places(spec.ranges, cells)
+    mean, covariance = model.predict(x, np.array([cell.arm for cell in cells]))
+    # Of two that promise the same, the one that is better known.
+    worth = mean - 0.25 * np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    chosen: list[int] = []
+    for index in np.argsort(-worth, kind="stable"):
+        apart = all(
+            cells[index].arm != cells[other].arm or np.linalg.norm(x[index] - x[other]) >= APART
+            for other in chosen
+        )
+        if apart:
+            chosen.append(int(index))
+        if len(chosen) == count:
+            break
+    return [cells[index] for index in chosen]
+
+
+def grow(spec: Specification, found: Found) -> tuple[Range, ...]:
+    """Return the ranges of the next batch: wider where the best cell is at an edge.
+
+    Near random play no place is better than another, and every range grows.
+    """
+    lost = near_random(spec, found.searched)
+    if lost:
+        # Not before the range has been looked at: a run for every square decade.
+        area = math.prod(high - low for low, high in (r.ends for r in found.ranges)) * spec.arms
+        if len(found.tried) < area:
+            return found.ranges
+    (best,) = best_cells(spec, found, 1)
+    out = []
+    for r, value in zip(found.ranges, best.values, strict=True):
+        low, high = r.ends
+        at, width = r.place(value), high - low
+        below = lost or at - low < EDGE * width
+        above = lost or high - at < EDGE * width
+        out.append(r.grown(below, above))
+    return tuple(out)
+
+
+def near_random(spec: Specification, score: float) -> bool:
+    """Whether a score is hardly better than random play, as far as that is known."""
+    if spec.random is None:
+        return False
+    if math.isnan(score):
+        return True  # every run diverged
+    most = spec.best if spec.best is not None else max(score, spec.random)
+    return score <= spec.random + NEAR_RANDOM * (most - spec.random)
+
+
+def neighbours(spec: Specification, cell: Cell) -> list[Cell]:
+    """Return the cells one step away in one value."""
+    out = []
+    for index, r in enumerate(spec.ranges):
+        for value in r.neighbours(cell.values[index]):
+            values = (*cell.values[:index], value, *cell.values[index + 1 :])
+            out.append(Cell(cell.arm, values))
+    return out

@@ -1,0 +1,239 @@
+"""What a search found, and what may be said of it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from mirrorax.analysis.few_seeds import AGREE, UNIT, mean_interval, seeds_in_words
+from mirrorax.formatting import counted
+from mirrorax.runs.settings import Settings
+from mirrorax.training.result import finite
+from mirrorax.tuning.propose import NEAR_RANDOM, Cell, Checked, Found, Specification
+from mirrorax.tuning.suggestion import as_flags
+
+#: Bounds of returns that are not known.
+_ANY = (-math.inf, math.inf)
+#: Settings that have their own flags in a command.
+_NAMED = ("environment", "potential", "drift", "plugins")
+
+Verdict = Literal["nothing", "unsafe", "unsettled", "forgiving", "sensitive"]
+
+
+@dataclass(frozen=True)
+class TuneResult:
+    """The best cell, its scores on fresh seeds, the scores of its neighbours, and the search."""
+
+    arms: tuple[Settings, ...]
+    fixed: Mapping[str, float]
+    names: tuple[str, ...]
+    found: Found
+    specification: Specification
+    units: str  # "normalised return", or "return" where bounds are not known
+
+    @property
+    def best(self) -> Checked:
+        """The best cell with its fresh runs."""
+        assert self.found.best is not None
+        return self.found.best
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of the best cell."""
+        return self.arms[self.best.cell.arm]
+
+    @property
+    def cell(self) -> dict[str, float]:
+        """The values of the best cell."""
+        return self.values(self.best.cell)
+
+    @property
+    def scores(self) -> tuple[float, ...]:
+        """The scores of the fresh seeds; NaN is one that diverged."""
+        return self.best.scores
+
+    @property
+    def neighbours(self) -> tuple[Checked, ...]:
+        """The cells one step away in one value, with their fresh runs."""
+        return tuple(self.found.neighbours)
+
+    @property
+    def mean(self) -> float:
+        """The mean score of the best cell over the fresh seeds that did not diverge."""
+        return self.best.mean
+
+    @property
+    def diverged(self) -> int:
+        """How many of the fresh seeds diverged."""
+        return self.best.diverged
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Student's 95% interval of that mean; None for fewer than three seeds or if they agree."""
+        return mean_interval(np.array(self.best.whole), *self._scale)
+
+    @property
+    def seeds_in_words(self) -> str:
+        """That interval as text, or what stands in its place."""
+        bounds, agree = self._scale
+        return seeds_in_words(np.array([self.best.whole]), bounds, agree=agree)
+
+    @property
+    def _scale(self) -> tuple[tuple[float, float], float]:
+        """The bounds of scores, and how far apart seeds are that agree."""
+        return (UNIT, AGREE) if self.units == "normalised return" else (_ANY, 0.0)
+
+    @property
+    def random(self) -> float | None:
+        """The score of random play."""
+        return self.specification.random
+
+    @property
+    def better_than_random(self) -> bool:
+        """Whether the fresh seeds are better than random play.
+
+        Their mean must be a tenth of the way from random play to the best possible score, and the
+        lower end of their interval above random play. Where the best possible score is not known,
+        the second alone counts.
+        """
+        if math.isnan(self.mean):
+            return False
+        random, best = self.random, self.specification.best
+        if random is None:
+            return True
+        low = self.interval[0] if self.interval else min(self.best.whole)
+        margin = 0.0 if best is None else NEAR_RANDOM * (best - random)
+        return self.mean > random + margin and low > random
+
+    @property
+    def spent(self) -> int:
+        """How many runs were used."""
+        return self.found.spent
+
+    @property
+    def budget(self) -> int:
+        """How many runs were allowed."""
+        return self.specification.budget.total
+
+    @property
+    def searched(self) -> float:
+        """The best single score of the search: optimistic, never the result."""
+        return self.found.searched
+
+    @property
+    def largest_drop(self) -> float:
+        """How much the worst neighbour is below the best cell; infinite if it diverged."""
+        return self.mean - min(_worth(cell) for cell in self.neighbours)
+
+    @property
+    def largest_rise(self) -> float:
+        """How much the best neighbour is above the best cell."""
+        return max(_worth(cell) for cell in self.neighbours) - self.mean
+
+    @property
+    def verdict(self) -> tuple[Verdict, str]:
+        """What the fresh seeds of the best cell and its neighbours show, as a word and in words."""
+        if not self.better_than_random:
+            shown = "" if self.random is None else f" ({self.random:.3f})"
+            return "nothing", (
+                f"nothing better than random{shown} was found; more --steps, a larger --budget or "
+                "other settings may help"
+            )
+        whole = self.best.whole or (math.nan,)
+        low, high = self.interval or (min(whole), max(whole))
+        lost = sum(cell.diverged > 0 for cell in self.neighbours)
+        if self.diverged or lost:
+            places = [*(["here"] if self.diverged else ()), *(["close by"] if lost else ())]
+            where = " and ".join(places)
+            return "unsafe", f"not safe: runs diverged {where}; lower learning rates may help"
+        # A tenth of the range of scores; where the range is not known, the spread of the seeds.
+        tolerance = 0.1 if self.units == "normalised return" else high - low
+        fewest = min(len(cell.scores) for cell in self.neighbours)
+        if self.largest_rise > tolerance and self.mean + self.largest_rise > high:
+            few = f" (by {counted(fewest, 'seed')}: it may be luck)" if fewest < 5 else ""
+            return "unsettled", (
+                f"not settled: a neighbour is {self.largest_rise:.3f} above{few}; "
+                "use a larger --budget or more --steps"
+            )
+        if self.largest_drop <= tolerance:
+            text = f"a forgiving place: no neighbour is more than {tolerance:.3g} below"
+            return "forgiving", text
+        return "sensitive", f"sensitive: a neighbour is {self.largest_drop:.3f} below"
+
+    def values(self, cell: Cell) -> dict[str, float]:
+        """Return the values of a cell by their names."""
+        return dict(zip(self.names, cell.values, strict=True))
+
+    @property
+    def command(self) -> str:
+        """The command that trains the best cell."""
+        settings = self.settings
+        names = {"env": settings.environment, "potential": settings.potential}
+        parts = ["mirrorax train", *as_flags({**names, "drift": settings.drift, **self.cell})]
+        parts += as_flags(
+            {
+                name: getattr(settings, name)
+                for name, info in Settings.model_fields.items()
+                if name not in _NAMED and getattr(settings, name) != info.default
+            }
+        )
+        parts += [f"--plugin {plugin.partition('==')[0]}" for plugin in settings.plugins]
+        parts += as_flags(self.fixed)
+        return " ".join(parts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data."""
+        return {
+            "environment": self.settings.environment,
+            "potential": self.settings.potential,
+            "drift": self.settings.drift,
+            "cell": self.cell,
+            "units": self.units,
+            "mean": self.mean,
+            "interval": self.interval,
+            "random": self.random,
+            "better_than_random": self.better_than_random,
+            "verdict": self.verdict[0],
+            "scores": list(self.scores),
+            "diverged": self.diverged,
+            "neighbours": [self._row(cell) for cell in self.neighbours],
+            "largest_drop": self.largest_drop,
+            "largest_rise": self.largest_rise,
+            "budget": self.budget,
+            "spent": self.spent,
+            "tried": len({item.run.cell for item in self.found.tried}),
+            "searched": self.searched,
+            "candidates": [self._row(cell) for cell in self.found.candidates],
+            "trials": [
+                {
+                    **self.values(item.run.cell),
+                    "arm": item.run.cell.arm,
+                    "seed": item.run.seed,
+                    "score": item.score,
+                    "batch": number,
+                }
+                for number, batch in enumerate(self.found.batches)
+                for item in batch
+            ],
+            "ranges": {each.name: [each.low, each.high] for each in self.found.ranges},
+            "arms": [each.model_dump(mode="json") for each in self.arms],
+            "settings": self.settings.model_dump(mode="json"),
+            "command": self.command,
+        }
+
+    def _row(self, checked: Checked) -> dict[str, Any]:
+        runs = {"runs": len(checked.scores), "diverged": checked.diverged}
+        return {**self.values(checked.cell), "mean": checked.mean, **runs}
+
+    def to_json(self) -> str:
+        """Return `to_dict` as one line; a number that is not finite becomes null."""
+        return json.dumps(finite(self.to_dict()), allow_nan=False)
+
+
+def _worth(checked: Checked) -> float:
+    return checked.mean if checked.whole else -math.inf

@@ -1,0 +1,94 @@
+"""The study of units, and its answers on surfaces whose answers are known."""
+
+from importlib import resources
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from mirrorax.spec.expand import expand
+from mirrorax.spec.study import parse
+from mirrorax.spec.writing import to_toml
+from mirrorax.transfer.__main__ import main
+from mirrorax.transfer.answers import answer, held_out_solved, regions_apart, table
+
+PATH = resources.files("mirrorax") / "transfer" / "transfer.toml"
+
+
+def test_the_study_is_what_it_says():
+    study = parse(PATH.read_text())
+    runs = expand(study)
+    assert len(runs) == 5760
+    units = {settings.temperature_units for settings in runs.configurations}
+    assert units == {"reward", "return_range", "q_spread"}
+    learned = [s.learned_lam for s in runs.configurations]
+    assert np.isnan(runs.values["lam"]).sum() == 1440
+    assert sum(learned) == 2 * 4  # pairs and environments: reward scales share a program
+    assert len(np.unique(runs.values["v"][~np.isnan(runs.values["v"])])) == 6
+    again = expand(parse(to_toml("again", study.blocks)))
+    np.testing.assert_array_equal(runs.ids, again.ids)
+
+
+class Surface(SimpleNamespace):
+    def runs(self):
+        return self.scores
+
+    def cells(self, which):
+        return np.ones(self.scores.shape[:2], bool)
+
+
+def surface(shift, seeds=2):
+    """Tasks whose good region moves by `shift` decades from one reward scale to the next."""
+    alphas, lams = np.logspace(-4, 1, 6), np.logspace(-2, 3, 6)
+    names = [("A", 0.1), ("A", 1.0), ("A", 10.0), ("B", 1.0)]
+    scores = np.zeros((6, 6, 4, seeds))
+    for e, (_, scale) in enumerate(names):
+        at = round(2 + shift * np.log10(scale))
+        scores[max(at - 1, 0) : at + 2, 2:4, e] = 1
+    environments = [SimpleNamespace(name=n, reward_scale=s, label=f"{n} x {s:g}") for n, s in names]
+    return Surface(
+        label="(entropy, kl)",
+        settings={"temperature_units": "reward"},
+        scores=scores,
+        alphas=alphas,
+        lams=lams,
+        environments=tuple(environments),
+    )
+
+
+def test_regions_that_do_not_move_are_not_apart_and_one_setting_solves_all():
+    still, moving = answer(surface(0)), answer(surface(2))
+    assert still.apart == {"A": (0.0, 0.0)}
+    assert still.solved == 1
+    assert moving.apart["A"][0] > 2
+    assert moving.apart["A"][1] == 0
+    assert moving.solved < 1
+    assert still.rbst.value > moving.rbst.value
+    text = table([still, moving])
+    assert "0.0, 0.0" in text
+    assert "1.00 of 4" in text
+
+
+def test_no_good_cell_is_said_and_one_seed_has_no_answer():
+    flat = surface(0, seeds=1)
+    flat.scores = flat.scores * 0.1
+    result = answer(flat)
+    assert result.solved is None
+    assert np.isnan(result.apart["A"][0])
+    assert "none good" in table([result])
+
+
+def test_a_lucky_setting_is_judged_on_other_seeds():
+    runs = np.zeros((50, 5, 2))
+    rng = np.random.default_rng(0)
+    runs[:, :, :] = rng.random(runs.shape) > 0.5
+    shares = held_out_solved(runs, 0.9)
+    chosen = (runs[..., 0] >= 0.9).mean(axis=1).max()
+    assert chosen >= 0.8  # what the choice itself would say
+    assert shares.mean() < chosen
+    assert regions_apart(surface(1), 0.9)["A"][0] == pytest.approx(2.0, abs=0.6)
+
+
+def test_the_path_of_the_study(capsys):
+    assert main(["--study"]) == 0
+    assert capsys.readouterr().out.strip().endswith("transfer.toml")
