@@ -1,13 +1,14 @@
 """Every field of a run is a flag and a key of a file; every flag but one has a default."""
 
-import argparse
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from mirrorax.cli import flags, main, train
+import mirrorax
+from mirrorax.cli import flags, main, parser_of, train
 from mirrorax.runs.settings import FIELDS, RunValues, Settings
+from mirrorax.training import make_request
 
 #: for each kind of field one that is not at its default, as typed and as it is meant
 GIVEN = {
@@ -28,9 +29,7 @@ GIVEN = {
 
 def request(words):
     """Return what the command line requests, checked."""
-    parser = argparse.ArgumentParser()
-    train.add_arguments(parser)
-    return train.make_request(**train.gather(parser.parse_args(words), {}))
+    return make_request(**train.gather(parser_of("train").parse_args(words), {}))
 
 
 def value(made, name):
@@ -50,9 +49,7 @@ def test_all_defaults_are_those_of_the_documentation():
 
 
 def test_every_field_has_a_flag_with_a_sentence():
-    parser = argparse.ArgumentParser()
-    train.add_arguments(parser)
-    helps = {action.dest: action.help for action in parser._actions}
+    helps = {action.dest: action.help for action in parser_of("train")._actions}
     for name in FIELDS:
         if name in ("environment", "seed", "plugins"):
             continue  # --env, --seeds, and what --plugin leads to
@@ -92,25 +89,25 @@ def test_whole_numbers_and_empty_lists_are_read_as_they_are_written(typed, name,
 def test_the_defaults_of_the_command_are_those_of_the_function(monkeypatch):
     seen = []
 
-    def trained(**arguments):
-        seen.append(arguments)
+    def trained(request, **_):
+        seen.append(request)
         raise SystemExit
 
-    monkeypatch.setattr("mirrorax.training.train", trained)
-    monkeypatch.setattr("mirrorax.sweep.rates.check_memory", lambda *_: None)
+    monkeypatch.setattr("mirrorax.training.train_request", trained)
     with pytest.raises(SystemExit):
         main(["train", "--env", "Catch", "--quiet"])
-    (arguments,) = seen
-    assert arguments["env"] == "Catch"
-    assert not set(flags.VALUES) & set(arguments)  # the function's own defaults
+    with pytest.raises(SystemExit):
+        mirrorax.train("Catch")
+    assert seen[0].settings == seen[1].settings
+    assert seen[0].runs == seen[1].runs
 
 
 def test_the_bar_shows_returns_so_far_and_the_time_left(capsys):
     from rich.console import Console
 
-    from mirrorax.cli.live import Bar
+    from mirrorax.progress import Bar
 
-    bar = Bar("Catch", hidden=False)
+    bar = Bar("Catch", show=True)
 
     def shown():
         screen = Console(width=120, record=True, file=None)

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from mirrorax.cli import main, results
-from mirrorax.cli.live import Stop
-from mirrorax.training import train
+from mirrorax.cli import main
+from mirrorax.cli.terminal import Stop
+from mirrorax.training import folder as results
+from mirrorax.training import pictures, train
 
 FIELDS = {
     "num_envs": 4,
@@ -45,7 +46,7 @@ def contents(folder):
 
 
 def no_training(monkeypatch):
-    monkeypatch.setattr("mirrorax.training.train", lambda **_: pytest.fail("trained"))
+    monkeypatch.setattr("mirrorax.training.train_request", lambda *_, **__: pytest.fail("trained"))
 
 
 def refused(arguments, capsys):
@@ -130,11 +131,11 @@ def test_overwrite_replaces_a_result_and_leaves_other_files_alone(pair, tmp_path
 def test_what_another_process_wrote_meanwhile_is_not_overwritten(
     pair, tmp_path, monkeypatch, capsys
 ):
-    def trained(**_):
+    def trained(*_, **__):
         results.write(tmp_path, pair[0])
         return pair[1]
 
-    monkeypatch.setattr("mirrorax.training.train", trained)
+    monkeypatch.setattr("mirrorax.training.train_request", trained)
     assert main([*COMMAND, "--lam", "1", "--json", "--out", str(tmp_path)]) == 2
     captured = capsys.readouterr()
     assert json.loads(captured.out)["runs"][0]["lam"] == 1.0  # shown all the same
@@ -204,7 +205,7 @@ def test_a_file_that_cannot_be_made_leaves_the_old_result_whole(pair, tmp_path, 
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(results, "save_figure", full)
+    monkeypatch.setattr(pictures, "save_curves", full)
     with pytest.raises(OSError, match="No space"):
         results.write(tmp_path, pair[1])
     assert contents(tmp_path) == old
@@ -218,10 +219,11 @@ def test_control_c_while_files_are_written_leaves_one_result(pair, where, tmp_pa
     old = contents(tmp_path)
     code = f"""
 import os, signal, sys, time
-from mirrorax.cli import live, main, results
+from mirrorax.cli import main, terminal
+from mirrorax.training import folder as results
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
-live.PATIENCE_SECONDS = 0.1
+terminal.PATIENCE_SECONDS = 0.1
 work = results.{where}
 
 def slow(*arguments):

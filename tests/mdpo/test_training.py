@@ -21,7 +21,8 @@ from mirrorax.envs.adapter import Environment, Step
 from mirrorax.errors import UserError
 from mirrorax.mdpo.session import Session
 from mirrorax.runs.settings import FIELDS, PRESETS, make_settings
-from mirrorax.training import LAYOUTS, expand_seeds, interval_of, plan_runs, train
+from mirrorax.training import interval_of, plan_runs, train
+from mirrorax.training.request import LAYOUTS, expand_seeds
 
 TINY = {
     "num_envs": 4,
@@ -124,7 +125,7 @@ def test_an_environment_of_ones_own_is_learned():
 
 
 def test_a_result_that_was_trained_on_says_so_wherever_it_goes(tmp_path):
-    from mirrorax.cli.results import config_text, read, write
+    from mirrorax.training.folder import config_text, read_policies, write
 
     fields = {"lanes": 2, "seeds": 2, "curve_points": 2, **TINY}
     first, whole = (train("Catch", steps=steps, **fields) for steps in (16 * 20, 16 * 30))
@@ -386,7 +387,7 @@ def test_a_folder_that_cannot_be_written_is_found_before_training(tmp_path, monk
     def full(**_):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("mirrorax.cli.results.tempfile.NamedTemporaryFile", full)
+    monkeypatch.setattr("mirrorax.training.folder.tempfile.NamedTemporaryFile", full)
     monkeypatch.setattr("mirrorax.training.train", lambda **_: pytest.fail("trained"))
     assert main([*CLI, "--out", str(tmp_path / "new" / "deep")]) == 2
     assert capsys.readouterr().err.startswith("mirrorax: error: --out: cannot write into ")
@@ -397,7 +398,7 @@ def test_what_cannot_be_written_is_still_shown(folder, tmp_path, monkeypatch, ca
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("mirrorax.cli.results.write_file", full)
+    monkeypatch.setattr("mirrorax.training.folder.write_file", full)
     out = tmp_path / "out"
     for arguments, field in (
         ([*CLI, "--seeds", "2", "--alpha", "0.05", "--json", "--out", str(out)], "out"),
@@ -444,11 +445,11 @@ def test_control_c_does_not_wait_for_what_does_not_return(tmp_path):
     """As a compilation that takes long; what was made for nothing is taken away."""
     code = f"""
 import os, signal, sys, time
-from mirrorax.cli import live, main
+from mirrorax.cli import main, terminal
 from mirrorax.mdpo.session import Session
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
-live.PATIENCE_SECONDS = 0.1
+terminal.PATIENCE_SECONDS = 0.1
 
 def stuck(self, updates):
     os.kill(os.getpid(), signal.SIGINT)
@@ -472,7 +473,7 @@ def _heeding_control_c():
 
 @pytest.mark.usefixtures("_heeding_control_c")
 def test_control_c_is_heard_by_whoever_heard_it_before():
-    from mirrorax.cli.live import Stop
+    from mirrorax.cli.terminal import Stop
 
     with Stop() as stop:
         stop.check()

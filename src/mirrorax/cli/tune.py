@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mirrorax.tuning.cells import CheckedCell, SearchRecord
     from mirrorax.tuning.tune import TuneResult, TuneTask
 
-_EXAMPLES = """examples:
+EXAMPLES = """examples:
   mirrorax tune --env Catch --budget 64 --steps 100000
   mirrorax tune --plugin mine --env Maze --budget 256 --store maze_search
   mirrorax tune --env CartPole --potential "tsallis(0.5)" --drift kl --lam-range 0.1,10
@@ -27,26 +27,27 @@ With --store the same command resumes after Ctrl-C or a crash.
 """
 
 
+FLAGS = """
+@environment
+--budget N=256      runs of full length
+--store DIR         keep the search in this folder, so that it can resume
+--seed N=0          seed of the whole search
+--alpha-range LOW,HIGH      range of alpha (around the suggestion)
+--lam-range LOW,HIGH        range of lam (around the suggestion)
+--results PATH      results to start from, see 'mirrorax suggest'
+@preset
+@lanes
+@plugin
+@json
+--quiet             show no progress
+"""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags."""
+    """Declare a flag for every setting, and for the values that all runs share."""
     from mirrorax.runs.settings import OTHER_NUMBERS
 
-    parser.epilog = _EXAMPLES
     parser.usage = "mirrorax tune --env NAME [options]"
-    parser.register("action", None, flags.Typed)
-    add = parser.add_argument
-    flags.add_environment(parser)
-    add("--budget", type=int, default=256, metavar="N", help="runs of full length (256)")
-    add("--store", metavar="DIR", help="keep the search in this folder, so that it can resume")
-    add("--seed", type=int, default=0, metavar="N", help="seed of the whole search (0)")
-    add("--alpha-range", metavar="LOW,HIGH", help="range of alpha (around the suggestion)")
-    add("--lam-range", metavar="LOW,HIGH", help="range of lam (around the suggestion)")
-    add("--results", metavar="PATH", help="results to start from, see 'mirrorax suggest'")
-    flags.add_preset(parser)
-    flags.add_lanes(parser)
-    flags.add_plugin(parser)
-    flags.add_json(parser)
-    add("--quiet", action="store_true", help="show no progress")
     flags.add_values(parser, "values that all runs share", OTHER_NUMBERS)
     flags.add_settings(
         parser, "settings, as in 'mirrorax train'; the pair is the suggested one unless given"
@@ -64,7 +65,7 @@ def _range(name: str, text: str | None) -> list[float] | None:
 
 def run(args: argparse.Namespace) -> int:
     """Search, and show the result."""
-    from mirrorax.cli.live import Stop, leave
+    from mirrorax.cli.terminal import Stop
     from mirrorax.runs.settings import OTHER_NUMBERS
     from mirrorax.tuning import tune
 
@@ -91,16 +92,10 @@ def run(args: argparse.Namespace) -> int:
     from mirrorax.mdpo.compilation import enable_cache
 
     enable_cache()
-    stop = Stop()
-    try:
-        with stop, flags.naming(args):
-            result = tune.run_task(
-                task, store=args.store, on_batch=progress, on_segment=lambda _: stop.check()
-            )
-    except KeyboardInterrupt:
-        if args.store:
-            print("mirrorax: the same command resumes", file=sys.stderr)
-        leave()
+    with Stop("the same command resumes" if args.store else "") as stop, flags.naming(args):
+        result = tune.run_task(
+            task, store=args.store, on_batch=progress, on_segment=lambda _: stop.check()
+        )
     if args.json:
         print(result.to_json())
     else:

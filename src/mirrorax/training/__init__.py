@@ -19,18 +19,14 @@ from jaxtyping import Bool, Float, Int
 
 from mirrorax.envs import suite
 from mirrorax.errors import UserError
+from mirrorax.progress import Bar
 from mirrorax.runs.chunk import Outcome
 from mirrorax.runs.scoring import normalised
 from mirrorax.runs.settings import RunValues, Settings
 from mirrorax.training.request import (
     GRID,
-    LAYOUTS,
     Numbers,
     Request,
-    check_env_alone,
-    check_lanes,
-    check_layout,
-    expand_seeds,
     make_request,
     plan_runs,
 )
@@ -43,14 +39,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "GRID",
-    "KEPT_SESSIONS",
-    "LAYOUTS",
     "Request",
     "TrainResult",
-    "check_env_alone",
-    "check_lanes",
-    "check_layout",
-    "expand_seeds",
     "finite",
     "interval_of",
     "make_request",
@@ -59,6 +49,7 @@ __all__ = [
     "rows_of_cells",
     "train",
     "train_request",
+    "varying",
 ]
 
 #: Of more sessions than this (32 runs each on a CPU) only the policies are kept, not the states.
@@ -85,6 +76,7 @@ def train(
     curve_points: int = 0,
     on_segment: Callable[[SegmentProgress], None] | None = None,
     callbacks: Sequence[Callback] = (),
+    progress: bool | None = None,
     **settings: Any,
 ) -> TrainResult:
     """Train MDPO(h, D) and evaluate it.
@@ -98,6 +90,7 @@ def train(
     `eval_every=k` is a setting, and also records losses, h, D, temperatures and gradient norms.
     `layout` says how updates go over lanes, "map" or "vmap"; unless given, what suits the device.
     `on_segment` is called with the progress and may raise to stop; see also `mirrorax.callbacks`.
+    `progress=False` shows no progress bar; there is one in a terminal and in a notebook.
 
     A run depends on its own specification alone: it is the same in any grid, and in a sweep.
     """
@@ -116,7 +109,11 @@ def train(
         **settings,
     )
     return train_request(
-        request, curve_points=curve_points, on_segment=on_segment, callbacks=callbacks
+        request,
+        curve_points=curve_points,
+        on_segment=on_segment,
+        callbacks=callbacks,
+        progress=progress,
     )
 
 
@@ -126,6 +123,7 @@ def train_request(
     curve_points: int = 0,
     on_segment: Callable[[SegmentProgress], None] | None = None,
     callbacks: Sequence[Callback] = (),
+    progress: bool | None = None,
 ) -> TrainResult:
     """Train what was asked for; see `train`."""
     if not isinstance(curve_points, int) or isinstance(curve_points, bool) or curve_points < 0:
@@ -156,24 +154,28 @@ def train_request(
         if len(runs) <= KEPT_SESSIONS * lanes:
             sessions.append(session)
 
-    def report(progress: SegmentProgress) -> None:
+    bar = Bar(settings.environment, progress)
+
+    def report(segment: SegmentProgress) -> None:
         if on_segment is not None:
-            on_segment(progress)
+            on_segment(segment)
         if listeners is not None:
-            listeners.on_segment(progress)
+            listeners.on_segment(segment)
+        bar(segment)
 
     result = None
     try:
         if listeners is not None:
             listeners.on_start(settings, runs)
-        outcome = train_chunk(
-            request.chunk,
-            on_segment=report,
-            program=program,
-            layout=request.layout,
-            evaluate_every=every,
-            on_session=keep,
-        )
+        with bar:
+            outcome = train_chunk(
+                request.chunk,
+                on_segment=report,
+                program=program,
+                layout=request.layout,
+                evaluate_every=every,
+                on_session=keep,
+            )
         result = TrainResult(outcome, runs, np.concatenate(policies), sessions)
     finally:
         if listeners is not None:
@@ -360,6 +362,11 @@ def rows_of_cells(runs: Sequence[RunValues]) -> dict[tuple[Any, ...], list[int]]
     for index, run in enumerate(runs):
         groups.setdefault(tuple(getattr(run, name) for name in GRID), []).append(index)
     return groups
+
+
+def varying(runs: Sequence[RunValues]) -> list[str]:
+    """Return the names of the values in which the points of a grid differ."""
+    return [name for name in GRID if len({getattr(run, name) for run in runs}) > 1]
 
 
 def interval_of(

@@ -16,7 +16,8 @@ from mirrorax._version import ALGORITHM_VERSION
 from mirrorax.analysis.few_seeds import AGREE, UNIT, mean_interval, seeds_in_words
 from mirrorax.errors import UserError
 from mirrorax.runs.settings import OTHER_NUMBERS, TEMPERATURES, RunValues, Settings, make_settings
-from mirrorax.training import check_env_alone, check_lanes, check_layout, finite
+from mirrorax.training import finite
+from mirrorax.training.request import check_env_alone, check_lanes, check_layout
 from mirrorax.tuning.cells import CheckedCell, SearchRecord
 from mirrorax.tuning.journal import import_optuna, open_journal
 from mirrorax.tuning.search import Search

@@ -1,4 +1,4 @@
-"""The folder that `mirrorax train --out` writes and `mirrorax play` reads.
+"""The folder of a result: `TrainResult.save` and `mirrorax train --out` write it.
 
 `results.json` (what --json prints), `config.toml` (to train the same again), `policies.npz` (the
 policies and the learning curves as plain arrays), `learning_curve.png`. The files of one result are
@@ -12,20 +12,28 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from mirrorax.cli.output import save_figure
-from mirrorax.errors import UserError
+from mirrorax.errors import UserError, in_one_line
 from mirrorax.files import write_file
 
 if TYPE_CHECKING:
-    from mirrorax.cli.live import Stop
     from mirrorax.runs.settings import RunValues, Settings
     from mirrorax.training import TrainResult
+
+
+class Interrupts(Protocol):
+    """What ends the process on Ctrl-C, and does this before."""
+
+    cleanup: list[Callable[[], None]]
+
+    def held(self) -> contextlib.AbstractContextManager[None]:
+        """Keep the process alive until the end of the block."""
+
 
 _CURVE = "curve."
 
@@ -126,7 +134,7 @@ def _shown(values: list[Any]) -> str:
 
 
 @contextlib.contextmanager
-def open_folder(out: Path, stop: Stop) -> Iterator[None]:
+def open_folder(out: Path, stop: Interrupts) -> Iterator[None]:
     """Make the folder and try to write there, before the training; remove it if it stays empty."""
     new = [folder for folder in (out, *out.parents) if not folder.exists()]
 
@@ -148,7 +156,7 @@ def open_folder(out: Path, stop: Stop) -> Iterator[None]:
         tidy()
 
 
-def write(out: Path, result: TrainResult, stop: Stop | None = None) -> None:
+def write(out: Path, result: TrainResult, stop: Interrupts | None = None) -> None:
     """Write the folder; the files of a previous result are replaced together."""
     stage = Path(tempfile.mkdtemp(dir=out, prefix=".mirrorax."))
 
@@ -198,34 +206,48 @@ def _write_files(out: Path, result: TrainResult) -> None:
         "settings": result.settings.model_dump(mode="json"),
         "runs": [run.model_dump(mode="json") for run in result.runs],
         "return_bounds": list(result.return_bounds),
+        "bounds_source": result.bounds_source,
         "continued_from": list(result.continued_from),
     }
     checkpoint.save(out / "policies.npz", arrays, meta)
     if "return" in result.curves:
-        from mirrorax.cli.curves import draw_curves
+        from mirrorax.training.pictures import save_curves
 
-        save_figure(str(out / "learning_curve.png"), lambda ax: draw_curves(ax, result))
+        save_curves(out / "learning_curve.png", result)
 
 
-def read(folder: str) -> tuple[np.ndarray, dict[str, Any]]:
-    """Read the policies back, and the settings and runs they are of."""
-    path = Path(folder)
-    if not path.is_dir():
-        raise UserError(f"folder: there is no folder {folder!r}")
-    if not (path / "policies.npz").is_file():
-        raise UserError(f"folder: {folder!r} holds no policies.npz; write one with train --out")
+def read_policies(
+    folder: str | os.PathLike[str],
+) -> tuple[np.ndarray, Settings, list[RunValues], dict[str, Any]]:
+    """Read the policies of a folder, the settings and runs they are of, and what else is there."""
     from mirrorax.mdpo import checkpoint
+    from mirrorax.runs.settings import check_values
 
-    arrays, meta = checkpoint.load(path / "policies.npz")
+    where, path = f"folder: {str(folder)!r}", Path(folder) / "policies.npz"
+    if not path.is_file():
+        raise UserError(f"{where} holds no policies.npz; write one with train --out")
+    arrays, meta = checkpoint.load(path)
     policies, runs = arrays.get("policies"), meta.get("runs")
     if not (
         policies is not None
         and policies.ndim == 2
         and policies.dtype == np.float32
-        and isinstance(meta.get("settings"), dict)
         and isinstance(runs, list)
         and all(isinstance(run, dict) for run in runs)
         and len(runs) == len(policies) > 0
     ):
-        raise UserError(f"folder: {folder!r} holds a policies.npz that train did not write")
-    return policies, meta
+        raise UserError(f"{where} holds a policies.npz that train did not write")
+    settings = checkpoint.settings_in(meta, where)
+    try:
+        values = [check_values(settings, run) for run in runs]
+    except (TypeError, ValueError) as error:
+        raise UserError(f"{where}: runs: {in_one_line(error)}") from None
+    if bounds := meta.setdefault("return_bounds", None):
+        try:
+            low, high = map(float, bounds)
+        except (TypeError, ValueError):
+            low = high = 0.0
+        if not low < high:
+            raise UserError(f"{where}: its return_bounds are {bounds!r}; need low < high")
+        meta["return_bounds"] = low, high
+    return policies, settings, values, meta
