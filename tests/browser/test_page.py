@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import argparse
 import csv
 import io
 import re
@@ -19,7 +18,7 @@ from mirrorax.analysis.landscape import landscapes
 from mirrorax.analysis.scores import cell_scores, environment_scores
 from mirrorax.analysis.shares import frequency, rbst
 from mirrorax.analysis.summary import summarise
-from mirrorax.cli import train
+from mirrorax.cli import parser_of
 
 
 def numbers(text: str) -> list[float]:
@@ -472,9 +471,7 @@ def test_a_click_gives_the_command_that_trains_the_cell(visit, table):
     assert float(flags["--alpha"]) == item.alphas[i]
     assert float(flags["--lam"]) == item.lams[j]
     assert flags["--seeds"] == "0,1,2,3"
-    parser = argparse.ArgumentParser()
-    train.add_arguments(parser)
-    parser.parse_args(words[2:])  # or it exits
+    parser_of("train").parse_args(words[2:])  # or it raises
     assert seen.errors == []
 
 

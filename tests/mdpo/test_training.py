@@ -141,7 +141,7 @@ def test_a_result_that_was_trained_on_says_so_wherever_it_goes(tmp_path):
     np.testing.assert_array_equal(second.sessions[0].chunk.keys, first.sessions[0].chunk.keys)
     # As files.
     write(tmp_path, third)
-    assert read(str(tmp_path))[1]["continued_from"] == [20, 30]
+    assert read_policies(str(tmp_path))[3]["continued_from"] == [20, 30]
     config = (tmp_path / "config.toml").read_text()
     assert config.startswith("# The result was trained on from update 20, 30; ")
     assert tomllib.loads(config)["steps"] == 16 * 35
@@ -336,7 +336,8 @@ def test_train_writes_a_folder_that_gives_the_same_run_again(folder, capsys):
 def test_a_preset_flag_wins_over_the_file_and_other_flags_over_it(tmp_path):
     from argparse import Namespace
 
-    from mirrorax.cli.train import gather, make_request
+    from mirrorax.cli.train import gather
+    from mirrorax.training import make_request
 
     path = tmp_path / "given.toml"
     path.write_text(

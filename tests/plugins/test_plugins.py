@@ -26,6 +26,7 @@ from mirrorax.store.store import Store
 from mirrorax.sweep import execute
 from mirrorax.sweep.driver import sweep
 from mirrorax.sweep.engines.local import LocalEngine
+from mirrorax.training import make_request
 
 GOOD = """
 import mirrorax
@@ -260,7 +261,7 @@ def test_a_configuration_of_train_names_its_plugins_with_or_without_a_version(mo
     for text in (name, f"{name}=={plugins.load(name).version}"):
         Path("c.toml").write_text(f'env = "Catch"\npotential = "half"\nplugins = ["{text}"]\n')
         arguments = argparse.Namespace(config="c.toml", preset=None, plugin=[])
-        made = train_cli.make_request(**train_cli.gather(arguments, {}))
+        made = make_request(**train_cli.gather(arguments, {}))
         assert made.settings.plugins == (f"{name}=={plugins.load(name).version}",)
     Path("c.toml").write_text(f'env = "Catch"\npotential = "half"\nplugins = ["{name}==0.0"]\n')
     with pytest.raises(UserError, match=r"version 0\.0 of things_c is wanted"):
