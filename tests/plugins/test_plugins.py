@@ -6,16 +6,16 @@ from pathlib import Path
 from textwrap import dedent
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 import mirrorax
 from mirrorax import plugins, registry
-from mirrorax.analysis import columns
+from mirrorax.analysis import landscapes
 from mirrorax.cli import main
 from mirrorax.cli import train as train_cli
 from mirrorax.envs import adapter, suite
 from mirrorax.errors import UserError
+from mirrorax.runs import results
 from mirrorax.runs.chunk import Outcome, make_chunk
 from mirrorax.runs.identity import run_id, specification
 from mirrorax.runs.settings import RunValues, Settings
@@ -261,8 +261,8 @@ def test_a_configuration_of_train_names_its_plugins_with_or_without_a_version(mo
     for text in (name, f"{name}=={plugins.load(name).version}"):
         Path("c.toml").write_text(f'env = "Catch"\npotential = "half"\nplugins = ["{text}"]\n')
         arguments = argparse.Namespace(config="c.toml", preset=None, plugin=[])
-        made = make_request(**train_cli.gather(arguments, {}))
-        assert made.settings.plugins == (f"{name}=={plugins.load(name).version}",)
+        request = make_request(**train_cli.gather(arguments, {}))
+        assert request.settings.plugins == (f"{name}=={plugins.load(name).version}",)
     Path("c.toml").write_text(f'env = "Catch"\npotential = "half"\nplugins = ["{name}==0.0"]\n')
     with pytest.raises(UserError, match=r"version 0\.0 of things_c is wanted"):
         train_cli.gather(argparse.Namespace(config="c.toml", preset=None, plugin=[]), {})
@@ -359,17 +359,24 @@ def test_a_worker_imports_the_plugins_of_its_driver_and_refuses_another_version(
     assert "things_j" not in sys.modules
 
 
+def algorithms(*runs):
+    """Return how many algorithms runs in these environments with these plugins are."""
+    parts = []
+    for environment, used in runs:
+        plain = Settings(environment="Catch")
+        settings = plain.model_copy(update={"environment": environment, "plugins": used})
+        chunk = make_chunk(settings, {"seed": np.array([0])})
+        score = np.ones((1, 1))
+        outcome = Outcome(chunk, score, score, np.array([-1]), 1.0, (0.0, 1.0))
+        parts.append(results.from_outcome(outcome.to_arrow()))
+    return len(landscapes(results.concat(parts)))
+
+
 def test_only_versions_of_one_plugin_tell_algorithms_apart():
-    table = pa.table(
-        {
-            "environment": ["Mine", "Mine", "Catch", "Catch", "Catch"],
-            "plugins": [["a==1"], ["a==1"], [], ["h==1"], ["h==2"]],
-        }
-    )
-    found = columns.telling_plugins(table)["plugins"].to_pylist()
-    assert found == [[], [], [], ["h==1"], ["h==2"]]
-    two = table.set_column(1, "plugins", pa.array([["a==1"], ["a==2"], [], [], []]))
-    assert columns.telling_plugins(two)["plugins"].to_pylist()[:2] == [["a==1"], ["a==2"]]
+    plain = [("Mine", ("a==1",)), ("Catch", ())]
+    assert algorithms(*plain) == 1
+    assert algorithms(*plain, ("Catch", ("h==1",)), ("Catch", ("h==2",))) == 3
+    assert algorithms(("Mine", ("a==1",)), ("Mine", ("a==2",))) == 2
 
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -434,6 +441,6 @@ def test_ones_own_environment_of_gymnasium_is_swept_by_workers_that_import_its_p
         for id_ in ("MxLine-v0", "MxLine-v1"):
             gymnasium.registry.pop(id_, None)
     assert (summary.done, summary.failed) == (1, 0)
-    (row,) = load(tmp_path / "store").to_pylist()
+    (row,) = load(tmp_path / "store", columns="all").to_pylist()
     assert row["plugins"] == [f"{name}==2.5"]
     assert set(row["greedy_returns"]) <= {0.0, 1.0}
