@@ -160,7 +160,7 @@ def _train(args: argparse.Namespace, request: Request, stop: Stop) -> TrainResul
         curve_points=_CURVE_POINTS,
         on_segment=lambda _: stop.check(),
         callbacks=callbacks,
-        progress=not (args.json or args.quiet),
+        progress=False if args.json or args.quiet else None,
     )
     stop.check()
     return result

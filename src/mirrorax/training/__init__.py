@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -19,7 +20,6 @@ from jaxtyping import Bool, Float, Int
 
 from mirrorax.envs import suite
 from mirrorax.errors import UserError
-from mirrorax.progress import Bar
 from mirrorax.runs.chunk import Outcome
 from mirrorax.runs.scoring import normalised
 from mirrorax.runs.settings import RunValues, Settings
@@ -130,10 +130,12 @@ def train_request(
         raise UserError(f"curve_points: {curve_points!r}: expected a whole number, 0 or more")
     settings, runs = request.settings, request.runs
     listeners = None
-    if callbacks or not isinstance(callbacks, list | tuple):
-        from mirrorax.callbacks import Callbacks
+    if progress is None:
+        progress = sys.stderr.isatty() or "ipykernel" in sys.modules
+    if progress or callbacks or not isinstance(callbacks, list | tuple):
+        from mirrorax.callbacks import Callbacks, ProgressBar
 
-        listeners = Callbacks(callbacks)
+        listeners = Callbacks([*Callbacks(callbacks), *([ProgressBar()] if progress else [])])
 
     # Everything is valid: only now what is heavy.
     from mirrorax.mdpo.memory import check_memory
@@ -154,28 +156,24 @@ def train_request(
         if len(runs) <= KEPT_SESSIONS * lanes:
             sessions.append(session)
 
-    bar = Bar(settings.environment, progress)
-
     def report(segment: SegmentProgress) -> None:
         if on_segment is not None:
             on_segment(segment)
         if listeners is not None:
             listeners.on_segment(segment)
-        bar(segment)
 
     result = None
     try:
         if listeners is not None:
             listeners.on_start(settings, runs)
-        with bar:
-            outcome = train_chunk(
-                request.chunk,
-                on_segment=report,
-                program=program,
-                layout=request.layout,
-                evaluate_every=every,
-                on_session=keep,
-            )
+        outcome = train_chunk(
+            request.chunk,
+            on_segment=report,
+            program=program,
+            layout=request.layout,
+            evaluate_every=every,
+            on_session=keep,
+        )
         result = TrainResult(outcome, runs, np.concatenate(policies), sessions)
     finally:
         if listeners is not None:
