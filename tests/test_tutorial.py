@@ -15,7 +15,7 @@ import pytest
 from mirrorax import tabular
 from mirrorax.analysis import landscapes
 from mirrorax.analysis.scores import environment_scores
-from mirrorax.store import load
+from mirrorax.store import read_results
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "tutorial.md"
@@ -94,7 +94,7 @@ def test_both_agents_catch_the_ball_and_random_play_does_not(worked):
 
 def test_the_heat_map_shows_what_the_page_says(worked):
     scores = {}
-    for item in landscapes(load(worked[0] / "bridge")):
+    for item in landscapes(read_results(worked[0] / "bridge")):
         grid = environment_scores(item.runs())[..., 0]
         cells = zip(np.argwhere(np.isfinite(grid)), grid.ravel(), strict=True)
         scores[item.settings["potential"]] = {

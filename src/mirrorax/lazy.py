@@ -14,6 +14,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from mirrorax.errors import UserError
+
 
 class _Lazy:
     def __init__(self, name: str) -> None:
@@ -21,6 +23,14 @@ class _Lazy:
 
     def __getattr__(self, attribute: str) -> Any:
         return getattr(importlib.import_module(self._name), attribute)
+
+
+def optional(name: str) -> Any:
+    """Import a package that mirrorax does not need; a `UserError` says how to install it."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise UserError(f"{name}: it is not installed; pip install {name}") from None
 
 
 def module(name: str) -> Any:

@@ -29,7 +29,10 @@ from mirrorax.training.request import (
     Request,
     make_request,
     plan_runs,
+    rows_of_cells,
+    varying,
 )
+from mirrorax.training.views import ResultView
 
 if TYPE_CHECKING:
     from mirrorax.callbacks import Callback
@@ -181,8 +184,8 @@ def train_request(
     return result
 
 
-@dataclass
-class TrainResult:
+@dataclass(repr=False)
+class TrainResult(ResultView):
     """What `train` returns: an outcome with one row per run, in the order of `runs`."""
 
     outcome: Outcome
@@ -352,19 +355,6 @@ class TrainResult:
     def to_json(self) -> str:
         """Return `to_dict` as one line; a number that is not finite becomes null."""
         return json.dumps(finite(self.to_dict()), allow_nan=False)
-
-
-def rows_of_cells(runs: Sequence[RunValues]) -> dict[tuple[Any, ...], list[int]]:
-    """Return the places of the runs of each point of the grid, by its values."""
-    groups: dict[tuple[Any, ...], list[int]] = {}
-    for index, run in enumerate(runs):
-        groups.setdefault(tuple(getattr(run, name) for name in GRID), []).append(index)
-    return groups
-
-
-def varying(runs: Sequence[RunValues]) -> list[str]:
-    """Return the names of the values in which the points of a grid differ."""
-    return [name for name in GRID if len({getattr(run, name) for run in runs}) > 1]
 
 
 def interval_of(

@@ -1,8 +1,9 @@
 """The folder of a result: `TrainResult.save` and `mirrorax train --out` write it.
 
 `results.json` (what --json prints), `config.toml` (to train the same again), `policies.npz` (the
-policies and the learning curves as plain arrays), `learning_curve.png`. The files of one result are
-made in a hidden folder and then moved into place together.
+policies and the learning curves as plain arrays), `runs.parquet` (the runs as an export, so that
+every reader of results takes the folder), `learning_curve.png`. The files of one result are made in
+a hidden folder and then moved into place together.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import numpy as np
 
 from mirrorax.errors import UserError, in_one_line
 from mirrorax.files import write_file
+from mirrorax.spec.toml import value_text
 
 if TYPE_CHECKING:
     from mirrorax.runs.settings import RunValues, Settings
@@ -38,20 +40,10 @@ class Interrupts(Protocol):
 _CURVE = "curve."
 
 #: The files, in the order in which they are moved into place: with the last one it is complete.
-_NAMES = ("policies.npz", "config.toml", "learning_curve.png", "results.json")
+_NAMES = ("policies.npz", "runs.parquet", "config.toml", "learning_curve.png", "results.json")
 
 #: of a list of values this many are shown
 _MOST_SHOWN = 4
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return json.dumps(value)
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(_toml(item) for item in value)}]"
-    return repr(value)
 
 
 def config_text(result: TrainResult) -> str:
@@ -59,17 +51,17 @@ def config_text(result: TrainResult) -> str:
     from mirrorax.training import GRID
 
     fields = result.settings.model_dump(mode="json")
-    lines = [f"env = {_toml(fields.pop('environment'))}"]
-    lines += [f"{name} = {_toml(value)}" for name, value in fields.items()]
+    lines = [f"env = {value_text(fields.pop('environment'))}"]
+    lines += [f"{name} = {value_text(value)}" for name, value in fields.items()]
     for name in GRID:
         values = list(dict.fromkeys(getattr(run, name) for run in result.runs))
         if values != [None]:
-            lines.append(f"{name} = {_toml(values[0] if len(values) == 1 else values)}")
-    lines.append(f"seeds = {_toml(list(dict.fromkeys(run.seed for run in result.runs)))}")
+            lines.append(f"{name} = {value_text(values[0] if len(values) == 1 else values)}")
+    lines.append(f"seeds = {value_text(list(dict.fromkeys(run.seed for run in result.runs)))}")
     # Results depend on these two in the last bits.
-    lines.append(f"lanes = {_toml(result.lanes)}")
+    lines.append(f"lanes = {value_text(result.lanes)}")
     if result.layout is not None:
-        lines.append(f"layout = {_toml(result.layout)}")
+        lines.append(f"layout = {value_text(result.layout)}")
     if result.continued_from:
         updates = ", ".join(map(str, result.continued_from))
         lines.insert(
@@ -129,7 +121,9 @@ def _distinct(values: list[Any]) -> list[Any]:
 
 
 def _shown(values: list[Any]) -> str:
-    text = ", ".join("none" if value is None else _toml(value) for value in values[:_MOST_SHOWN])
+    text = ", ".join(
+        "none" if value is None else value_text(value) for value in values[:_MOST_SHOWN]
+    )
     return f"{text}, ..." if len(values) > _MOST_SHOWN else text
 
 
@@ -197,6 +191,8 @@ def _swap(stage: Path, out: Path) -> None:
 
 def _write_files(out: Path, result: TrainResult) -> None:
     from mirrorax.mdpo import checkpoint
+    from mirrorax.runs import results
+    from mirrorax.store import exporting
 
     write_file(out / "results.json", (result.to_json() + "\n").encode())
     write_file(out / "config.toml", config_text(result).encode())
@@ -210,6 +206,7 @@ def _write_files(out: Path, result: TrainResult) -> None:
         "continued_from": list(result.continued_from),
     }
     checkpoint.save(out / "policies.npz", arrays, meta)
+    exporting.write(results.from_outcome(result.outcome.to_arrow()), out / "runs.parquet")
     if "return" in result.curves:
         from mirrorax.training.pictures import save_curves
 
@@ -251,3 +248,46 @@ def read_policies(
             raise UserError(f"{where}: its return_bounds are {bounds!r}; need low < high")
         meta["return_bounds"] = low, high
     return policies, settings, values, meta
+
+
+def save(folder: str | os.PathLike[str], result: TrainResult) -> Path:
+    """Write a result to a folder, which is made if need be; it must not hold another result."""
+    out = Path(folder)
+    check_free(out, result.settings, result.runs)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        write(out, result)
+    except OSError as error:
+        raise UserError(f"folder: cannot write into {str(out)!r}: {error.strerror}") from None
+    return out
+
+
+def load(folder: str | os.PathLike[str]) -> TrainResult:
+    """Return the result that a folder holds. It cannot be trained on: states are not kept."""
+    from mirrorax.runs.chunk import CURVE, Outcome, make_chunk
+    from mirrorax.runs.scoring import matrix
+    from mirrorax.store.exporting import read_export
+    from mirrorax.training import TrainResult
+
+    policies, settings, runs, _ = read_policies(folder)
+    stored = read_export(Path(folder) / "runs.parquet", "folder")
+    columns = {name: [getattr(run, name) for run in runs] for name in type(runs[0]).model_fields}
+    (origin,) = stored.origins
+    chunk = make_chunk(settings, columns, origin.provenance.get("lanes"))
+    places = {run_id: row for row, run_id in enumerate(stored.ids.tolist())}
+    try:
+        rows = stored.take(np.array([places[run_id] for run_id in chunk.ids.tolist()])).rows
+    except KeyError:
+        raise UserError(f"folder: {str(folder)!r}: its files are of different runs") from None
+    curves = [name for name in rows.column_names if name.startswith(CURVE)]
+    outcome = Outcome(
+        chunk=chunk,
+        returns=matrix(rows["returns"])[0],
+        greedy_returns=matrix(rows["greedy_returns"])[0],
+        diverged_at=rows["diverged_at"].fill_null(-1).to_numpy(),
+        wall_seconds=float(np.sum(rows["wall_seconds"].to_numpy())),
+        bounds=origin.bounds,
+        provenance=origin.provenance,
+        curves={name.removeprefix(CURVE): matrix(rows[name])[0] for name in curves},
+    )
+    return TrainResult(outcome, runs, policies)

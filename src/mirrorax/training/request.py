@@ -284,3 +284,16 @@ def regularizer_name(kind: str, regularizer: str | Potential | Drift) -> str:
             f"register it under a name of its own (mirrorax.register_{kind})"
         )
     return str(regularizer)
+
+
+def rows_of_cells(runs: Sequence[RunValues]) -> dict[tuple[Any, ...], list[int]]:
+    """Return the places of the runs of each point of the grid, by its values."""
+    groups: dict[tuple[Any, ...], list[int]] = {}
+    for index, run in enumerate(runs):
+        groups.setdefault(tuple(getattr(run, name) for name in GRID), []).append(index)
+    return groups
+
+
+def varying(runs: Sequence[RunValues]) -> list[str]:
+    """Return the names of the values in which the points of a grid differ."""
+    return [name for name in GRID if len({getattr(run, name) for run in runs}) > 1]
