@@ -15,7 +15,7 @@ def load(path: str | os.PathLike[str], columns: Any = "tidy") -> Any:
     `run_id`; `columns` is "tidy" (few), "all", or a list of names.
     """
     place = Path(path)
-    if (place / "policies.npz").is_file() and (place / "runs.parquet").is_file():
+    if (place / "policies.npz").is_file():
         from mirrorax.training import folder
 
         return folder.load(place)

@@ -91,6 +91,8 @@ def test_a_result_that_was_trained_on_is_another_one(pair, tmp_path, monkeypatch
     no_training(monkeypatch)
     command = [*COMMAND, "--steps", "640", "--out", str(tmp_path)]
     assert "it was trained on from update 20" in refused(command, capsys)
+    with pytest.raises(UserError, match="trained on by `more`"):
+        mirrorax.load(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 `results.json` (what --json prints), `config.toml` (to train the same again), `policies.npz` (the
 policies and the learning curves as plain arrays), `runs.parquet` (the runs as an export, so that
-every reader of results takes the folder), `learning_curve.png`. The files of one result are made in
-a hidden folder and then moved into place together.
+every reader of results takes the folder; not of a result of `more`), `learning_curve.png`. The
+files of one result are made in a hidden folder and then moved into place together.
 """
 
 from __future__ import annotations
@@ -206,7 +206,8 @@ def _write_files(out: Path, result: TrainResult) -> None:
         "continued_from": list(result.continued_from),
     }
     checkpoint.save(out / "policies.npz", arrays, meta)
-    exporting.write(results.from_outcome(result.outcome.to_arrow()), out / "runs.parquet")
+    if not result.continued_from:  # else they are not the runs that their settings name
+        exporting.write(results.from_outcome(result.outcome.to_arrow()), out / "runs.parquet")
     if "return" in result.curves:
         from mirrorax.training.pictures import save_curves
 
@@ -270,7 +271,12 @@ def load(folder: str | os.PathLike[str]) -> TrainResult:
     from mirrorax.training import TrainResult
 
     policies, settings, runs, _ = read_policies(folder)
-    stored = read_export(Path(folder) / "runs.parquet", "folder")
+    if not (path := Path(folder) / "runs.parquet").is_file():
+        raise UserError(
+            f"folder: {str(folder)!r} has no runs.parquet: it was trained on by `more`, or written "
+            "by an older version; 'mirrorax play' reads its policies"
+        )
+    stored = read_export(path, "folder")
     columns = {name: [getattr(run, name) for run in runs] for name in type(runs[0]).model_fields}
     (origin,) = stored.origins
     chunk = make_chunk(settings, columns, origin.provenance.get("lanes"))
