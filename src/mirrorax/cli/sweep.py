@@ -180,7 +180,8 @@ def _status(args: argparse.Namespace) -> int:
 
     def text() -> str:
         now = watcher.status()
-        return f"{status.summary(now)}\n{columns(status.rows_of(now), left=2)}"
+        rows = [[plain(cell) for cell in row] for row in status.rows_of(now)]
+        return f"{status.summary(now)}\n{columns(rows, left=2)}"
 
     if not args.watch:
         print(text())

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from mirrorax.errors import UserError, plain
+from mirrorax.errors import UserError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,7 +29,6 @@ _FORMATS = (".png", ".svg", ".pdf")
 
 def columns(rows: Sequence[Sequence[str]], left: int = 1) -> str:
     """Return rows of text in columns, the first `left` aligned to the left, the others right."""
-    rows = [[plain(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:
