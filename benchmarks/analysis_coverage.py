@@ -19,15 +19,14 @@ from analysis_landscapes import LANDSCAPES, Truth, by_chance, by_noise
 from analysis_synthetic import ALPHAS, LAMS
 from scipy import stats
 
-from mirrorax.analysis.comparison import correlations, difference, rank_correlation
-from mirrorax.analysis.estimates import Interval, frequency_band, robustness
+from mirrorax.analysis.estimates import Interval, difference, frequency_band, robustness
 from mirrorax.analysis.few_seeds import mean_intervals
 from mirrorax.analysis.power_law import power_law
-from mirrorax.analysis.scores import cell_scores
-from mirrorax.analysis.shares import frequency, rbst
+from mirrorax.analysis.scores import cell_scores, frequency, rbst
 from mirrorax.analysis.temperature import THRESHOLDS, Minimal, smallest
 from mirrorax.errors import UserError
 from mirrorax.paper.axes import MAX_RETURNS
+from mirrorax.paper.rank_correlation import correlations, rank_correlation
 
 DOCS = Path(__file__).parent.parent / "docs" / "analysis.md"
 SEEDS = (2, 3, 5, 20)

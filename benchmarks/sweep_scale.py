@@ -23,7 +23,7 @@ import numpy as np
 from mirrorax.runs.chunk import Outcome
 from mirrorax.spec.expand import expand
 from mirrorax.spec.study import read
-from mirrorax.store import copies, names
+from mirrorax.store import files, reading
 from mirrorax.store.store import create
 from mirrorax.sweep.driver import sweep
 from mirrorax.sweep.engines.inline import InlineEngine
@@ -79,11 +79,11 @@ def fill(study: Path, store: Path) -> None:
 def halve(store: Path, half: Path) -> None:
     """Make a store that has every second shard of another."""
     root = create(half)
-    for name in names.listed(store, "studies"):
+    for name in files.listed(store, "studies"):
         os.link(store / "studies" / name, root / "studies" / name)
-    for name in names.listed(store, "shards")[::2]:
+    for name in files.listed(store, "shards")[::2]:
         os.link(store / "shards" / name, root / "shards" / name)
-    copies.consolidate(root, everything=True)
+    reading.consolidate(root, everything=True)
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ import os
 import sys
 import time
 
-from mirrorax.sweep.processes import XLA_FLAGS
+from mirrorax.mdpo.machine import XLA_FLAGS
 
 os.environ["XLA_FLAGS"] = XLA_FLAGS
 
@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 from train_speed import sgemm_rate
 
-from mirrorax.mdpo import losses, replay, transitions
+from mirrorax.mdpo import losses, replay
 from mirrorax.mdpo.optimizers import descend
 from mirrorax.mdpo.session import Session
 from mirrorax.runs.chunk import make_chunk
@@ -60,7 +60,7 @@ def main() -> None:
     learner = jax.tree.map(lambda x: x[0], session._state.learner)
     words = jnp.asarray(np.random.default_rng(1).integers(0, 2**32, (32, 512)), jnp.uint32)
     rows = replay.sample(session._state.buffer, words, jnp.int32(320))[0]
-    batch = transitions.unpack(program.env, rows)
+    batch = replay.unpack(program.env, rows)
     x, actor = batch.observation, learner.actor
     logits, q = net(actor, x), net(learner.critics[0], x)
     gradient = jnp.ones_like(actor) * 0.01
@@ -88,7 +88,7 @@ def main() -> None:
     rate = sgemm_rate() / 1e6
     pieces = [
         # (name, how often in one update, function, data, FLOPs of its products)
-        ("read the batch", 1, lambda r: transitions.unpack(program.env, r), (rows,), 0),
+        ("read the batch", 1, lambda r: replay.unpack(program.env, r), (rows,), 0),
         ("forward alone", 3, net, (actor, x), forward_flop),
         ("forward and backward", 4, with_gradient, (actor, x), both_flop),
         ("actor's objective", 2, improve, (logits,), 0),

@@ -19,7 +19,7 @@ import json
 import os
 import time
 
-from mirrorax.sweep.processes import XLA_FLAGS
+from mirrorax.mdpo.machine import XLA_FLAGS
 
 os.environ["XLA_FLAGS"] = XLA_FLAGS
 

@@ -29,7 +29,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from mirrorax.sweep.processes import XLA_FLAGS
+from mirrorax.mdpo.machine import XLA_FLAGS
 
 os.environ["XLA_FLAGS"] = XLA_FLAGS
 
@@ -37,9 +37,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mirrorax.mdpo import transitions
-from mirrorax.mdpo.evaluate import evaluate, evaluation_keys
+from mirrorax.mdpo import replay
 from mirrorax.mdpo.program import default_lanes
+from mirrorax.mdpo.rollout import evaluate, evaluation_keys
 from mirrorax.mdpo.session import Session
 from mirrorax.runs.chunk import make_chunk
 from mirrorax.runs.settings import make_settings
@@ -191,7 +191,7 @@ def compile_time(name: str) -> None:
 
 def child_compile(name: str, cores: str) -> None:
     os.sched_setaffinity(0, map(int, cores.split(",")))
-    from mirrorax.mdpo.compilation import enable_cache
+    from mirrorax.mdpo.machine import enable_cache
 
     enable_cache()
     start = time.perf_counter()
@@ -208,7 +208,7 @@ def memory() -> None:
         session = make_session(name, "default", 1, "map")
         env, settings = session.program.env, session.settings
         rows = settings.replay_slots * settings.num_envs
-        size = rows * transitions.width(env) * np.dtype(env.memory_dtype).itemsize
+        size = rows * replay.width(env) * np.dtype(env.memory_dtype).itemsize
         rest = sum(leaf.nbytes for leaf in jax.tree.leaves(session._state)) - size
         print(f"{name}: replay of a lane {size / 1e6:.2f} MB, all else {rest / 1e6:.2f} MB")
 

@@ -50,7 +50,7 @@ def main() -> None:
         scaled = item.select([e.label for e in item.environments if e.name == "CartPole"])
         points = {t: minimal_temperatures(scaled, "alpha", t) for t in THRESHOLDS}
         figure, ax = new(COLUMN)
-        draw_scaling(Scaling("alpha", points), ax, log=True)
+        draw_scaling(Scaling("alpha", points), ax)
         save(figure, IMAGES / "analysis_scaling", ["png"])
 
 

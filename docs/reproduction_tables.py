@@ -20,9 +20,8 @@ from mirrorax.analysis.few_seeds import seeds_in_words
 from mirrorax.analysis.landscape import DIVERGED, Landscape, landscapes
 from mirrorax.analysis.power_law import power_law
 from mirrorax.analysis.region import region
-from mirrorax.analysis.scores import cell_scores, environment_scores
-from mirrorax.analysis.shares import frequency, rbst
-from mirrorax.analysis.temperature import NAMES, NARROW, THRESHOLDS, Minimal, minimal_temperatures
+from mirrorax.analysis.scores import cell_scores, environment_scores, frequency, rbst
+from mirrorax.analysis.temperature import NAMES, STRIP, THRESHOLDS, Minimal, minimal_temperatures
 from mirrorax.errors import UserError
 from mirrorax.figures.heatmap import HeatMap, draw_panel
 from mirrorax.figures.robustness_table import limit_text
@@ -298,7 +297,7 @@ def minimal(runs: Runs) -> str:
     if None in strips.values():
         return "\n".join(lines)
     by_column = [
-        minimal_temperatures(strips[way].landscape, way, threshold, strip=NARROW)
+        minimal_temperatures(strips[way].landscape, way, threshold, strip=STRIP)
         for way, threshold in columns
     ]
     for row in zip(*by_column, strict=True):

@@ -102,7 +102,7 @@ def test_one_that_raises_is_named_and_the_others_hear_of_the_end(method):
     with pytest.raises(CallbackError) as caught:
         mirrorax.train(**TINY, seeds=1, callbacks=[good, bad])
     said = f"callbacks: Listener.{method} raised ZeroDivisionError: two lines"
-    assert str(caught.value) == said
+    assert str(caught.value).startswith(said)
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
     assert good.order[-1] == "end"
     assert (good.result is None) == (method != "on_end")

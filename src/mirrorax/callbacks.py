@@ -9,24 +9,23 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from mirrorax.errors import UserError
-from mirrorax.runs.settings import OTHER_NUMBERS, TEMPERATURES
+from mirrorax.errors import UserError, in_one_line
+from mirrorax.runs.settings import GRID
 
 if TYPE_CHECKING:
     from mirrorax.mdpo.session import SegmentProgress
     from mirrorax.runs.settings import RunValues, Settings
-    from mirrorax.training import TrainResult
+    from mirrorax.training.result import TrainResult
 
 METHODS = ("on_start", "on_segment", "on_end")
 
 #: values that may differ from run to run, in the order of a run's name
-_NAMED = (*TEMPERATURES, *OTHER_NUMBERS, "seed")
+_NAMED = (*GRID, "seed")
 
 
 @runtime_checkable
@@ -51,20 +50,8 @@ class CallbackError(UserError):
     """A callback raised. The exception it raised is the cause of this one."""
 
 
-@contextmanager
-def _naming(callback: Any, method: str) -> Iterator[None]:
-    try:
-        yield
-    except UserError:
-        raise  # its text is for the user already
-    except Exception as error:
-        text = " ".join(f"{type(error).__name__}: {error}".split())
-        name = f"{type(callback).__name__}.{method}"
-        raise CallbackError(f"callbacks: {name} raised {text}") from error
-
-
 class Callbacks:
-    """Several callbacks as one: each is called in turn."""
+    """Several callbacks as one: each is called in turn, even where one of them fails."""
 
     def __init__(self, callbacks: Sequence[Callback]) -> None:
         if isinstance(callbacks, str) or not isinstance(callbacks, Sequence):
@@ -82,30 +69,21 @@ class Callbacks:
     def __iter__(self) -> Iterator[Callback]:
         return iter(self._callbacks)
 
-    def on_start(self, settings: Settings, runs: Sequence[RunValues]) -> None:
-        """Call each of them before training."""
-        for callback in self._callbacks:
-            with _naming(callback, "on_start"):
-                callback.on_start(settings, runs)
-
-    def on_segment(self, progress: SegmentProgress) -> None:
-        """Call each of them after a segment."""
-        for callback in self._callbacks:
-            with _naming(callback, "on_segment"):
-                callback.on_segment(progress)
-
-    def on_end(self, result: TrainResult | None) -> None:
-        """Call each of them after training, even where one of them fails."""
-        failed: Exception | None = None
+    def __call__(self, method: str, *arguments: Any) -> None:
+        """Call a method of each; raise the first error, with the name of its callback."""
+        failure: Exception | None = None
         for callback in self._callbacks:
             try:
-                with _naming(callback, "on_end"):
-                    callback.on_end(result)
+                getattr(callback, method)(*arguments)
+            except UserError as error:
+                failure = failure or error  # its text is for the user already
             except Exception as error:
-                failed = failed or error
-        # After an error of the training, that error is raised instead.
-        if failed is not None and result is not None:
-            raise failed
+                name = f"{type(callback).__name__}.{method}"
+                named = CallbackError(f"callbacks: {name} raised {in_one_line(error)}")
+                named.__cause__ = error
+                failure = failure or named
+        if failure is not None:
+            raise failure
 
 
 class ProgressBar:
@@ -200,7 +178,8 @@ class TensorBoard:
             index = progress.first_run + row
             values = {name: float(value[row]) for name, value in metrics.items()}
             self._write(index, step, values)
-        self._flush()
+        for file in self._files.values():
+            file.flush()
 
     def on_end(self, result: TrainResult | None) -> None:
         """Write the final evaluation and close."""
@@ -236,10 +215,6 @@ class TensorBoard:
         self._files[index].write_event(
             self._event(wall_time=time.time(), step=step, summary=summary)
         )
-
-    def _flush(self) -> None:
-        for file in self._files.values():
-            file.flush()
 
     def _close(self) -> None:
         for index in list(self._files):

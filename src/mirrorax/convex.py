@@ -286,11 +286,8 @@ def _check_convexity(evaluate: Any, bent: list[tuple[Any, Any]], called: str) ->
             concave = fall < -1e-8 * size
             if concave.any():
                 row = int(np.argmax(concave))
-                raise UserError(
-                    f"{called}: a function of your own must be smooth and convex in p; this one is "
-                    f"not convex: its slope falls on the way from p = {_shown(left[row])} to "
-                    f"{_shown(right[row])}"
-                )
+                way = f"from p = {_shown(left[row])} to {_shown(right[row])}"
+                raise _refusal(called, f"convex: its slope falls on the way {way}")
 
 
 def _check_tangent(evaluate: Any, p: Any, called: str) -> None:
@@ -304,10 +301,8 @@ def _check_tangent(evaluate: Any, p: Any, called: str) -> None:
         concave = below < -1e-8 * (np.abs(value) + np.abs(f) + np.abs(rise).sum(-1))
         if concave.any():
             row = int(np.argmax(concave))
-            raise UserError(
-                f"{called}: a function of your own must be smooth and convex in p; this one is not "
-                f"convex: at p = {_shown(other[row])} it is below its tangent at {_shown(p[row])}"
-            )
+            points = f"at p = {_shown(other[row])} it is below its tangent at {_shown(p[row])}"
+            raise _refusal(called, f"convex: {points}")
 
 
 def _check_smoothness(evaluate: Any, p: Any, rows: Any, called: str) -> None:
@@ -325,11 +320,13 @@ def _check_smoothness(evaluate: Any, p: Any, rows: Any, called: str) -> None:
         kink = rows & (changes[1] > 0.1 * changes[0]) & (changes[1] > 1e-6 * size)
         if kink.any():
             row = int(np.argmax(kink))
-            raise UserError(
-                f"{called}: a function of your own must be smooth and convex in p; this one is not "
-                f"smooth: its slope jumps between p = {_shown(ends[0][row])} and "
-                f"{_shown(ends[1][row])}"
-            )
+            points = f"p = {_shown(ends[0][row])} and {_shown(ends[1][row])}"
+            raise _refusal(called, f"smooth: its slope jumps between {points}")
+
+
+def _refusal(called: str, why: str) -> UserError:
+    rule = "a function of your own must be smooth and convex in p"
+    return UserError(f"{called}: {rule}; this one is not {why}")
 
 
 def _shown(p: Any) -> str:

@@ -17,8 +17,15 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from mirrorax.envs import suite
-from mirrorax.envs.adapter import Environment, Step, make, observations
-from mirrorax.envs.episodes import Played, play_random, random_start
+from mirrorax.envs.adapter import (
+    Environment,
+    Played,
+    Step,
+    make,
+    observations,
+    play_random,
+    random_start,
+)
 from mirrorax.envs.host import Gymnasium
 from mirrorax.errors import UserError
 from mirrorax.mdpo.contract import check_environment as check_contract

@@ -229,3 +229,25 @@ def is_factory(value: Any) -> bool:
     """Whether what was registered is a class or function that makes an object of its kind."""
     is_object = hasattr(value, "step") or hasattr(value, "temperature")
     return isinstance(value, type) or (callable(value) and not is_object)
+
+
+class LazyModule:
+    """What stands for a module; the first attribute that is read imports it.
+
+    A built-in network, optimiser or schedule is declared and implemented in one module, and
+    `settings` reads the names there without importing jax, which takes seconds.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        return getattr(importlib.import_module(self._name), attribute)
+
+
+def optional_package(name: str) -> Any:
+    """Import a package that mirrorax does not need; a `UserError` says how to install it."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise UserError(f"{name}: it is not installed; pip install {name}") from None

@@ -41,7 +41,7 @@ def device() -> dict[str, Any]:
 
 def cache() -> dict[str, Any]:
     """Look at the compilation cache on disk, and turn it on for what follows."""
-    from mirrorax.mdpo.compilation import VARIABLE, enable_cache
+    from mirrorax.mdpo.machine import VARIABLE, enable_cache
 
     folder = enable_cache()
     if os.environ.get(VARIABLE, "").lower() == "off":
@@ -164,7 +164,7 @@ def speed() -> dict[str, Any]:
     from mirrorax.mdpo.session import Session
     from mirrorax.runs.chunk import make_chunk
     from mirrorax.runs.settings import make_settings
-    from mirrorax.sweep.rates import modelled_seconds
+    from mirrorax.sweep.measure import modelled_seconds
 
     settings = make_settings(environment=SPEED_ENVIRONMENT)
     lanes = default_lanes()

@@ -4,17 +4,19 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from mirrorax.analysis.comparison import (
-    correlations,
+from mirrorax.analysis.estimates import (
+    Estimate,
+    _bend,
     difference,
-    rank_correlation,
+    error_of_mean,
+    exchange,
+    frequency_band,
+    grid_scores,
     ranks,
+    robustness,
     supported,
 )
-from mirrorax.analysis.estimates import Estimate, _bend, frequency_band, robustness
-from mirrorax.analysis.scores import cell_scores
-from mirrorax.analysis.shares import frequency, rbst
-from mirrorax.analysis.standard_errors import error_of_mean, exchange, grid_scores
+from mirrorax.analysis.scores import cell_scores, frequency, rbst
 from mirrorax.paper.resampling import score_resamples
 
 LEVELS = (0.9, 0.95)
@@ -221,23 +223,9 @@ def test_differences_ratios_and_ranks():
     assert order.high.tolist() == [3, 1, 3]
 
 
-def test_the_rank_correlation_is_spearmans_and_is_sure_without_noise(rng):
-    reference, values = rng.random(11), rng.random(11)
-    expected = stats.spearmanr(reference, values).statistic
-    exact = [Estimate(v, 0.0, bounds=(0.0, 1.0)) for v in values]
-    value, interval = rank_correlation(exact, reference, rng=rng)
-    assert value == pytest.approx(expected)
-    assert [interval.low, interval.high] == pytest.approx([expected, expected])
-    noisy = [Estimate(v, 0.2, bounds=(0.0, 1.0)) for v in values]
-    _, wide = rank_correlation(noisy, reference, rng=rng)
-    assert -1 <= wide.low < expected < wide.high <= 1
-    assert correlations(stats.rankdata(reference), np.ones((1, 11))).tolist() == [0.0]
-
-
-def test_comparisons_without_an_interval_say_why(rng):
+def test_comparisons_without_an_interval_say_why():
     a = Estimate(0.3, 0.01)
     alone = Estimate(0.2, None, "one seed per cell: no interval")
     assert difference(a, alone).why == "one seed per cell: no interval"
     assert not supported(difference(a, alone))
     assert ranks([a, alone]) is None
-    assert rank_correlation([a, alone], [1.0, 2.0], rng=rng)[1] is None

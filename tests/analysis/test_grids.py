@@ -3,8 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mirrorax.analysis.grids import common_cells, crop, map_grid
-from mirrorax.analysis.landscape import landscapes
+from mirrorax.analysis.landscape import common_cells, landscapes, map_grid
 
 
 @pytest.fixture
@@ -46,7 +45,7 @@ def test_holes_and_strips_are_no_reason_to_crop(seed):
 
 def test_a_cropped_landscape_has_the_runs_of_its_cells(make):
     item = make("kl", np.array([0.0, 0.1, 0.2]), np.array([0.0, 1.0, 2.0]))
-    part = crop(item, np.array([True, False, True]), np.array([False, True, True]))
+    part = item.crop(np.array([True, False, True]), np.array([False, True, True]))
     np.testing.assert_array_equal(part.runs(), item.runs()[::2, 1:])
     assert part.alphas.tolist() == [0.0, 0.2]
     assert part.lams.tolist() == [1.0, 2.0]

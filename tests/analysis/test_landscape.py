@@ -135,22 +135,9 @@ def test_failed_and_diverged_runs_are_seen_and_counted(small):
 
 
 def test_a_failed_run_may_lack_its_returns_and_bounds(small):
-    status = np.array(["done"] * small.num_rows, dtype=object)
-    status[0] = "failed"
-    returns = small["returns"].to_pylist()
-    returns[0] = None
-    low = small["return_min"].to_pylist()
-    low[0] = None
-    high = small["return_max"].to_pylist()
-    high[0] = None
-    table = small
-    for name, values in (
-        ("status", status),
-        ("returns", returns),
-        ("return_min", low),
-        ("return_max", high),
-    ):
-        table = changed(table, name, values)
+    table = changed(small, "status", ["failed", *["done"] * (small.num_rows - 1)])
+    for name in ("returns", "return_min", "return_max"):
+        table = changed(table, name, [None, *small[name].to_pylist()[1:]])
     assert sum(int((item.state == FAILED).sum()) for item in landscapes(table)) == 1
 
 
@@ -174,33 +161,18 @@ def test_fewer_evaluations_are_not_a_divergence(synthetic, rng):
         assert np.isfinite(item.runs()).all()
 
 
-def test_an_empty_store_says_so(small):
-    with pytest.raises(UserError, match="holds no runs"):
-        landscapes(small.slice(0, 0))
-
-
-def test_a_missing_column_is_named(small):
-    with pytest.raises(UserError, match="no column greedy_returns"):
-        landscapes(small.drop_columns(["greedy_returns"]))
-
-
-def test_two_runs_for_one_place_are_refused(small):
-    with pytest.raises(UserError, match=r"two runs of \(entropy, kl\).*seed=1"):
-        landscapes(pa.concat_tables([small, small.slice(1, 1)]))
-
-
-def test_bounds_must_agree(small):
-    high = small["return_max"].to_numpy().copy()
-    high[0] = 1.0
-    with pytest.raises(UserError, match="CartPole has 2 different pairs of bounds"):
-        landscapes(changed(small, "return_max", high))
-
-
-def test_a_run_without_a_temperature_is_refused(small):
-    alpha = small["alpha"].to_numpy().copy()
-    alpha[5] = np.nan
-    with pytest.raises(UserError, match="alpha: 1 runs"):
-        landscapes(changed(small, "alpha", alpha))
+def test_what_cannot_be_sorted_is_refused(small):
+    high, alpha = (small[name].to_numpy().copy() for name in ("return_max", "alpha"))
+    high[0], alpha[5] = 1.0, np.nan
+    for table, message in (
+        (small.slice(0, 0), "holds no runs"),
+        (small.drop_columns(["greedy_returns"]), "no column greedy_returns"),
+        (pa.concat_tables([small, small.slice(1, 1)]), r"two runs of \(entropy, kl\).*seed=1"),
+        (changed(small, "return_max", high), "CartPole has 2 different pairs of bounds"),
+        (changed(small, "alpha", alpha), "alpha: 1 runs"),
+    ):
+        with pytest.raises(UserError, match=message):
+            landscapes(table)
 
 
 def test_no_common_environment_is_an_error(synthetic, rng):

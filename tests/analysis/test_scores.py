@@ -10,8 +10,7 @@ from scipy import integrate, stats
 from mirrorax.analysis.estimates import frequency_band
 from mirrorax.analysis.landscape import landscapes
 from mirrorax.analysis.region import region
-from mirrorax.analysis.scores import cell_scores, environment_scores
-from mirrorax.analysis.shares import frequency, rbst, top
+from mirrorax.analysis.scores import cell_scores, environment_scores, frequency, rbst, top
 from mirrorax.analysis.temperature import smallest
 from mirrorax.errors import UserError
 

@@ -10,19 +10,17 @@ import pyarrow as pa
 import pytest
 import stores
 
-from mirrorax.analysis.comparison import difference, supported
+from mirrorax.analysis.estimates import difference, supported
 from mirrorax.analysis.few_seeds import mean_intervals
 from mirrorax.analysis.findings import headline, telling_threshold
 from mirrorax.analysis.landscape import landscapes
 from mirrorax.analysis.reference import parse_reference, read_reference
 from mirrorax.analysis.region import region
-from mirrorax.analysis.scores import cell_scores
-from mirrorax.analysis.shares import rbst
+from mirrorax.analysis.scores import cell_scores, rbst
 from mirrorax.analysis.summary import summarise
 from mirrorax.analysis.tuned import tuned_against_fixed
 from mirrorax.cli import main
 from mirrorax.errors import UserError
-from mirrorax.figures.latex import latex_text, symbol
 from mirrorax.figures.robustness_table import render
 from mirrorax.store import read_results
 
@@ -128,15 +126,11 @@ def test_a_small_reference_is_for_any_environments_and_may_name_schedules():
     ("before", "after", "message"),
     [
         ('name = "before"', "", "name: "),
-        ('name = "before"', 'name = "a\\nb"', "name: "),
         ("[0.9, 0.95]", "[0.9, 1.0]", "thresholds[1]: 1.0"),
-        ("[0.9, 0.95]", "[0.9, 0.9]", "thresholds: [0.9, 0.9] has a value twice"),
         ("[0.9, 0.95]", "[0.9]", "rows[0].rbst: [0.14, 0.07] has 2 values; there are 1 thresholds"),
-        ("cells = 784", "cells = 0", "cells: 0"),
         ("cells = 784", "cell = 784", "cell: 784: no such key"),
         ('"bregman(max)"', '"kl"', "rows[1]: (entropy, kl) is there already"),
         ('"bregman(max)"', '"klm"', "rows[0].drift: "),
-        ("[0.14, 0.07]", "[0.14, 1.07]", "rows[0].rbst[1]: 1.07"),
         ("steps =", "step =", "settings: unknown value 'step' (did you mean 'steps'?)"),
     ],
 )
@@ -196,11 +190,6 @@ def test_rows_with_other_settings_than_the_references_are_named(synthetic):
     assert how.startswith(f"other settings than the reference's ({label}): steps ")
 
 
-def test_the_text_has_the_references_numbers(summary):
-    text = render(summary, "text")
-    assert "0.0747" in text
-
-
 def test_every_format_holds_every_row(summary):
     for form in ("text", "markdown", "csv", "json"):
         out = render(summary, form)
@@ -211,14 +200,9 @@ def test_every_format_holds_every_row(summary):
     for row, given in zip(summary.rows, data["rows"], strict=True):
         assert given["thresholds"][0]["rbst"] == row.rbst[0].value
         assert given["thresholds"][0]["rbst_interval"][0] == row.rbst[0].interval().low
-    latex = render(summary, "latex")
-    assert latex.count(r"\\") == 4
-    body = latex.splitlines()[4]
-    columns = latex.splitlines()[0].split("{tabular}{")[1].rstrip("}")
-    assert body.count("&") == len(columns) - 1
     table = render(summary, "markdown").split("\n\n")[0].splitlines()
     assert len({line.count("|") for line in table}) == 1
-    with pytest.raises(UserError, match="text, markdown, latex, csv, json"):
+    with pytest.raises(UserError, match="text, markdown, csv, json"):
         render(summary, "yaml")
 
 
@@ -234,13 +218,6 @@ def test_the_profile_is_that_of_its_functions(summary):
         assert given["region"]["area"] == found.area
         assert given["region"]["components"] == list(found.components)
         assert f"{tuning.tuned:.3f}" in text
-
-
-def test_symbols_and_escapes():
-    assert symbol("bregman(tsallis(0.5))") == r"B_{-\mathcal{H}_{0.5}}"
-    assert symbol("lp(2)") == r"\Vert\cdot\Vert_{2}^{2}"
-    assert symbol("my_own:thing") == r"\text{my\_own:thing}"
-    assert latex_text("50% & _") == r"50\% \& \_"
 
 
 def test_tuning_per_environment_against_one_cell_for_all():
@@ -283,7 +260,7 @@ def test_a_single_seed(synthetic, rng):
     assert summary.rows[0].rbst[0].interval() is None
     assert summary.rows[0].best_interval is None
     assert summary.rows[0].ranks == (None, None)
-    for form in ("text", "markdown", "latex"):
+    for form in ("text", "markdown"):
         assert "no interval" in render(summary, form)
     assert json.loads(render(summary, "json"))["rows"][0]["thresholds"][0]["rbst_interval"] is None
 
@@ -455,11 +432,6 @@ def test_what_is_named_twice_counts_once(small, rng):
     assert landscapes(small)[0].select(names).runs().shape[2] == 2
 
 
-def test_an_empty_store(small, rng):
-    with pytest.raises(UserError, match="holds no runs"):
-        summarise(small.slice(0, 0))
-
-
 @pytest.fixture(scope="module")
 def store(full, tmp_path_factory):
     folder = tmp_path_factory.mktemp("store") / "runs"
@@ -496,7 +468,7 @@ def test_a_study_that_is_not_done_is_said_in_every_format(store, full, monkeypat
     ids = [*done.to_pylist(), *(f"{k:032x}" for k in range(100))]
     known = SimpleNamespace(run_ids=pa.chunked_array([ids]))
     monkeypatch.setattr("mirrorax.store.studies.latest", lambda root: known)
-    for form in ("text", "markdown", "latex", "csv", "json"):
+    for form in ("text", "markdown", "csv", "json"):
         assert main(["robustness", "--store", store, "--format", form]) == 0
         line = f"the recorded study has {len(ids)} runs, {full.num_rows} of them are done"
         assert line in capsys.readouterr().out

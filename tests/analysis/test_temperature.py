@@ -4,10 +4,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from scipy import stats
 
 from mirrorax.analysis.landscape import landscapes
-from mirrorax.analysis.temperature import Minimal, minimal_temperatures, regression, smallest
+from mirrorax.analysis.temperature import Minimal, minimal_temperatures, smallest
 from mirrorax.errors import UserError
 
 
@@ -78,8 +77,6 @@ def test_values_that_solve_the_task_alone_say_nothing_of_the_other_temperature(s
     (item,) = landscapes(made(synthetic, np.ones((2, 4)), 1.0, alphas[1:], lams))
     (got,) = minimal_temperatures(item, "lam", 0.6, strip=2)
     assert not got.known
-    with pytest.raises(UserError, match="0 of 3 environments"):
-        regression([got] * 3)
     # Half way: at alpha = 0 there is one run so far, and the others need no lambda.
     table = made(synthetic, alone, 1.0, alphas, lams)
     some = pc.or_(pc.greater(table["alpha"], 0.0), pc.equal(table["lam"], 0.0))
@@ -103,44 +100,6 @@ def test_a_w_of_zero_is_not_an_alpha_of_zero(synthetic):
     assert item.axis == "w"
     (got,) = minimal_temperatures(item, "lam", 0.75, strip=2)
     assert not got.known  # whatever w is, a learned alpha may have done it
-
-
-def points(x, y) -> list[Minimal]:
-    return [
-        Minimal(f"e{k}", float(a), float(b), False, (0.0, float(b)))
-        for k, (a, b) in enumerate(zip(x, y, strict=True))
-    ]
-
-
-def test_the_line_agrees_with_scipy(rng):
-    x = np.array([5, 50, 100, 143, 200, 300, 500, 1000.0])
-    y = 2e-5 * x * np.exp(rng.normal(0, 0.2, len(x)))
-    fit = regression(points(x, y))
-    oracle = stats.linregress(x, y)
-    assert fit.slope == pytest.approx(oracle.slope)
-    assert fit.intercept == pytest.approx(oracle.intercept)
-    assert fit.r_squared == pytest.approx(oracle.rvalue**2)
-    half = stats.t.ppf(0.975, len(x) - 2) * oracle.stderr
-    assert (fit.slope_low, fit.slope_high) == pytest.approx((fit.slope - half, fit.slope + half))
-    # The band from the covariance matrix of the coefficients, an independent way.
-    design = np.stack([np.ones_like(x), x], axis=1)
-    rest = y - design @ np.linalg.lstsq(design, y, rcond=None)[0]
-    cov = np.linalg.inv(design.T @ design) * (rest @ rest) / (len(x) - 2)
-    at = np.array([20.0, 400.0])
-    row = np.stack([np.ones(2), at], axis=1)
-    width = stats.t.ppf(0.975, len(x) - 2) * np.sqrt(np.einsum("ij,jk,ik->i", row, cov, row))
-    middle = row @ np.array([fit.intercept, fit.slope])
-    np.testing.assert_allclose(fit.band(at), (middle - width, middle + width))
-
-
-def test_censored_values_are_left_out():
-    censored = Minimal("c", 999, 1.0, True, (0.0, np.inf))
-    some = [*points([5, 50, 100, 200], [0.0, 1e-2, 2e-2, 4e-2]), censored]
-    assert len(regression(some).x) == 4
-    with pytest.raises(UserError, match="2 of 5 environments"):
-        regression([*some[:2], *[censored] * 3])
-    with pytest.raises(UserError, match="same maximum return"):
-        regression(points([5, 5, 5], [1, 2, 3]))
 
 
 def test_bad_choices_are_refused(small):

@@ -13,7 +13,8 @@ from mirrorax.cli import COMMANDS, main, parser_of
 from mirrorax.cli.listing import KINDS
 from mirrorax.envs import suite
 from mirrorax.regularizers.names import names
-from mirrorax.runs.settings import ALPHA_SCHEDULES, LAM_SCHEDULES, PRESETS
+from mirrorax.runs.presets import PRESETS
+from mirrorax.runs.settings import ALPHA_SCHEDULES, LAM_SCHEDULES
 
 
 def listed(kind, capsys, *flags):

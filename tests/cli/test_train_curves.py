@@ -7,8 +7,9 @@ from matplotlib.figure import Figure
 
 from mirrorax.runs.chunk import Outcome, make_chunk
 from mirrorax.runs.settings import RunValues, make_settings
-from mirrorax.training import TrainResult, plan_runs
+from mirrorax.training import plan_runs
 from mirrorax.training.pictures import MOST_LINES, draw_curves
+from mirrorax.training.result import TrainResult
 
 POINTS = 6
 

@@ -39,7 +39,7 @@ MISTAKES = [
     ([*CATCH, "--alpha", "0.1,,0.2"], "--alpha: '0.1,,0.2' is not a number"),
     ([*CATCH, "--alpha", "0.1,0.1"], "--alpha: [0.1, 0.1] has repetitions"),
     ([*CATCH, "--max-grad-norm", "1e39"], "--max-grad-norm: Input should be at most 3.4"),
-    ([*CATCH, "--alpha", "1e-50"], "--alpha: Input should be 0 or at least 1.17549e-38, or it is"),
+    ([*CATCH, "--alpha", "1e-50"], "--alpha: Input should be at least 1.17549e-38; less is 0"),
     (
         [*CATCH, "--alpha", "0.1,0.100000000001"],
         "--alpha: 0.1 and 0.100000000001 are one number in float32",

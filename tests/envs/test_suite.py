@@ -39,12 +39,11 @@ def test_every_spelling_has_one_name(spelling, canonical):
 )
 def test_the_papers_bounds_scale_with_rewards_and_nothing_is_clipped(name, bounds):
     spec = suite.environment(name)
-    assert spec.return_bounds() == bounds
-    assert spec.return_bounds(0.5) == (bounds[0] / 2, bounds[1] / 2)
-    low, high = spec.return_bounds(3.0)
-    assert spec.normalize(low, 3.0) == 0
-    assert spec.normalize(high, 3.0) == 1
-    assert spec.normalize(high + (high - low), 3.0) == 2
+    assert spec.known_bounds() == bounds
+    low, high = 3.0 * bounds[0], 3.0 * bounds[1]
+    assert suite.normalize(low, bounds, 3.0) == 0
+    assert suite.normalize(high, bounds, 3.0) == 1
+    assert suite.normalize(high + (high - low), bounds, 3.0) == 2
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
 from ray.cluster_utils import Cluster
 
 from mirrorax.spec.study import read
-from mirrorax.store import names
+from mirrorax.store import files
 from mirrorax.sweep.driver import sweep
 from mirrorax.sweep.engines.ray import RayEngine
 
@@ -37,10 +37,10 @@ def main() -> int:
 
     def remove() -> None:
         nonlocal removed_at
-        while len(names.listed(store_path, "shards")) < 2:
+        while len(files.listed(store_path, "shards")) < 2:
             time.sleep(0.05)
         cluster.remove_node(goes, allow_graceful=False)
-        removed_at = len(names.listed(store_path, "shards"))
+        removed_at = len(files.listed(store_path, "shards"))
 
     from pathlib import Path
 
@@ -64,7 +64,7 @@ def main() -> int:
                 "failed": summary.failed,
                 "total": summary.total,
                 "removed_at": removed_at,
-                "shards": len(names.listed(store_path, "shards")),
+                "shards": len(files.listed(store_path, "shards")),
             }
         )
     )

@@ -23,12 +23,13 @@ from stores import fill, made_outcome
 from mirrorax.errors import UserError
 from mirrorax.mdpo import checkpoint
 from mirrorax.mdpo.session import Session
-from mirrorax.runs import ids, parquet, results
-from mirrorax.runs.chunk import HEAD, make_chunk
+from mirrorax.runs import arrow, results
+from mirrorax.runs.arrow import HEAD
+from mirrorax.runs.chunk import make_chunk
 from mirrorax.runs.settings import Settings
 from mirrorax.spec.expand import expand
 from mirrorax.spec.study import parse
-from mirrorax.store import files, load, names
+from mirrorax.store import files, load
 from mirrorax.store.exporting import export
 
 EACH = amount(50, 6)
@@ -241,27 +242,28 @@ def test_a_recorded_study(trap, tmp_path):
     for number in range(1, EACH + 1):
         settings = hostile(trap, rng, {"environment": "Catch", "potential": "max", "drift": "kl"})
         text = f"plugins = {json.dumps(trap.plugins[0])}\nenvironments = ['{trap.module}:run']\n"
-        notes = {
-            "mirrorax.name": "name",
-            "mirrorax.study": "0" * 32,
-            "mirrorax.text": text + STUDY,
-            "mirrorax.lanes": "8",
-            "mirrorax.algorithm_version": "1",
-            "mirrorax.recorded_at": "now",
-            "mirrorax.settings": json.dumps([settings]),
+        head = {
+            "name": "name",
+            "study": "0" * 32,
+            "text": text + STUDY,
+            "lanes": 8,
+            "algorithm_version": 1,
+            "plugins": [],
+            "recorded_at": "now",
+            "settings": [settings],
         }
         found = {
-            "run_id": ids.to_arrow(runs.ids),
+            "run_id": arrow.id_column(runs.ids),
             "configuration": pa.array(np.zeros(len(runs)), pa.int32()),
         }
-        data = parquet.encode(pa.table(found).replace_schema_metadata(notes))
+        data = arrow.encode(arrow.with_head(pa.table(found), head))
         name = f"{number:08d}-{files.digest(data)}.parquet"
         files.write(tmp_path / "store", "studies", name, data)
         words = rng.choice(READERS)
         code, out, err = commanded(list(words))
         check_clean(out, err, settings)
         assert code in (0, 2)
-    assert names.existing(tmp_path / "store")
+    assert files.existing(tmp_path / "store")
 
 
 def changed_export(sound, rng):
@@ -288,7 +290,7 @@ def test_an_export_that_was_changed(trap, tmp_path):
     rng = random.Random("export")
     fill(tmp_path / "store", table())
     export(tmp_path / "store", tmp_path / "rows.parquet")
-    exported = parquet.decode((tmp_path / "rows.parquet").read_bytes())
+    exported = arrow.decode((tmp_path / "rows.parquet").read_bytes())
     flat = table().drop_columns(["score", "greedy_score"])  # as format 1 has it
     for number in range(2 * EACH):
         wrong = changed_export(
@@ -296,7 +298,7 @@ def test_an_export_that_was_changed(trap, tmp_path):
         )
         if not number % 2:
             wrong = wrong.replace_schema_metadata(None)
-        (tmp_path / "rows.parquet").write_bytes(parquet.encode(wrong))
+        (tmp_path / "rows.parquet").write_bytes(arrow.encode(wrong))
         for words in (
             ["sweep", "import", "--store", "new", "--from", "rows.parquet"],
             ["suggest", "--env", "Catch", "--results", "rows.parquet"],

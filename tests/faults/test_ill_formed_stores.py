@@ -10,12 +10,12 @@ from fuzz import NASTY_TEXTS, amount, check_clean, commanded
 from stores import made_outcome
 
 from mirrorax.errors import UserError
-from mirrorax.runs import ids, parquet, results
-from mirrorax.runs.chunk import HEAD
+from mirrorax.runs import arrow, results
+from mirrorax.runs.arrow import HEAD
 from mirrorax.spec.expand import expand
 from mirrorax.spec.study import parse
-from mirrorax.store import files, load, names, shards
-from mirrorax.store.errors import DamagedShardWarning
+from mirrorax.store import files, load, shards
+from mirrorax.store.files import DamagedShardWarning
 from mirrorax.store.store import Store
 
 STUDY = parse(
@@ -23,14 +23,16 @@ STUDY = parse(
     "alpha = [0.01, 0.1]\nlam = [1.0, 2.0]\nseeds = 2\n"
 )
 RUNS = expand(STUDY)
-NOTES = {
-    "mirrorax.name": "name",
-    "mirrorax.study": STUDY.id,
-    "mirrorax.text": STUDY.text,
-    "mirrorax.lanes": "8",
-    "mirrorax.algorithm_version": "1",
-    "mirrorax.recorded_at": "now",
-    "mirrorax.settings": json.dumps([s.model_dump() for s in RUNS.configurations]),
+RECORD = {
+    "format": 2,
+    "name": "name",
+    "study": STUDY.id,
+    "text": STUDY.text,
+    "lanes": 8,
+    "algorithm_version": 1,
+    "plugins": [],
+    "recorded_at": "now",
+    "settings": [s.model_dump(mode="json") for s in RUNS.configurations],
 }
 COMMANDS = (
     ["robustness", "--store", "store"],
@@ -50,7 +52,7 @@ def sound(start=0, stop=None):
 def put(root, kind, table, notes=None):
     """Write a file with the digest of its content in its name."""
     table = table if notes is None else table.replace_schema_metadata(notes)
-    data = parquet.encode(table)
+    data = arrow.encode(table)
     number = "" if kind == "parts" else "00000009-"
     name = f"{number}{files.digest(data)}.parquet"
     files.write(root, kind, name, data)
@@ -124,54 +126,53 @@ def wrong_head(table, rng):
 
 def wrong_copy(root, rng):
     """Return a copy of all shards that no writer writes."""
-    listed = names.listed(root, "shards")
+    listed = files.listed(root, "shards")
     table = results.to_arrow(results.concat(shards.read(root, name) for name in listed))
-    notes = dict(table.schema.metadata)
-    head = json.loads(notes[HEAD])
-    sound_notes = {**notes, b"mirrorax.shards": json.dumps(listed)}
+    head = {**json.loads(table.schema.metadata[HEAD]), "shards": listed}
     count = len(table)
     origin = pa.array([rng.choice([-1, 2, 10**6, None])] * count, pa.int32())
     origins = [{**each, "configuration": rng.choice([-1, 7, None])} for each in head["origins"]]
-    return rng.choice(
+    copy, wrong = rng.choice(
         [
-            (table, notes),
-            (table, {**notes, b"mirrorax.shards": "[" * 5_000}),
-            (table, {**notes, b"mirrorax.shards": '["../x"]'}),
-            (table, {**notes, b"mirrorax.shards": json.dumps(listed[:1])}),
-            (table, {b"mirrorax.shards": json.dumps(listed)}),
-            (table, {**sound_notes, HEAD: json.dumps({**head, "origins": origins})}),
-            (table, {**sound_notes, HEAD: json.dumps({**head, "configurations": [3]})}),
-            (replaced(table, "run_id", pa.array(["x"] * count)), sound_notes),
-            (replaced(table, "origin", origin), sound_notes),
-            (table.drop_columns(["origin"]), sound_notes),
+            (table, {"shards": "[" * 5_000}),
+            (table, {"shards": ["../x"]}),
+            (table, {"shards": listed[:1]}),
+            (table, {"shards": None}),
+            (table, {"configurations": None}),
+            (table, {"origins": origins}),
+            (table, {"configurations": [3]}),
+            (replaced(table, "run_id", pa.array(["x"] * count)), {}),
+            (replaced(table, "origin", origin), {}),
+            (table.drop_columns(["origin"]), {}),
         ]
     )
+    return copy, {HEAD: json.dumps({**head, **wrong})}
 
 
 def wrong_study(rng):
     """Return the record of a study that no writer writes, and its notes."""
     record = pa.table(
         {
-            "run_id": ids.to_arrow(RUNS.ids),
+            "run_id": arrow.id_column(RUNS.ids),
             "configuration": pa.array(RUNS.configuration, pa.int32()),
         }
     )
-    notes = dict(NOTES)
+    head = dict(RECORD)
     match rng.randrange(6):
         case 0:
-            del notes[rng.choice(list(notes))]
+            del head[rng.choice(list(head))]
         case 1:
             key = rng.choice(["lanes", "algorithm_version", "settings", "name"])
-            notes[f"mirrorax.{key}"] = rng.choice(["\x1b[2J", "-1\n", "9" * 5_000 + "\x07"])
+            head[key] = rng.choice(["\x1b[2J", "-1\n", "9" * 5_000 + "\x07"])
         case 2:
-            notes["mirrorax.settings"] = "[" * 5_000 + "]" * 5_000
+            head["settings"] = rng.choice([{}, [], [3], [{}], [{"drift": 1}], -1])
         case 3:
-            notes["mirrorax.settings"] = rng.choice(["{}", "[]", "[3]", "[{}]", '[{"drift": 1}]'])
+            return record, {HEAD: '{"format": 2, "settings": ' + "[" * 5_000 + "]" * 5_000 + "}"}
         case 4:
             record = replaced(record, "configuration", pa.array([7] * len(record), pa.int32()))
         case _:
             record = replaced(record, "run_id", pa.array(["\x1b"] * len(record)))
-    return record, notes
+    return record, {HEAD: json.dumps(head)}
 
 
 def wrong_file(root, rng):
@@ -187,7 +188,7 @@ def wrong_file(root, rng):
             return put(root, "studies", *wrong_study(rng))
 
 
-@pytest.mark.filterwarnings("ignore::mirrorax.store.errors.DamagedShardWarning")
+@pytest.mark.filterwarnings("ignore::mirrorax.store.files.DamagedShardWarning")
 def test_an_ill_formed_file_is_named_and_left_out(tmp_path, monkeypatch):
     rng = random.Random("stores")
     monkeypatch.chdir(tmp_path)
@@ -197,8 +198,8 @@ def test_an_ill_formed_file_is_named_and_left_out(tmp_path, monkeypatch):
         with Store(root) as store:
             store.record(STUDY, RUNS, 8)
             half = len(RUNS) // 2
-            store.commit(parquet.encode(sound(0, half)))
-            store.commit(parquet.encode(sound(half)))
+            store.commit(arrow.encode(sound(0, half)))
+            store.commit(arrow.encode(sound(half)))
         name = wrong_file(root, rng)
         said = ["sweep", "verify", "--store", str(number)]
         code, out, err = commanded(said)
@@ -215,7 +216,7 @@ def test_an_ill_formed_file_is_named_and_left_out(tmp_path, monkeypatch):
 
 def test_an_ill_formed_shard_is_set_aside_by_the_next_writer(tmp_path):
     with Store(tmp_path / "store") as store:
-        store.commit(parquet.encode(sound()))
+        store.commit(arrow.encode(sound()))
     name = put(tmp_path / "store", "shards", sound().drop_columns(["lam"]))
     with pytest.warns(DamagedShardWarning, match="it has no column 'lam'"):
         load(tmp_path / "store")
@@ -226,10 +227,10 @@ def test_an_ill_formed_shard_is_set_aside_by_the_next_writer(tmp_path):
 
 def test_a_damaged_shard_is_left_out_even_where_a_copy_has_its_rows(tmp_path):
     with Store(tmp_path / "store") as store:
-        store.commit(parquet.encode(sound(0, 3)))
-        broken = store.commit(parquet.encode(sound(3)))
+        store.commit(arrow.encode(sound(0, 3)))
+        broken = store.commit(arrow.encode(sound(3)))
         store.consolidate(everything=True)
-    path = names.inside(tmp_path / "store", "shards", broken)
+    path = files.inside(tmp_path / "store", "shards", broken)
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
@@ -239,14 +240,14 @@ def test_a_damaged_shard_is_left_out_even_where_a_copy_has_its_rows(tmp_path):
 
 def test_the_mark_of_a_store_is_covered_by_a_digest(tmp_path):
     with Store(tmp_path / "store") as store:
-        store.commit(parquet.encode(sound()))
-    path = tmp_path / "store" / names.MARK
+        store.commit(arrow.encode(sound()))
+    path = tmp_path / "store" / files.MARK
     data = path.read_bytes()
     for bit in range(8 * len(data)):
         flipped = bytearray(data)
         flipped[bit // 8] ^= 1 << bit % 8
         path.write_bytes(flipped)
-        with pytest.raises(UserError, match=f"{names.MARK}|has format"):
+        with pytest.raises(UserError, match=f"{files.MARK}|has format"):
             load(tmp_path / "store")
     # A mark without a digest, as the message on a damaged one advises to write it, will do.
     for plain in ('{"format": 2, "created_by": "mirrorax 0.1.0"}', '{"format": 2}'):

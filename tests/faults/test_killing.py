@@ -8,7 +8,7 @@ import time
 import pytest
 from harness import long_form, wait_for, workers_of
 
-from mirrorax.store import names
+from mirrorax.store import files
 from mirrorax.store.files import POINTS
 from mirrorax.store.reading import verify
 
@@ -24,7 +24,7 @@ def finish(driver, store, expected, *options):
     sound, wrong = verify(store)
     assert wrong == {}
     assert sound > 0
-    assert [entry for entry, _ in names.entries(store, "tmp") if entry != "logs"] == []
+    assert [entry for entry, _ in files.entries(store, "tmp") if entry != "logs"] == []
 
 
 @pytest.mark.parametrize("trial", range(POINT_TRIALS))
@@ -38,8 +38,8 @@ def test_killed_between_temp_write_rename_and_sync(driver, expected, tmp_path, t
     code, _, _ = driver.run(store, "--kill-at", str(kill_at))
     assert code == -signal.SIGKILL
     for kind in ("shards", "parts", "studies"):  # whatever is visible is whole
-        for name in names.listed(store, kind):
-            data = names.read_bytes(names.inside(store, kind, name))
+        for name in files.listed(store, kind):
+            data = files.read_bytes(files.inside(store, kind, name))
             assert data[-4:] == b"PAR1"
     _, wrong = verify(store)
     assert wrong == {}
@@ -54,7 +54,7 @@ def test_killed_at_a_random_moment(driver, expected, tmp_path, trial):
     victim = ("driver", "worker", "everything", "driver")[trial % 4]
     process = driver.start(store, "--engine", "local", STANDIN_SECONDS="0.05")
     assert wait_for(lambda: workers_of(process.pid) or process.poll() is not None)
-    wait_for(lambda: names.listed(store, "shards") or process.poll() is not None)
+    wait_for(lambda: files.listed(store, "shards") or process.poll() is not None)
     time.sleep(rng.uniform(0.0, 0.5))
     workers = workers_of(process.pid)
     if victim in ("driver", "everything"):

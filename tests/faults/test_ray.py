@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from harness import HERE
 
-from mirrorax.store import names
+from mirrorax.store import files
 
 pytest.importorskip("ray", reason="the ray extra is not installed")
 
@@ -30,7 +30,7 @@ def test_all_runs_arrive_once_when_a_node_is_removed_in_mid_run(driver, expected
     assert 2 <= told["removed_at"] < told["shards"], "the node went after the work was done"
     # None twice: every run is in exactly one shard.
     seen = []
-    for name in names.listed(store, "shards"):
+    for name in files.listed(store, "shards"):
         seen += pq.read_table(store / "shards" / name)["run_id"].to_pylist()
     assert len(seen) == len(set(seen)) == 48
     # Bit-identical to the uninterrupted local one.

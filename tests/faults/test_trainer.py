@@ -9,7 +9,7 @@ import sys
 import pytest
 from harness import HERE, long_form, wait_for, workers_of
 
-from mirrorax.store import names, read_results
+from mirrorax.store import files, read_results
 from mirrorax.store.exporting import export
 
 STUDY = """
@@ -70,7 +70,7 @@ def uninterrupted(study):
 def test_killed_worker_and_driver_change_no_bit(study, uninterrupted, tmp_path):
     store = tmp_path / "store"
     process = sweep("run", study, "--store", store, "--lanes", 4, "--workers", 2, "--quiet")
-    assert wait_for(lambda: names.listed(store, "shards") if store.exists() else None, 400)
+    assert wait_for(lambda: files.listed(store, "shards") if store.exists() else None, 400)
     for worker in workers_of(process.pid)[:1]:
         os.kill(worker, signal.SIGKILL)
     process.kill()

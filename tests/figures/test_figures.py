@@ -9,9 +9,8 @@ from matplotlib.collections import LineCollection, QuadMesh
 
 from mirrorax.analysis.landscape import landscapes
 from mirrorax.analysis.power_law import power_law
-from mirrorax.analysis.scores import cell_scores, environment_scores
-from mirrorax.analysis.shares import frequency, top
-from mirrorax.analysis.temperature import Minimal, regression
+from mirrorax.analysis.scores import cell_scores, environment_scores, frequency, top
+from mirrorax.analysis.temperature import Minimal
 from mirrorax.errors import UserError
 from mirrorax.figures.bars import Bars, draw_best
 from mirrorax.figures.curves import LearningCurve, draw_curves
@@ -28,6 +27,7 @@ from mirrorax.figures.heatmap import (
 )
 from mirrorax.figures.scaling import Scaling, draw_scaling
 from mirrorax.figures.style import COLUMN, PAGE, new, save, style
+from mirrorax.paper.regression import regression
 
 
 def meshes(ax) -> list[QuadMesh]:
@@ -227,7 +227,8 @@ def test_scaling_shows_points_line_band_and_what_is_censored():
     ]
     for log in (False, True):
         _, ax = new()
-        draw_scaling(Scaling("alpha", {0.75: points}), ax, log=log)
+        fitted = power_law if log else regression
+        draw_scaling(Scaling("alpha", {0.75: points}), ax, log=log, fit=fitted)
         dots = ax.get_lines()[0]
         assert len(dots.get_xdata()) == (5 if log else 6)
         if log:  # whiskers to the next lower value, a triangle where there is none
@@ -240,7 +241,7 @@ def test_scaling_shows_points_line_band_and_what_is_censored():
             assert got == {(p.max_return, *p.between) for p in points[1:5]}
         *_, arrows, line = ax.get_lines()
         assert arrows.get_xdata() == [20.0]
-        fit = power_law(points) if log else regression(points)
+        fit = fitted(points)
         np.testing.assert_allclose(line.get_ydata(), fit.line(np.asarray(line.get_xdata())))
         assert "1 never" in dots.get_label()
         assert ("1 at zero" in dots.get_label()) == log
@@ -249,7 +250,7 @@ def test_scaling_shows_points_line_band_and_what_is_censored():
     draw_scaling(Scaling("lam", {0.75: points[:2]}), ax)
     assert "too few points" in ax.get_lines()[0].get_label()
     _, ax = new()
-    draw_scaling(Scaling("lam", {0.75: points}, sure=False), ax, log=True)
+    draw_scaling(Scaling("lam", {0.75: points}, sure=False), ax)
     assert "one seed: no interval" in ax.get_lines()[0].get_label()
     assert not [each for each in ax.collections if not hasattr(each, "get_segments")]  # no band
     for log in (False, True):

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mirrorax.mdpo.transitions import pack
+from mirrorax.mdpo.replay import pack
 from mirrorax.runs.settings import make_settings
 
 #: few and small: every width and length is odd enough to find a mistake in wrapping and padding
@@ -46,7 +46,8 @@ def make_rows():
             )
             after = env.step(state, jnp.int32(action), jnp.zeros(0, jnp.uint32))
             remembered = env.remember(state), env.remember(after.state)
-            rows.append(pack(env, *remembered, jnp.int32(action), after.reward, after.terminated))
+            ends = after.terminated, after.terminated | after.truncated
+            rows.append(pack(env, *remembered, jnp.int32(action), after.reward, *ends))
         return jnp.stack(rows)
 
     return make

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import pytest
 
 from mirrorax.mdpo import train
-from mirrorax.mdpo.evaluate import evaluate
+from mirrorax.mdpo.rollout import evaluate
 from mirrorax.mdpo.session import Session
 from mirrorax.runs.chunk import make_chunk
 from mirrorax.training import train as run

@@ -10,9 +10,9 @@ import mirrorax
 from mirrorax.envs import adapter, suite
 from mirrorax.envs.host import Gymnasium
 from mirrorax.errors import UserError
-from mirrorax.mdpo import host, transitions
-from mirrorax.mdpo.evaluate import evaluate
+from mirrorax.mdpo import host, replay
 from mirrorax.mdpo.program import as_keys, make_program
+from mirrorax.mdpo.rollout import evaluate
 from mirrorax.mdpo.session import Session, train_chunk
 from mirrorax.runs.chunk import make_chunk
 from mirrorax.runs.settings import make_settings
@@ -185,7 +185,7 @@ def test_what_is_remembered_are_the_transitions_and_whether_a_value_follows(boot
     session = Session(make_chunk(settings, {}, 2, keys), program=program)
     session.advance(3)
     rows = np.asarray(session._state.buffer)[:18, 0].reshape(36, -1)  # one lane, two environments
-    batch = transitions.unpack(program.env, jnp.asarray(rows))
+    batch = replay.unpack(program.env, jnp.asarray(rows))
     before, after = np.asarray(batch.observation).T, np.asarray(batch.next_observation).T
     np.testing.assert_array_equal(before[:, 0], after[:, 0])  # never across two episodes
     np.testing.assert_array_equal(after[:, 1], before[:, 1] + 1)
@@ -195,6 +195,7 @@ def test_what_is_remembered_are_the_transitions_and_whether_a_value_follows(boot
     ends = np.where(even, after[:, 1] == 4, after[:, 1] == 3)
     stops = ends & even if bootstrap else ends
     np.testing.assert_array_equal(np.asarray(batch.follows), 1.0 - stops)
+    np.testing.assert_array_equal(np.asarray(batch.ended), ends)
     assert ends[even].any()
     assert ends[~even].any()
     # Each environment goes through its episodes without a gap.
@@ -345,7 +346,7 @@ def test_what_an_environment_raises_is_one_line_that_names_it(how, said):
 def test_names_keep_their_one_spelling():
     name = "gymnasium:FrozenLake-v1(is_slippery=False)"
     assert suite.environment("gymnasium:FrozenLake-v1(is_slippery = False)").name == name
-    assert suite.environment(name).return_bounds() == (0.0, 1.0)
+    assert suite.environment(name).known_bounds() == (0.0, 1.0)
     assert suite.environment("gymnasium:LunarLander-v3").known_bounds() is None
     env = adapter.make(name)
     assert isinstance(env, Gymnasium)
@@ -385,7 +386,7 @@ def test_under_a_name_of_ones_own_it_has_ones_own_bounds_and_the_same_runs():
     mirrorax.register_environment(
         "MxOwnLevers", lambda: Gymnasium("MxLevers-v0", return_bounds=(0.25, 1.0))
     )
-    assert suite.environment("MxOwnLevers").return_bounds() == (0.25, 1.0)
+    assert suite.environment("MxOwnLevers").known_bounds() == (0.25, 1.0)
     keys = np.array([[1, 2]], np.uint32)
     own, theirs = (
         train_chunk(make_chunk(make_settings(environment=name, steps=24, **SMALL), {}, 1, keys))

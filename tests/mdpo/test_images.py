@@ -5,12 +5,12 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from specification import run_id, specification
 
 import mirrorax
 from mirrorax.envs.adapter import Environment, Step, integer
 from mirrorax.errors import UserError
 from mirrorax.mdpo.program import make_program
-from mirrorax.runs.identity import run_id, specification
 from mirrorax.runs.settings import RunValues, make_settings
 
 

@@ -4,8 +4,8 @@ import jax
 import numpy as np
 import pytest
 
-from mirrorax.mdpo.evaluate import evaluate, evaluation_keys, purpose
 from mirrorax.mdpo.program import as_keys
+from mirrorax.mdpo.rollout import evaluate, evaluation_keys, purpose
 from mirrorax.mdpo.session import Session
 from mirrorax.runs.chunk import make_chunk
 

@@ -6,7 +6,7 @@ import pytest
 
 from mirrorax.errors import UserError
 from mirrorax.mdpo import train, update
-from mirrorax.mdpo.evaluate import evaluate
+from mirrorax.mdpo.rollout import evaluate
 from mirrorax.mdpo.session import Session, train_chunk
 from mirrorax.runs.chunk import make_chunk
 

@@ -11,8 +11,7 @@ import mirrorax
 from mirrorax.envs import suite
 from mirrorax.errors import UserError
 from mirrorax.mdpo.program import make_program, make_values
-from mirrorax.runs import float32
-from mirrorax.runs.settings import RunValues, make_settings
+from mirrorax.runs.settings import HIGHEST, RunValues, as_float32, make_settings
 from mirrorax.training import plan_runs
 
 
@@ -51,7 +50,7 @@ TRACED = ("alpha", "lam", "w", "gamma", "reward_scale", "actor_lr", "critic_lr")
 @example(value=5e-46)
 @example(value=1.1754943508222875e-38)
 def test_a_number_is_rounded_as_numpy_and_the_compiled_program_round_it(value):
-    assert float32.rounded(value) == float(np.float32(value))
+    assert as_float32(value) == float(np.float32(value))
 
 
 @pytest.mark.parametrize("name", TRACED)
@@ -77,7 +76,7 @@ def test_what_is_taken_is_to_the_program_what_it_says(name, value):
 
 @pytest.mark.parametrize("name", TRACED)
 @given(unit=st.floats(LOWEST, 1 - 2.0**-24, width=32), large=st.floats(LOWEST, width=32))
-@example(unit=LOWEST, large=float32.HIGHEST)
+@example(unit=LOWEST, large=HIGHEST)
 @example(unit=1 - 2.0**-24, large=LOWEST)
 def test_what_float32_holds_is_taken(name, unit, large):
     value = unit if name in ("w", "gamma") or not np.isfinite(large) else large

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mirrorax.mdpo import train, transitions
+from mirrorax.mdpo import replay, train
 from mirrorax.mdpo.program import make_program, make_values
 from mirrorax.mdpo.schedules import Clock
 from mirrorax.mdpo.session import Session
@@ -41,7 +41,7 @@ def scene(small, make_rows):
         )
         rows = make_rows(program.env, settings.batch_size, np.random.default_rng(6))
         new, seen = update(program, learner, rows, values, Clock(jnp.int32(0), jnp.int32(9)))
-        return program, learner, transitions.unpack(program.env, rows), new, seen
+        return program, learner, replay.unpack(program.env, rows), new, seen
 
     return make
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mirrorax.envs import boards, physics
-from mirrorax.mdpo import replay, transitions
+from mirrorax.mdpo import replay
 from mirrorax.runs.settings import make_settings
 
 
@@ -21,15 +21,16 @@ def test_a_row_reads_back_to_the_transition(env):
         memories = [rng.standard_normal((count, 4)).astype(np.float32) for _ in "ab"]
     action = rng.integers(0, env.num_actions, count).astype(np.int32)
     reward = rng.standard_normal(count).astype(np.float32)
-    stops = rng.random(count) < 0.3
-    rows = jax.vmap(lambda *parts: transitions.pack(env, *parts))(
-        *map(jnp.asarray, (*memories, action, reward, stops))
+    stops, cut = rng.random((2, count)) < 0.3
+    rows = jax.vmap(lambda *parts: replay.pack(env, *parts))(
+        *map(jnp.asarray, (*memories, action, reward, stops, stops | cut))
     )
-    assert rows.shape == (count, transitions.width(env))
-    batch = transitions.unpack(env, rows)
+    assert rows.shape == (count, replay.width(env))
+    batch = replay.unpack(env, rows)
     np.testing.assert_array_equal(batch.action, action)
     np.testing.assert_array_equal(batch.reward, reward)
     np.testing.assert_array_equal(batch.follows, 1.0 - stops)
+    np.testing.assert_array_equal(batch.ended, stops | cut)
     for seen, memory in zip((batch.observation, batch.next_observation), memories, strict=True):
         np.testing.assert_array_equal(seen, jax.vmap(env.observe)(jnp.asarray(memory)).T)
 
@@ -56,6 +57,6 @@ def test_memory_of_a_lane(name, megabytes):
     from mirrorax.envs.adapter import make
 
     env, settings = make(name), make_settings(environment=name)
-    entries = settings.replay_slots * settings.num_envs * transitions.width(env)
+    entries = settings.replay_slots * settings.num_envs * replay.width(env)
     assert settings.replay_slots * settings.num_envs == 100_000
     assert entries * np.dtype(env.memory_dtype).itemsize <= megabytes * 10**6

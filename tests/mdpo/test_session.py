@@ -6,8 +6,9 @@ import jax
 import numpy as np
 import pytest
 
+from mirrorax import files
 from mirrorax.errors import UserError
-from mirrorax.mdpo import checkpoint, program, session
+from mirrorax.mdpo import program, session
 from mirrorax.mdpo.session import Session
 from mirrorax.runs.chunk import make_chunk
 
@@ -61,7 +62,7 @@ def test_a_session_that_is_being_saved_is_there_as_before_or_as_new(
             def failing(*_):
                 raise OSError(28, "No space left on device")
 
-            patch.setattr(checkpoint.os, name, failing)
+            patch.setattr(files.os, name, failing)
             with pytest.raises(OSError, match="No space"):
                 made.save(path)
         assert path.read_bytes() == before

@@ -20,9 +20,9 @@ from mirrorax.cli import main
 from mirrorax.envs.adapter import Environment, Step
 from mirrorax.errors import UserError
 from mirrorax.mdpo.session import Session
-from mirrorax.runs.settings import FIELDS, PRESETS, make_settings
-from mirrorax.training import interval_of, plan_runs, train
-from mirrorax.training.request import LAYOUTS, expand_seeds
+from mirrorax.runs.settings import FIELDS, make_settings
+from mirrorax.training import LAYOUTS, expand_seeds, plan_runs, train
+from mirrorax.training.result import interval_of
 
 TINY = {
     "num_envs": 4,
@@ -66,7 +66,7 @@ class Corridor(Environment):
 
 
 def test_presets_are_what_the_documentation_says():
-    default, paper = (make_settings(name, environment="CartPole") for name in PRESETS)
+    default, paper = (make_settings(name, environment="CartPole") for name in ("default", "paper"))
     assert (default.updates, default.initialization) == (3906, "orthogonal")
     assert (paper.updates, paper.steps_per_update, paper.initialization) == (
         3906,
@@ -99,7 +99,7 @@ def test_train_takes_the_steps_of_its_preset(monkeypatch):
         seen.append(settings.steps)
         raise UserError("enough")
 
-    monkeypatch.setattr("mirrorax.training.request.plan_runs", planned)
+    monkeypatch.setattr("mirrorax.training.plan_runs", planned)
     for fields in ({}, {"preset": "paper"}, {"preset": "paper", "steps": 10**6}):
         with pytest.raises(UserError, match="enough"):
             train("Catch", **fields)
@@ -189,7 +189,7 @@ def test_an_environment_of_ones_own_by_its_name(tmp_path, monkeypatch, capsys):
 
 def test_objects_are_recorded_under_names_that_tell_them_apart():
     from mirrorax.envs import adapter, boards, physics
-    from mirrorax.training.request import name_of
+    from mirrorax.training.objects import environment_name
 
     here = f"{__name__}:Corridor"
     gymnax = adapter.Gymnax("CartPole-v1", (0.0, 500.0))
@@ -200,12 +200,12 @@ def test_objects_are_recorded_under_names_that_tell_them_apart():
         (Corridor(), here),
         (Corridor(9), f"{here}(length=9)"),
     ):
-        assert name_of(env) == name
+        assert environment_name(env) == name
         assert adapter.make(name) == env
-    assert adapter.make(name_of(gymnax)) == gymnax
+    assert adapter.make(environment_name(gymnax)) == gymnax
     for wrong in (Corridor, 3, None):
         with pytest.raises(UserError, match=r"^environment: "):
-            name_of(wrong)
+            environment_name(wrong)
     for wrong in (f"{here}(9)", f"{here}(length=", f"{here}(length=f())", f"{here}(width=2)"):
         with pytest.raises(UserError, match=r"^environment: "):
             adapter.make(wrong)
@@ -213,7 +213,7 @@ def test_objects_are_recorded_under_names_that_tell_them_apart():
 
 def test_a_regularizer_whose_name_means_another_is_refused():
     from mirrorax.regularizers.functions import FunctionPotential
-    from mirrorax.training.request import regularizer_name
+    from mirrorax.training.objects import regularizer_name
 
     assert regularizer_name("potential", mirrorax.potential("tsallis(0.5)")) == "tsallis(0.5)"
     assert regularizer_name("drift", mirrorax.drift("bregman(max)")) == "bregman(max)"

@@ -6,7 +6,7 @@ import numpy as np
 import optax
 import pytest
 
-from mirrorax.mdpo import losses, transitions
+from mirrorax.mdpo import losses, replay
 from mirrorax.mdpo.program import make_program, make_values
 from mirrorax.mdpo.schedules import Clock
 from mirrorax.mdpo.update import init_learner, update, update_on_batches
@@ -112,7 +112,7 @@ def test_entropy_without_drift_is_discrete_sac(problem, fields):
     step = jax.jit(one_update, static_argnums=0)
     for k in range(3):
         found = step(program, found, rows, values, k)
-    batch = transitions.unpack(program.env, rows)
+    batch = replay.unpack(program.env, rows)
     reference = jax.jit(discrete_sac, static_argnums=(0, 6))
     expected = reference(program, learner, batch, 0.3, 0.9, 0.01, 3)
     for ours, theirs in zip((found.actor, found.critics, found.targets), expected, strict=True):
@@ -242,7 +242,7 @@ def test_the_three_readings_of_the_critics_target(small):
     follows = jnp.asarray([1.0, 0.0] * 3)
     reward = jnp.asarray(rng.standard_normal(6), jnp.float32)
     empty = jnp.zeros((1, 6))
-    batch = transitions.Batch(empty, jnp.zeros(6, jnp.int32), reward, empty, follows)
+    batch = replay.Batch(empty, jnp.zeros(6, jnp.int32), reward, empty, follows, follows == 0)
 
     def target(**fields):
         return losses.critic_target(
@@ -304,17 +304,18 @@ def test_a_gradient_whose_squared_norm_overflows_counts_as_not_finite(problem, s
     state = env.reset(jnp.zeros(1, jnp.uint32))
     state = state._replace(ball_x=jnp.int32(0), ball_y=jnp.int32(2), paddle_x=jnp.int32(0))
     after = env.step(state, jnp.int32(1), jnp.zeros(0, jnp.uint32))
-    row = transitions.pack(
+    row = replay.pack(
         env,
         env.remember(state),
         env.remember(after.state),
         jnp.int32(1),
         after.reward,
         after.terminated,
+        after.terminated,
     )
     values = values_of(alpha=0.1, lam=0.1, reward_scale=scale)
     learner = learner_for(program, draw, values)
-    x = transitions.unpack(env, row[None]).observation
+    x = replay.unpack(env, row[None]).observation
 
     def loss(critic):
         return (program.critic(critic, x)[1, 0] - scale) ** 2

@@ -7,6 +7,7 @@ from textwrap import dedent
 
 import numpy as np
 import pytest
+from specification import run_id, specification
 
 import mirrorax
 from mirrorax import plugins, registry
@@ -17,7 +18,6 @@ from mirrorax.envs import adapter, suite
 from mirrorax.errors import UserError
 from mirrorax.runs import results
 from mirrorax.runs.chunk import Outcome, make_chunk
-from mirrorax.runs.identity import run_id, specification
 from mirrorax.runs.settings import RunValues, Settings
 from mirrorax.spec.expand import expand
 from mirrorax.spec.study import parse

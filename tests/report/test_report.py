@@ -79,11 +79,8 @@ def test_facts_count_what_there_is(small):
     "evil",
     [
         "<script>alert(1)</script>",
-        "</script><b>",
-        "a&b\u2028'\"",
-        "$&",
-        "/*STYLE*/",
-        "/*SCRIPT*/",
+        "</script><b>a&b\u2028'\"$&",
+        "/*STYLE*/ /*SCRIPT*/",
         "<!--DATA--><!--TITLE-->",
     ],
 )
@@ -184,12 +181,6 @@ def test_algorithms_without_a_common_environment_still_make_a_page(synthetic, rn
     assert payload(table, facts(table, title="t", made=MADE))["shared"] == []
 
 
-def test_an_empty_store_is_an_error(small):
-    empty = small.slice(0, 0)
-    with pytest.raises(UserError, match="holds no runs"):
-        build(empty, facts(empty, title="t", made=MADE))
-
-
 def test_a_page_is_written_whole_or_not_at_all(tmp_path):
     path = write("old", tmp_path / "report.html")
     write("new", path)
@@ -230,11 +221,6 @@ def test_the_command_makes_a_page(store, small, tmp_path, capsys):
     assert data["facts"]["done"] == small.num_rows
     assert len(data["algorithms"]) == 2
     assert f"{small.num_rows} runs" in capsys.readouterr().out
-
-
-def test_the_table_of_a_real_store(store, capsys):
-    assert main(["robustness", "--store", str(store), "--format", "markdown"]) == 0
-    assert "(entropy, bregman(max))" in capsys.readouterr().out
 
 
 def test_a_damaged_shard_is_named_and_left_out(store, tmp_path, capsys):
@@ -312,7 +298,6 @@ def test_watch_goes_on_after_a_round_that_failed(store, small, tmp_path, monkeyp
     ("flags", "line"),
     [
         (["--every", "0", "--watch"], "every: 0.0 is not a positive number"),
-        (["--every", "inf", "--watch"], "every: inf is not a positive number"),
         (["--title", "a\udcff"], "bytes that are not UTF-8"),
         (["--figures", "file/figures"], "figures: cannot make file/figures"),
         (["--reference", "none.toml"], "none.toml: cannot read it"),

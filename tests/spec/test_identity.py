@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from specification import canonical, run_id, run_key, specification, specification_of
 
 from mirrorax._version import ALGORITHM_VERSION
-from mirrorax.runs import identity
-from mirrorax.runs.float32 import LOWEST, rounded
-from mirrorax.runs.settings import RunValues, Settings
+from mirrorax.runs.identity import run_ids
+from mirrorax.runs.presets import LATER
+from mirrorax.runs.settings import LOWEST, RunValues, Settings, as_float32
 from mirrorax.spec.expand import expand
 from mirrorax.spec.study import parse
 
@@ -37,28 +38,28 @@ TEXT = (
 
 
 def test_canonical_text_is_what_the_docstring_says():
-    assert identity.canonical(WRITTEN) == TEXT
-    assert identity.canonical(dict(reversed(WRITTEN.items()))) == TEXT
+    assert canonical(WRITTEN) == TEXT
+    assert canonical(dict(reversed(WRITTEN.items()))) == TEXT
 
 
 def test_golden_hashes():
     # Computed with sha256sum from TEXT (and from TEXT without its algorithm_version).
-    assert identity.run_id(WRITTEN) == "4d4d6a584ed5013aa9f7a9e0b614d699"
-    assert identity.run_key(WRITTEN) == (2831031501, 1806711589)
+    assert run_id(WRITTEN) == "4d4d6a584ed5013aa9f7a9e0b614d699"
+    assert run_key(WRITTEN) == (2831031501, 1806711589)
 
 
 def test_golden_hash_of_the_default_run():
     """Fails when a default or the set of fields changes, which renames every run of every store."""
-    spec = identity.specification(Settings(environment="CartPole"), RunValues())
+    spec = specification(Settings(environment="CartPole"), RunValues())
     assert spec["algorithm_version"] == ALGORITHM_VERSION
     first = {**spec, "algorithm_version": 1}  # of the first published results
-    assert identity.run_id(first) == "8185195ce9710191e27b68f022ce9cd0"
+    assert run_id(first) == "8185195ce9710191e27b68f022ce9cd0"
 
 
 def test_key_ignores_the_algorithm_version_and_id_does_not():
     newer = {**WRITTEN, "algorithm_version": 2}
-    assert identity.run_key(newer) == identity.run_key(WRITTEN)
-    assert identity.run_id(newer) != identity.run_id(WRITTEN)
+    assert run_key(newer) == run_key(WRITTEN)
+    assert run_id(newer) != run_id(WRITTEN)
 
 
 def test_recording_curves_changes_the_id_and_not_the_random_numbers():
@@ -66,7 +67,7 @@ def test_recording_curves_changes_the_id_and_not_the_random_numbers():
     plain, recorded = expand(parse(text)), expand(parse(text + "eval_every = 5\n"))
     np.testing.assert_array_equal(plain.keys(), recorded.keys())
     assert set(plain.ids).isdisjoint(recorded.ids)
-    assert identity.run_key(recorded.specification(1)) == tuple(plain.keys()[1].tolist())
+    assert run_key(specification_of(recorded, 1)) == tuple(plain.keys()[1].tolist())
 
 
 def test_a_field_added_later_leaves_earlier_identities_as_they_are(monkeypatch):
@@ -76,20 +77,26 @@ def test_a_field_added_later_leaves_earlier_identities_as_they_are(monkeypatch):
             'environments = ["Catch"]\npairs = [["max", "zero"]]\nalpha = 1\nlam = 2\nseeds = 1\n'
         )
     )
-    spec = runs.specification(0)
+    spec = specification_of(runs, 0)
     before = {name: value for name, value in spec.items() if name != "clipping"}
-    monkeypatch.setitem(identity.LATER, "clipping", "per_network")
-    assert identity.run_id(spec) == identity.run_id(before)
-    assert identity.run_id({**spec, "clipping": "joint"}) != identity.run_id(before)
-    again = identity.run_ids(runs._plain_settings, runs.configuration, runs.values)
-    assert again[0].decode() == identity.run_id(before)
+    monkeypatch.setitem(LATER, "clipping", "per_network")
+    assert run_id(spec) == run_id(before)
+    assert run_id({**spec, "clipping": "joint"}) != run_id(before)
+    again = run_ids(runs.configurations, runs.configuration, runs.values)
+    assert again[0].decode() == run_id(before)
 
 
 def test_negative_zero_is_zero_and_not_a_number_is_refused():
-    assert identity.run_id({"alpha": -0.0}) == identity.run_id({"alpha": 0.0})
-    for bad in (float("nan"), float("inf")):
-        with pytest.raises(ValueError, match="finite"):
-            identity.run_id({"alpha": bad})
+    text = 'environments = ["Catch"]\npairs = [["max", "zero"]]\nalpha = 0\nlam = 2\nseeds = 1\n'
+    runs = expand(parse(text))
+
+    def ids(alpha):
+        values = {**runs.values, "alpha": np.array([alpha])}
+        return run_ids(runs.configurations, runs.configuration, values)
+
+    assert ids(-0.0) == ids(0.0) == runs.ids
+    with pytest.raises(ValueError, match="finite"):
+        ids(float("inf"))
 
 
 def temperatures(most):
@@ -99,8 +106,8 @@ def temperatures(most):
 
 @settings(max_examples=30, deadline=None)
 @given(
-    alphas=st.lists(temperatures(1e6), min_size=1, max_size=4, unique_by=rounded),
-    lams=st.lists(temperatures(1e30), min_size=1, max_size=3, unique_by=rounded),
+    alphas=st.lists(temperatures(1e6), min_size=1, max_size=4, unique_by=as_float32),
+    lams=st.lists(temperatures(1e30), min_size=1, max_size=3, unique_by=as_float32),
     seeds=st.lists(st.integers(0, 2**63 - 1), min_size=1, max_size=3, unique=True),
     gamma=temperatures(0.999),
 )
@@ -122,9 +129,9 @@ def test_columns_and_single_runs_have_one_identity(alphas, lams, seeds, gamma):
     assert keys.dtype == np.uint32
     assert keys.shape == (len(runs), 2)
     for index in range(len(runs)):
-        spec = runs.specification(index)
-        assert identity.run_id(spec).encode() == runs.ids[index]
-        assert identity.run_key(spec) == tuple(keys[index].tolist())
+        spec = specification_of(runs, index)
+        assert run_id(spec).encode() == runs.ids[index]
+        assert run_key(spec) == tuple(keys[index].tolist())
 
 
 def test_an_independent_reading_of_the_definition_agrees():
@@ -135,8 +142,8 @@ def test_an_independent_reading_of_the_definition_agrees():
         )
     )
     for index in range(len(runs)):
-        spec = runs.specification(index)
-        for name, before in identity.LATER.items():  # all at the value that is not written
+        spec = specification_of(runs, index)
+        for name, before in LATER.items():  # all at the value that is not written
             assert spec.pop(name) == before
         text = json.dumps(spec, sort_keys=True).replace(", ", ",")
         text = text.replace(": ", ":")

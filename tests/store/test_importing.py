@@ -10,14 +10,14 @@ from stores import made_outcome, of_configuration
 
 from mirrorax.cli import main
 from mirrorax.errors import UserError
-from mirrorax.runs import flat, parquet
-from mirrorax.runs.settings import LATER
+from mirrorax.runs import arrow, flat
+from mirrorax.runs.presets import LATER
 from mirrorax.spec.expand import expand
 from mirrorax.spec.study import parse
-from mirrorax.store import files, legacy, load_curves, names, read_results
-from mirrorax.store.errors import DamagedShardWarning
+from mirrorax.store import files, legacy, load_curves, read_results
 from mirrorax.store.exporting import export, load
-from mirrorax.store.importing import import_runs
+from mirrorax.store.files import DamagedShardWarning
+from mirrorax.store.legacy import import_runs
 from mirrorax.store.store import Store
 
 RUNS = expand(
@@ -94,20 +94,20 @@ def test_a_folder_of_files_is_one_table_with_each_run_once(tmp_path):
 
 
 def test_a_result_whose_settings_were_changed_is_refused_and_nothing_is_written(tmp_path, exported):
-    table = parquet.decode(exported.read_bytes())
+    table = arrow.decode(exported.read_bytes())
     alpha = [0.2 if value == 0.1 else value for value in table["alpha"].to_pylist()]
     index = table.column_names.index("alpha")
-    exported.write_bytes(parquet.encode(table.set_column(index, "alpha", pa.array(alpha))))
+    exported.write_bytes(arrow.encode(table.set_column(index, "alpha", pa.array(alpha))))
     with pytest.raises(UserError, match="is not that of its settings"):
         import_runs(tmp_path / "new", exported)
     assert not (tmp_path / "new").exists()
 
 
 def test_plain_columns_that_were_changed_are_refused(tmp_path, exported):
-    table = parquet.decode(exported.read_bytes())
+    table = arrow.decode(exported.read_bytes())
     index = table.column_names.index("environment")
     other = pa.array(["Acrobot"] * len(table))
-    exported.write_bytes(parquet.encode(table.set_column(index, "environment", other)))
+    exported.write_bytes(arrow.encode(table.set_column(index, "environment", other)))
     with pytest.raises(UserError, match="'environment' does not agree with the runs' settings"):
         read_results(exported)
 
@@ -148,10 +148,10 @@ def old_store(root, table, curves=None):
     """Write a store of format 1 with one shard."""
     for kind in ("shards", "curves", "parts", "studies", "tmp", "quarantine"):
         (root / kind).mkdir(parents=True)
-    (root / names.MARK).write_text('{"format": 1, "created_by": "mirrorax 0.1.0"}')
+    (root / files.MARK).write_text('{"format": 1, "created_by": "mirrorax 0.1.0"}')
     for kind, held in (("shards", table), ("curves", curves)):
         if held is not None:
-            data = parquet.encode(held)
+            data = arrow.encode(held)
             (root / kind / f"00000001-{files.digest(data)}.parquet").write_bytes(data)
     return root
 

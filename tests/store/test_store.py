@@ -17,17 +17,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from specification import specification_of
 from stores import failed_outcome, made_outcome, of_configuration
 
 from mirrorax.errors import UserError
-from mirrorax.runs import flat, ids, parquet, provenance, results
-from mirrorax.runs.parquet import Damaged
-from mirrorax.runs.settings import LATER
+from mirrorax.runs import arrow, flat, provenance, results
+from mirrorax.runs.arrow import Damaged
+from mirrorax.runs.presets import LATER
 from mirrorax.spec.expand import expand
 from mirrorax.spec.study import parse
-from mirrorax.store import copies, files, load_curves, lock, names, reading, shards, studies
-from mirrorax.store.errors import DamagedShardWarning, StoreError
+from mirrorax.store import files, load_curves, lock, reading, shards, studies
 from mirrorax.store.exporting import export, load, read_results
+from mirrorax.store.files import DamagedShardWarning, StoreError
 from mirrorax.store.store import Store
 
 FLIPS = 10_000 if os.environ.get("MIRRORAX_FAULTS") == "long" else 1000
@@ -69,7 +70,7 @@ def test_every_setting_value_and_result_comes_back_in_plain_columns(filled):
     assert [row["run_id"] for row in table.to_pylist()] == sorted(by_id)
     for index in range(len(RUNS)):
         row = by_id[RUNS.ids[index].decode()]
-        for name, value in RUNS.specification(index).items():
+        for name, value in specification_of(RUNS, index).items():
             assert row[name] == (list(value) if isinstance(value, tuple) else value)
     runs, _ = chunk(1)
     expected = made_outcome(runs)
@@ -110,33 +111,33 @@ def test_a_table_is_tidy_unless_all_columns_are_wanted(filled):
 
 def test_what_is_no_outcome_is_not_committed(tmp_path):
     runs, data = chunk(0)
-    table = parquet.decode(data)
+    table = arrow.decode(data)
     wrong = table.set_column(1, "alpha", pa.array(table["alpha"].to_numpy() + 0.5))
     with Store(tmp_path / "store") as store:
         for bad, reason in (
             (b"", "not readable"),
             (data[:-100], "not readable"),
-            (parquet.encode(table.drop_columns(["lam"])), "no column 'lam'"),
-            (parquet.encode(table.replace_schema_metadata(None)), "no head"),
-            (parquet.encode(wrong), f"{len(runs)} run ids are not those"),
+            (arrow.encode(table.drop_columns(["lam"])), "no column 'lam'"),
+            (arrow.encode(table.replace_schema_metadata(None)), "no head"),
+            (arrow.encode(wrong), f"{len(runs)} run ids are not those"),
         ):
             with pytest.raises(Damaged, match=reason):
                 store.commit(bad)
-    assert names.listed(tmp_path / "store", "shards") == []
+    assert files.listed(tmp_path / "store", "shards") == []
 
 
 def test_consolidated_copies_change_nothing_that_is_read(filled, monkeypatch):
     before = everything(filled)
-    monkeypatch.setattr(copies, "FULL", 2)
+    monkeypatch.setattr(reading, "FULL", 2)
     with Store(filled) as store:
         store.consolidate(everything=True)
-    assert len(names.listed(filled, "parts")) == 2
+    assert len(files.listed(filled, "parts")) == 2
     reader = reading.Reader(filled)
     reader.refresh()
-    assert set(reader._parts) == set(names.listed(filled, "parts"))  # no shard is read singly
+    assert set(reader._parts) == set(files.listed(filled, "parts"))  # no shard is read singly
     assert everything(filled).equals(before)
     # A copy is only a copy: damaged or deleted, the shards speak for themselves.
-    first, second = names.listed(filled, "parts")
+    first, second = files.listed(filled, "parts")
     damage(filled / "parts" / first, 1234)
     assert everything(filled).equals(before)
     (filled / "parts" / second).unlink()
@@ -146,7 +147,7 @@ def test_consolidated_copies_change_nothing_that_is_read(filled, monkeypatch):
 def test_a_part_is_void_once_one_of_its_shards_is_gone(filled):
     with Store(filled) as store:
         store.consolidate(everything=True)
-    gone = names.listed(filled, "shards")[0]
+    gone = files.listed(filled, "shards")[0]
     lost = pq.read_table(filled / "shards" / gone)["run_id"].to_pylist()
     (filled / "shards" / gone).unlink()
     assert not set(lost) & set(everything(filled)["run_id"].to_pylist())
@@ -166,7 +167,7 @@ def test_a_reader_follows_a_writer_and_reads_each_file_once(tmp_path, monkeypatc
             assert reader.refresh()
             assert len(reader.results()) == sum(len(chunk(i)[0]) for i in range(which + 1))
         assert not reader.refresh()
-    assert sorted(read) == names.listed(root, "shards")
+    assert sorted(read) == files.listed(root, "shards")
 
 
 def test_done_beats_failed_the_first_done_stands_and_the_last_failure_speaks(tmp_path):
@@ -203,7 +204,7 @@ def test_every_flipped_bit_is_detected(filled):
     """Single bits at random over all shards, footers included."""
     rng = random.Random(0)
     originals = {
-        name: (filled / "shards" / name).read_bytes() for name in names.listed(filled, "shards")
+        name: (filled / "shards" / name).read_bytes() for name in files.listed(filled, "shards")
     }
     footer = 0
     for _ in range(FLIPS):
@@ -212,7 +213,7 @@ def test_every_flipped_bit_is_detected(filled):
         position = rng.randrange(len(data))
         data[position] ^= 1 << rng.randrange(8)
         footer += position > len(data) - 8 - int.from_bytes(originals[name][-8:-4], "little")
-        assert files.digest(bytes(data)) != names.digest_in(name)
+        assert files.digest(bytes(data)) != files.digest_in(name)
     assert footer > FLIPS // 20
     # And through the front door: named by verify and load, set aside by the next writer.
     victim = sorted(originals)[1]
@@ -227,16 +228,16 @@ def test_every_flipped_bit_is_detected(filled):
 
 def test_page_checksums_catch_what_the_digest_would_not_be_asked_about(filled):
     """The second net: the digest aside, no flipped bit gives other data."""
-    name = names.listed(filled, "shards")[0]
+    name = files.listed(filled, "shards")[0]
     original = (filled / "shards" / name).read_bytes()
-    table = parquet.decode(original)
+    table = arrow.decode(original)
     rng = random.Random(1)
     silent = 0
     for _ in range(300):
         data = bytearray(original)
         data[rng.randrange(4, len(data) - 8)] ^= 1 << rng.randrange(8)
         try:
-            silent += not parquet.decode(bytes(data)).equals(table)
+            silent += not arrow.decode(bytes(data)).equals(table)
         except (Damaged, ValueError, pa.ArrowException, UnicodeDecodeError):
             continue
     # Pages are covered; what is left is the footer, which only the digest guards.
@@ -246,7 +247,7 @@ def test_page_checksums_catch_what_the_digest_would_not_be_asked_about(filled):
 
 @pytest.mark.parametrize("how", ["truncated", "flipped", "empty", "unreadable"])
 def test_a_damaged_shard_is_set_aside_not_deleted_and_only_its_runs_are_missing(filled, how):
-    victim = names.listed(filled, "shards")[0]
+    victim = files.listed(filled, "shards")[0]
     path = filled / "shards" / victim
     lost = set(shards.read(filled, victim).rows["run_id"].to_pylist())
     with Store(filled) as store:
@@ -273,7 +274,7 @@ def test_a_damaged_shard_is_set_aside_not_deleted_and_only_its_runs_are_missing(
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
 def test_an_error_while_writing_leaves_nothing_half_written(filled, point, number):
     before = everything(filled)
-    shown = names.listed(filled, "shards")
+    shown = files.listed(filled, "shards")
 
     def fault(reached):
         if reached == point:
@@ -284,8 +285,8 @@ def test_an_error_while_writing_leaves_nothing_half_written(filled, point, numbe
             store.commit(chunk(0)[1])
         if number != errno.EIO:
             assert "make room" in str(caught.value)
-    assert names.listed(filled, "shards") == shown
-    assert names.entries(filled, "tmp") == []
+    assert files.listed(filled, "shards") == shown
+    assert files.entries(filled, "tmp") == []
     assert everything(filled).equals(before)
     with Store(filled) as store:  # and when there is room again
         store.commit(chunk(0)[1])
@@ -311,8 +312,8 @@ def test_a_really_full_disk(tmp_path):
             with pytest.raises(StoreError, match="no space left"):
                 store.commit(data)
             assert committed >= 1
-            assert len(names.listed(place / "store", "shards")) == committed
-            assert names.entries(place / "store", "tmp") == []
+            assert len(files.listed(place / "store", "shards")) == committed
+            assert files.entries(place / "store", "tmp") == []
         assert reading.verify(place / "store") == (committed, {})
         subprocess.run(["mount", "-o", "remount,size=4m", str(place)], check=True)
         with Store(place / "store") as store:
@@ -361,7 +362,7 @@ def test_temporary_files_that_cannot_be_removed_are_said_in_one_line(filled, mon
 def test_verify_names_shards_that_are_gone_and_not_those_that_were_set_aside(filled):
     with Store(filled) as store:
         store.consolidate(everything=True)
-    first, second, *_ = names.listed(filled, "shards")
+    first, second, *_ = files.listed(filled, "shards")
     damage(filled / "shards" / first, 8 * 777)
     Store(filled).close()
     assert reading.verify(filled)[1] == {}
@@ -413,30 +414,30 @@ BAD_NAMES = [
 @pytest.mark.parametrize("name", BAD_NAMES)
 @pytest.mark.parametrize("kind", ["shards", "parts", "studies", "quarantine"])
 def test_names_that_could_leave_the_store_are_refused(filled, kind, name):
-    with pytest.raises(names.UnsafeName):
-        names.inside(filled, kind, name)
-    with pytest.raises(names.UnsafeName):
+    with pytest.raises(files.UnsafeName):
+        files.inside(filled, kind, name)
+    with pytest.raises(files.UnsafeName):
         files.write(filled, kind, name, b"x")
 
 
 def test_links_are_refused_wherever_they_stand(filled, tmp_path):
     outside = tmp_path / "outside"
     outside.mkdir()
-    name = names.listed(filled, "shards")[0]
+    name = files.listed(filled, "shards")[0]
     (filled / "shards" / name).rename(outside / name)
     (filled / "shards" / name).symlink_to(outside / name)
-    with pytest.raises(names.UnsafeName):
-        names.inside(filled, "shards", name)
-    assert name not in names.listed(filled, "shards")
+    with pytest.raises(files.UnsafeName):
+        files.inside(filled, "shards", name)
+    assert name not in files.listed(filled, "shards")
     assert "symbolic link" in reading.verify(filled)[1][f"shards/{name}"]
     (filled / "quarantine").rmdir()
     (filled / "quarantine").symlink_to(outside)
-    with pytest.raises(names.UnsafeName):
-        names.folder(filled, "quarantine")
+    with pytest.raises(files.UnsafeName):
+        files.folder(filled, "quarantine")
 
 
 def test_a_link_in_the_place_of_a_shard_is_named_and_set_aside(filled, tmp_path):
-    name = names.listed(filled, "shards")[0]
+    name = files.listed(filled, "shards")[0]
     runs = len(shards.read(filled, name))
     with Store(filled) as store:
         store.consolidate(everything=True)
@@ -458,10 +459,9 @@ def test_a_link_in_the_place_of_a_shard_is_named_and_set_aside(filled, tmp_path)
 
 def test_a_part_that_lists_a_path_is_not_followed(filled):
     table = pa.table({"run_id": ["x"]})
-    notes = {"mirrorax.shards": json.dumps(["../../etc/passwd"])}
-    data = parquet.encode(table.replace_schema_metadata(notes))
+    data = arrow.encode(arrow.with_head(table, {"shards": ["../../etc/passwd"]}))
     files.write(filled, "parts", f"{files.digest(data)}.parquet", data)
-    assert copies.usable(filled, set(names.listed(filled, "shards"))) == {}
+    assert reading.usable(filled, set(files.listed(filled, "shards"))) == {}
     assert len(everything(filled)) == len(RUNS)
 
 
@@ -487,11 +487,11 @@ def test_a_folder_that_is_no_store_is_neither_read_nor_written(tmp_path):
 
 
 def test_a_store_of_another_format_is_refused(filled):
-    (filled / names.MARK).write_text('{"format": 99}')
+    (filled / files.MARK).write_text('{"format": 99}')
     for use in (load, read_results, Store):
         with pytest.raises(UserError, match="format 99"):
             use(filled)
-    (filled / names.MARK).write_text('{"format": 1}')
+    (filled / files.MARK).write_text('{"format": 1}')
     for use in (load, read_results, Store, reading.verify):
         with pytest.raises(UserError, match="format 1; make a new store of it: mirrorax sweep imp"):
             use(filled)
@@ -595,11 +595,11 @@ def test_a_store_without_curves_says_so(filled):
 
 def test_settings_younger_than_a_shard_have_the_value_of_before(tmp_path):
     runs, data = chunk(0)
-    table = parquet.decode(data)
+    table = arrow.decode(data)
     head = json.loads(table.schema.metadata[b"mirrorax"])
     for name in LATER:
         del head["settings"][name]
-    older = parquet.encode(table.replace_schema_metadata({b"mirrorax": json.dumps(head)}))
+    older = arrow.encode(table.replace_schema_metadata({b"mirrorax": json.dumps(head)}))
     with Store(tmp_path / "store") as store:
         store.commit(older)
     for row in everything(tmp_path / "store").to_pylist():
@@ -614,7 +614,7 @@ def test_unknown_bounds_are_a_random_policys_return_and_the_best_run():
         'pairs = [["entropy", "kl"]]\nalpha = 0.1\nlam = 1.0\nseeds = 2\n'
     )
     data = made_outcome(expand(study), bounds=(0.4, None)).to_bytes()
-    table = results.from_outcome(parquet.decode(data)).table("all")
+    table = results.from_outcome(arrow.decode(data)).table("all")
     assert table["bounds_source"].to_pylist() == ["estimated"] * 2
     assert table["return_min"].to_pylist() == [0.8] * 2
     assert table["return_max"].to_pylist() == [None] * 2
@@ -674,7 +674,7 @@ def test_loading_imports_no_jax(filled):
 def test_readers_see_only_whole_shards_while_a_writer_commits_and_consolidates(
     tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(copies, "FULL", 4)
+    monkeypatch.setattr(reading, "FULL", 4)
     root = tmp_path / "store"
     outcomes = [made_outcome(RUNS.select(np.array([i]))).to_bytes() for i in range(len(RUNS))]
     failures = []
@@ -738,12 +738,12 @@ def test_recorded_ids_are_those_that_would_be_computed_and_wrong_ones_are_not_be
 
 
 def test_ids_cross_between_numpy_and_arrow():
-    text = ids.to_arrow(RUNS.ids)
+    text = arrow.id_column(RUNS.ids)
     assert text.to_pylist() == [run_id.decode() for run_id in RUNS.ids]
     halves = pa.chunked_array([text[:5], text[5:]])
-    assert (ids.from_arrow(halves) == RUNS.ids).all()
-    assert (ids.from_arrow(text[3:7]) == RUNS.ids[3:7]).all()
-    assert len(ids.from_arrow(text[:0])) == 0
+    assert (arrow.read_ids(halves) == RUNS.ids).all()
+    assert (arrow.read_ids(text[3:7]) == RUNS.ids[3:7]).all()
+    assert len(arrow.read_ids(text[:0])) == 0
     for wrong in (["short"], ["x" * 31, "x" * 33], [None]):
         with pytest.raises(ValueError, match="32 digits"):
-            ids.from_arrow(pa.array(wrong, pa.string()))
+            arrow.read_ids(pa.array(wrong, pa.string()))

@@ -14,7 +14,7 @@ import pytest
 import standin
 
 from mirrorax.cli import main
-from mirrorax.store import names, read_results
+from mirrorax.store import files, read_results
 from mirrorax.store.store import Store
 from mirrorax.sweep import execute, measure
 
@@ -132,7 +132,7 @@ def test_a_damaged_shard_is_named_set_aside_and_run_again(study, tmp_path, capsy
     store = tmp_path / "store"
     call(capsys, "run", study, "--store", store, "--quiet")
     before = load(store)
-    victim = store / "shards" / names.listed(store, "shards")[2]
+    victim = store / "shards" / files.listed(store, "shards")[2]
     data = bytearray(victim.read_bytes())
     data[len(data) // 2] ^= 4
     victim.write_bytes(data)
@@ -161,7 +161,7 @@ def test_an_export_without_the_runs_of_a_damaged_shard_says_so_and_is_exit_code_
     call(capsys, "run", study, "--store", store, "--quiet")
     for part in (store / "parts").iterdir():
         part.unlink()
-    victim = store / "shards" / names.listed(store, "shards")[0]
+    victim = store / "shards" / files.listed(store, "shards")[0]
     victim.write_bytes(victim.read_bytes()[:-9])
     code, out, err = call(capsys, "export", "--store", store, "--to", tmp_path / "runs.csv")
     assert (code, out) == (1, f"24 runs written to {tmp_path / 'runs.csv'}\n")
@@ -285,7 +285,7 @@ def test_a_full_disk_is_exit_code_1_with_a_clear_line(study, tmp_path, capsys, m
     assert code == 1
     assert "no space left on the device; make room and run the same command again" in err
     assert "Traceback" not in err
-    assert names.listed(tmp_path / "store", "shards") == []
+    assert files.listed(tmp_path / "store", "shards") == []
     monkeypatch.setattr(files, "write", original)
     code, out, _ = call(capsys, "run", study, "--store", tmp_path / "store", "--quiet")
     assert (code, out) == (0, "32 of 32 runs done, 0 failed\n")

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from specification import specification_of
 
 import mirrorax
 from mirrorax.cli import main
 from mirrorax.envs import suite
 from mirrorax.errors import UserError
-from mirrorax.mdpo import memory
+from mirrorax.mdpo import machine
 from mirrorax.mdpo.program import make_program
 from mirrorax.runs import results
 from mirrorax.runs.chunk import Chunk, Outcome
@@ -19,7 +20,7 @@ from mirrorax.runs.settings import Settings
 from mirrorax.spec.expand import expand
 from mirrorax.spec.study import parse
 from mirrorax.store.store import Store
-from mirrorax.sweep import measure, rates
+from mirrorax.sweep import measure
 from mirrorax.sweep import plan as planning
 from mirrorax.sweep.engine import Activity
 from mirrorax.sweep.progress import SweepProgress
@@ -82,7 +83,7 @@ def test_a_chunk_carries_the_runs_own_values_and_keys():
     for chunk in plan.chunks:
         queued = plan.queued(chunk).chunk
         for place, position in enumerate(chunk.positions):
-            spec = runs.specification(position)
+            spec = specification_of(runs, position)
             assert queued.settings.environment == spec["environment"]
             assert queued.columns["alpha"][place] == spec["alpha"]
             assert queued.columns["seed"][place] == spec["seed"]
@@ -124,8 +125,8 @@ def test_time_comes_from_the_store_where_it_has_seen_the_environment():
     seen = next(s for s in runs.configurations if s.environment == "CartPole")
     other = next(s for s in runs.configurations if s.environment == "Acrobot")
     assert plan.rates.seconds(seen) == pytest.approx(100.0)
-    factor = 100.0 / rates.modelled_seconds(seen)
-    assert plan.rates.seconds(other) == pytest.approx(factor * rates.modelled_seconds(other))
+    factor = 100.0 / measure.modelled_seconds(seen)
+    assert plan.rates.seconds(other) == pytest.approx(factor * measure.modelled_seconds(other))
     assert planning.make(runs, nothing(), lanes=8).rates.source == "the shipped table"
 
 
@@ -172,14 +173,14 @@ def test_sizes_are_those_of_the_program_and_are_asked_once(sizes, monkeypatch):
     monkeypatch.setattr(measure, "_ask", None)
     measure.ask_sizes([small, wide])
     for each in (small, wide):
-        assert measure.known_sizes(each) == memory.program_sizes(make_program(each))
+        assert measure.known_sizes(each) == machine.program_sizes(make_program(each))
     assert measure.known_sizes(other) == measure.known_sizes(small)  # its length has no part in it
     for file in sizes.iterdir():
         file.write_text("[1")
     monkeypatch.setattr(measure, "_known", {})
     assert measure.known_sizes(small) is None
     # A wider network makes longer updates, where its size is known.
-    assert rates.modelled_seconds(wide) == rates.modelled_seconds(small)
+    assert measure.modelled_seconds(wide) == measure.modelled_seconds(small)
 
 
 def test_a_program_that_cannot_be_made_has_no_size(sizes):
@@ -202,17 +203,17 @@ def test_a_lane_is_its_replay_buffer_and_its_networks(name):
     more = make_program(Settings(environment=name, buffer_size=settings.buffer_size + 1600))
     size = program.env.memory_size
     row = 2 * size + 5 if program.env.memory_dtype == "uint8" else 4 * (2 * size + 2)
-    found = memory.program_sizes(program)
-    assert memory.program_sizes(more).lane_bytes - found.lane_bytes == 1600 * row
+    found = machine.program_sizes(program)
+    assert machine.program_sizes(more).lane_bytes - found.lane_bytes == 1600 * row
     # Actor and two critics with Adam's moments, two targets.
     networks = 4 * (3 * program.actor.num_parameters + 8 * program.critic.num_parameters)
     assert networks < found.lane_bytes - settings.buffer_size * row
 
 
 def test_the_shipped_table_has_the_work_of_the_default_networks():
-    for family, cost in rates.TABLE.items():
+    for family, cost in measure.TABLE.items():
         program = make_program(Settings(environment=family))
-        assert memory.program_sizes(program).flops == cost.flops
+        assert machine.program_sizes(program).flops == cost.flops
 
 
 def test_the_time_left_waits_for_the_longest_chunk_and_compiles_nothing_twice():
@@ -221,7 +222,7 @@ def test_the_time_left_waits_for_the_longest_chunk_and_compiles_nothing_twice():
     progress = SweepProgress(plan, workers=2)
     assert len(plan.chunks) == 2
     whole = sum(chunk.seconds for chunk in plan.chunks)
-    assert progress.seconds_left() == pytest.approx((whole + 2 * rates.COMPILE_SECONDS) / 2)
+    assert progress.seconds_left() == pytest.approx((whole + 2 * measure.COMPILE_SECONDS) / 2)
     for chunk in plan.chunks[:1]:
         progress._left -= chunk.seconds
         progress._uncompiled.discard(chunk.configuration)
@@ -263,7 +264,7 @@ def test_the_shipped_table_agrees_with_what_it_was_measured_from():
         "DeepSea": (0.40, 6.28, 6.59),
     }.items():
         for fields, seconds in zip((each, {}, long), measured, strict=True):
-            model = rates.modelled_seconds(Settings(environment=name, **fields))
+            model = measure.modelled_seconds(Settings(environment=name, **fields))
             assert model == pytest.approx(seconds, rel=0.05)
 
 
@@ -297,13 +298,13 @@ def test_memory_that_does_not_suffice_is_said_with_the_number_that_fits(monkeypa
     plan = planning.make(runs, nothing(), lanes=512)
     measure.ask_sizes(runs.configurations)
     sizes = measure.known_sizes(runs.configurations[0])
-    monkeypatch.setattr(memory, "available_bytes", lambda: 2 * sizes.worker_bytes(100))
+    monkeypatch.setattr(machine, "available_bytes", lambda: 2 * sizes.worker_bytes(100))
     with pytest.raises(UserError, match=r"lanes: 512 lanes .* would fit") as caught:
         plan.check_memory(2)
     fits = int(str(caught.value).split(" GiB are free; ")[1].split()[0])
     assert 0 < fits < 100
     planning.make(runs, nothing(), lanes=fits).check_memory(2)
-    monkeypatch.setattr(memory, "available_bytes", lambda: 1000)
+    monkeypatch.setattr(machine, "available_bytes", lambda: 1000)
     with pytest.raises(UserError, match="fewer workers"):
         plan.check_memory(2)
 
@@ -344,12 +345,12 @@ def test_the_time_elsewhere_follows_from_the_rate_here():
     longest = max(chunk.seconds for chunk in plan.chunks)
     compiled = len({chunk.configuration for chunk in plan.chunks})
     assert plan.seconds_on(1) == pytest.approx(plan.seconds)
-    half = work / 2 + -(-compiled // 2) * rates.COMPILE_SECONDS
+    half = work / 2 + -(-compiled // 2) * measure.COMPILE_SECONDS
     assert plan.seconds_on(2) == pytest.approx(max(half, plan.seconds_on(10**6)))
     # A chunk is not divided, and somebody has to compile it.
-    assert plan.seconds_on(10**6) == pytest.approx(longest + rates.COMPILE_SECONDS)
-    assert plan.seconds_on(10**6, 4.0) == pytest.approx(longest / 4 + rates.COMPILE_SECONDS)
-    faster = plan.seconds_on(1, 10.0) - compiled * rates.COMPILE_SECONDS
+    assert plan.seconds_on(10**6) == pytest.approx(longest + measure.COMPILE_SECONDS)
+    assert plan.seconds_on(10**6, 4.0) == pytest.approx(longest / 4 + measure.COMPILE_SECONDS)
+    faster = plan.seconds_on(1, 10.0) - compiled * measure.COMPILE_SECONDS
     assert faster == pytest.approx(work / 10)
 
 
@@ -388,4 +389,4 @@ def test_the_minatar_study_is_two_games_seen_through_a_convolution():
 def test_the_model_knows_which_rollouts_look_their_policy_up(name, counted):
     chosen = Settings(environment=name, steps_counted=counted)
     rounds = make_program(chosen).table_rounds or chosen.rollout_length
-    assert rates.computed_steps(chosen) == rounds * chosen.num_envs
+    assert measure.computed_steps(chosen) == rounds * chosen.num_envs

@@ -11,7 +11,8 @@ from families import built_in
 
 from mirrorax.tabular import mirror_step
 
-ROWS = 12 if os.environ.get("MIRRORAX_FAULTS") == "long" else 3
+LONG = os.environ.get("MIRRORAX_FAULTS") == "long"
+ROWS = 12 if LONG else 3
 POTENTIALS = [
     "entropy",
     "tsallis(0.1)",
@@ -23,11 +24,17 @@ POTENTIALS = [
     "lp(2)",
     "lp(12)",
 ]
+# Each potential with itself and with the next one; in a long run with all.
+FIRST = {(h, g) for k, h in enumerate(POTENTIALS) for g in (h, POTENTIALS[k - 1])}
 SMOOTH = [
-    (h, d)
-    for h in (*POTENTIALS, "zero")
-    for d in ("kl", "forward_kl", "zero", *(f"bregman({g})" for g in POTENTIALS))
-    if (h, d) != ("zero", "zero")
+    *((h, d) for h in (*POTENTIALS, "zero") for d in ("kl", "forward_kl")),
+    *((h, "zero") for h in POTENTIALS),
+    *(
+        (h, f"bregman({g})")
+        for h in (*POTENTIALS, "zero")
+        for g in POTENTIALS
+        if LONG or (h, g) in FIRST or (h, g) == ("zero", "tsallis(0.5)")
+    ),
 ]
 KINKED = [
     *((h, "squared_tv") for h in (*POTENTIALS, "zero")),

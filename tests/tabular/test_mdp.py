@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 
 import gymnax
 import jax
@@ -109,17 +110,15 @@ def test_chain_by_hand():
 
 def step_everything(env, params, states, actions):
     """Step every (state, action) of gymnax at once; returns obs, reward, terminated."""
-    step = jax.vmap(
-        jax.vmap(lambda s, a: env.step_env(jax.random.key(0), s, a, params), in_axes=(None, 0)),
-        in_axes=(0, None),
-    )
-    observation, after, reward, *_ = step(states, jnp.arange(actions))
-    return (
-        observation,
-        after,
-        reward,
-        jax.vmap(jax.vmap(lambda s: env.is_terminated(s, params)))(after),
-    )
+
+    @jax.jit
+    @partial(jax.vmap, in_axes=(0, None))
+    @partial(jax.vmap, in_axes=(None, 0))
+    def step(state, action):
+        seen, after, reward, *_ = env.step_env(jax.random.key(0), state, action, params)
+        return seen, reward, env.is_terminated(after, params)
+
+    return step(states, jnp.arange(actions))
 
 
 def compare(mdp, observation, reward, terminated):
@@ -134,14 +133,14 @@ def compare(mdp, observation, reward, terminated):
     np.testing.assert_array_equal(mdp.observations[following][ongoing], seen[ongoing])
 
 
-@pytest.mark.parametrize("size", [2, 8, 11])
+@pytest.mark.parametrize("size", [2, 8])
 def test_deepsea_is_gymnaxs_in_every_state_and_action(size):
     env = gymnax.environments.bsuite.deep_sea.DeepSea(size=size)
     params = env.default_params.replace(randomize_actions=False)
     observation, first = env.reset_env(jax.random.key(0), params)
     rows, columns = map(jnp.asarray, np.divmod(np.arange(size * size), size))
     states = jax.vmap(lambda r, c: first.replace(row=r, column=c, time=r))(rows, columns)
-    observation_after, _, reward, terminated = step_everything(env, params, states, 2)
+    observation_after, reward, terminated = step_everything(env, params, states, 2)
     mdp = deepsea(size)
     compare(mdp, observation_after, reward, terminated)
     start = int(mdp.initial.argmax())
@@ -149,7 +148,7 @@ def test_deepsea_is_gymnaxs_in_every_state_and_action(size):
     np.testing.assert_array_equal(mdp.observations[start], np.asarray(observation).ravel())
 
 
-@pytest.mark.parametrize(("rows", "columns"), [(10, 5), (4, 3), (6, 8)])
+@pytest.mark.parametrize(("rows", "columns"), [(10, 5), (4, 6)])
 def test_catch_is_gymnaxs_in_every_state_and_action(rows, columns):
     env = gymnax.environments.bsuite.catch.Catch(rows=rows, columns=columns)
     params = env.default_params
@@ -166,10 +165,10 @@ def test_catch_is_gymnaxs_in_every_state_and_action(rows, columns):
     mdp = catch(rows, columns)
     seen = jax.vmap(env.get_obs)(states)
     np.testing.assert_array_equal(mdp.observations[:-1], np.asarray(seen).reshape(len(y), -1))
-    compare(mdp, *(step_everything(env, params, states, 3)[i] for i in (0, 2, 3)))
-    starts = {
-        tuple(np.asarray(env.reset_env(jax.random.key(k), params)[0]).ravel()) for k in range(200)
-    }
+    compare(mdp, *step_everything(env, params, states, 3))
+    keys = jax.random.split(jax.random.key(0), 200)
+    first_seen = jax.jit(jax.vmap(lambda key: env.reset_env(key, params)[0]))(keys)
+    starts = {tuple(each.ravel()) for each in np.asarray(first_seen)}
     ours = {tuple(mdp.observations[s]) for s in np.flatnonzero(mdp.initial)}
     assert starts == ours
 

@@ -13,7 +13,7 @@ import pytest
 
 from mirrorax.cli import main
 from mirrorax.errors import UserError
-from mirrorax.runs.settings import PRESETS
+from mirrorax.runs.presets import PRESETS
 from mirrorax.tuning import prediction, suggestion
 from mirrorax.tuning.evidence import Evidence, gather
 from mirrorax.tuning.suggestion import suggest

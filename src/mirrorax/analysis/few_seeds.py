@@ -46,7 +46,8 @@ def mean_intervals(
     """
     given = np.isfinite(runs)
     free = given.sum(axis=-1) - 1.0
-    lowest, highest = _extremes(runs)
+    lowest = np.where(given, runs, np.inf).min(axis=-1, initial=np.inf)
+    highest = np.where(given, runs, -np.inf).max(axis=-1, initial=-np.inf)
     enough = (free >= 2).all(axis=-1) & ((highest - lowest).max(axis=-1) > agree)
     variance = mean_variances(runs)
     total = variance.sum(axis=-1)
@@ -58,15 +59,6 @@ def mean_intervals(
     least = np.where(lowest.min(axis=-1) < floor, -np.inf, floor)
     most = np.where(highest.max(axis=-1) > ceiling, np.inf, ceiling)
     return np.maximum(score - half, least), np.minimum(score + half, most)
-
-
-def _extremes(
-    runs: Float[np.ndarray, "*cells env seed"],
-) -> tuple[Float[np.ndarray, "*cells env"], Float[np.ndarray, "*cells env"]]:
-    """Return the lowest and the highest run of each environment."""
-    given = np.isfinite(runs)
-    low = np.where(given, runs, np.inf).min(axis=-1, initial=np.inf)
-    return low, np.where(given, runs, -np.inf).max(axis=-1, initial=-np.inf)
 
 
 def mean_interval(

@@ -6,11 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mirrorax.analysis.comparison import difference, supported
-from mirrorax.analysis.estimates import Estimate
+from mirrorax.analysis.estimates import Estimate, difference, supported
 from mirrorax.analysis.landscape import Landscape
-from mirrorax.analysis.scores import cell_scores
-from mirrorax.analysis.shares import reaches
+from mirrorax.analysis.scores import cell_scores, reaches
 from mirrorax.analysis.summary import RobustnessRow, RobustnessTable
 
 #: Of one pair, at least this share of the cells reaches a threshold that says something.

@@ -18,10 +18,10 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Bool, Float, Int
 
-from mirrorax import lazy
+from mirrorax import registry
 from mirrorax.errors import UserError, unknown
 from mirrorax.formatting import Shown
-from mirrorax.runs.heads import Configuration
+from mirrorax.runs.arrow import Configuration
 from mirrorax.runs.results import Results, as_results
 from mirrorax.runs.scoring import (
     ABSENT,
@@ -45,14 +45,18 @@ __all__ = [
     "Diverged",
     "Evaluation",
     "Landscape",
+    "Mask",
     "ScoredEnvironment",
+    "common_cells",
     "landscapes",
+    "map_grid",
     "setting_text",
     "shared_environments",
 ]
 
 Evaluation = Literal["stochastic", "greedy"]
 Cells = Literal["positive", "all"]
+Mask = Bool[np.ndarray, "alpha lam"]
 
 #: Values of a run that are part of its algorithm.
 _VALUES = tuple(name for name in TRACED if name not in (*TEMPERATURES, "seed", "reward_scale"))
@@ -93,9 +97,9 @@ class Landscape(Shown):
 
     def heatmap(self, ax: Any = None, environment: str | None = None) -> Any:
         """Draw the mean scores of the cells, of all environments or of one; return the axis."""
-        pictures = lazy.module("mirrorax.figures.heatmap")
+        pictures = registry.LazyModule("mirrorax.figures.heatmap")
         data = pictures.heat_map(self, environment=environment)
-        return pictures.draw_heat_map(data, lazy.module("mirrorax.figures.style").axis(ax))
+        return pictures.draw_heat_map(data, registry.LazyModule("mirrorax.figures.style").axis(ax))
 
     def to_xarray(self) -> Any:
         """Return the score of each run over alpha (or w), lambda, environment and seed."""
@@ -105,7 +109,7 @@ class Landscape(Shown):
             "environment": [spec.name for spec in self.environments],
             "run": np.arange(self.seeds.shape[-1]),
         }
-        return lazy.optional("xarray").DataArray(
+        return registry.optional_package("xarray").DataArray(
             self.runs(), coordinates, tuple(coordinates), name="score"
         )
 
@@ -119,7 +123,7 @@ class Landscape(Shown):
             "seed": self.seeds[i, j, k, n],
             "score": self.runs()[i, j, k, n],
         }
-        return lazy.optional("pandas").DataFrame(columns)
+        return registry.optional_package("pandas").DataFrame(columns)
 
     def runs(
         self, evaluation: Evaluation = "stochastic", diverged: Diverged = "lowest"
@@ -172,16 +176,20 @@ class Landscape(Shown):
         if not environments:
             raise UserError("environments: at least one is needed")
         index = [labels.index(name) for name in environments]
-        return replace(
-            self,
-            environments=tuple(self.environments[i] for i in index),
-            seeds=self.seeds[:, :, index],
-            state=self.state[:, :, index],
-            stochastic=self.stochastic[:, :, index],
-            greedy=self.greedy[:, :, index],
-            rows=self.rows[:, :, index],
-            unflagged=self.unflagged[:, :, index],
-        )
+        chosen = tuple(self.environments[i] for i in index)
+        return replace(self, environments=chosen, **self._part((slice(None), slice(None), index)))
+
+    def crop(
+        self, rows: Bool[np.ndarray, " alpha"], columns: Bool[np.ndarray, " lam"]
+    ) -> Landscape:
+        """Return the landscape on some of its alphas and lambdas."""
+        alphas, lams = self.alphas[rows], self.lams[columns]
+        return replace(self, alphas=alphas, lams=lams, **self._part(np.ix_(rows, columns)))
+
+    def _part(self, index: Any) -> dict[str, Any]:
+        """Return part of everything that is kept by run."""
+        names = ("seeds", "state", "stochastic", "greedy", "rows", "unflagged")
+        return {name: getattr(self, name)[index] for name in names}
 
 
 def shared_environments(items: Sequence[Landscape]) -> tuple[str, ...]:
@@ -203,6 +211,38 @@ def shared_environments(items: Sequence[Landscape]) -> tuple[str, ...]:
         )
     plain = [environment for environment in common if environment.reward_scale == 1]
     return tuple(environment.label for environment in (plain or common))
+
+
+def map_grid(given: Mask) -> tuple[Bool[np.ndarray, " alpha"], Bool[np.ndarray, " lam"]]:
+    """Return the rows and columns that make a map, without those that hold a few extra cells.
+
+    The emptiest row or column is dropped as long as it has less than half the cells, relative to
+    its length, that the whole has. A grid with holes and a strip along each axis stay as they are.
+    """
+    rows, columns = np.asarray(given.any(axis=1)), np.asarray(given.any(axis=0))
+    while rows.any():
+        part = given[np.ix_(rows, columns)]
+        by_row, by_column = part.mean(axis=1), part.mean(axis=0)
+        if min(by_row.min(), by_column.min()) >= part.mean() / 2:
+            break
+        if by_row.min() <= by_column.min():
+            rows[np.flatnonzero(rows)[by_row.argmin()]] = False
+        else:
+            columns[np.flatnonzero(columns)[by_column.argmin()]] = False
+    return rows, columns
+
+
+def common_cells(items: Sequence[Landscape], masks: Sequence[Mask]) -> list[Mask]:
+    """Cut each mask to the cells that all landscapes have, matched by their temperatures."""
+    cells = [
+        set(zip(item.alphas[i].tolist(), item.lams[j].tolist(), strict=True))
+        for item, (i, j) in zip(items, map(np.nonzero, masks), strict=True)
+    ]
+    common = set.intersection(*cells)
+    return [
+        np.array([[(a, b) in common for b in item.lams.tolist()] for a in item.alphas.tolist()])
+        for item in items
+    ]
 
 
 def setting_text(value: Any) -> str:

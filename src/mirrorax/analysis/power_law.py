@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float
@@ -42,6 +43,9 @@ _Brackets = tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]
 class PowerLaw:
     """y = 10^intercept x^exponent, with an interval of the exponent."""
 
+    kind: ClassVar[str] = "exponent"
+    form: ClassVar[str] = ".2f"
+
     exponent: float
     low: float
     high: float
@@ -51,6 +55,11 @@ class PowerLaw:
     x: Float[np.ndarray, " n"]
     brackets: _Brackets  # of log10 y
     likelihood: float  # its logarithm at the best fit
+
+    @property
+    def value(self) -> float:
+        """The exponent."""
+        return self.exponent
 
     def line(self, x: Float[np.ndarray, " m"]) -> Float[np.ndarray, " m"]:
         """Return the fitted values."""

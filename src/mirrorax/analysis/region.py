@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 from scipy import ndimage
 
-from mirrorax.analysis.shares import reaches
+from mirrorax.analysis.scores import reaches
 from mirrorax.errors import UserError
 
 

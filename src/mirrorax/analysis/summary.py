@@ -10,11 +10,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from mirrorax.analysis.comparison import ranks
-from mirrorax.analysis.estimates import Estimate, Interval, frequency_band, robustness
+from mirrorax.analysis.estimates import Estimate, Interval, frequency_band, ranks, robustness
 from mirrorax.analysis.few_seeds import UNIT, mean_intervals, seeds_in_words
-from mirrorax.analysis.grids import Mask, common_cells, crop, map_grid
 from mirrorax.analysis.landscape import (
     ABSENT,
     DIVERGED,
@@ -23,17 +22,19 @@ from mirrorax.analysis.landscape import (
     Diverged,
     Evaluation,
     Landscape,
+    Mask,
+    common_cells,
     landscapes,
+    map_grid,
     shared_environments,
 )
 from mirrorax.analysis.reference import Reference, ReferenceValues
 from mirrorax.analysis.region import Region, region
-from mirrorax.analysis.scores import Statistic, cell_scores
-from mirrorax.analysis.shares import check_threshold
+from mirrorax.analysis.scores import Statistic, cell_scores, check_threshold
 from mirrorax.analysis.tuned import Tuning, tuned_against_fixed
 from mirrorax.envs import suite
 from mirrorax.errors import UserError, unknown
-from mirrorax.runs.results import Results
+from mirrorax.runs.results import Results, as_results
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,7 +199,7 @@ def _row(
     at = np.ix_(rows, columns)
     grid = (np.outer(*kept) & allowed | mask)[at]
     elsewhere = int((own & ~mask).sum())
-    landscape, mask = crop(item, rows, columns), mask[at]
+    landscape, mask = item.crop(rows, columns), mask[at]
     runs = landscape.runs(evaluation, diverged)
     scores = np.where(mask, cell_scores(runs, statistic), np.nan)
     i, j = np.unravel_index(int(np.nanargmax(scores)), scores.shape)
@@ -320,3 +321,20 @@ def _about_reference(rows: Sequence[RobustnessRow], name: str) -> list[str]:
         if how:
             notes.append(f"other settings than the reference's{which}: {how}")
     return notes
+
+
+def reached(runs: Results | pa.Table, planned: pa.ChunkedArray) -> int:
+    """Return how many of the planned runs are done."""
+    results = as_results(runs)
+    mine = pc.is_in(results.rows["run_id"], value_set=pc.unique(planned))
+    return int((mine.to_numpy() & results.done).sum())
+
+
+def unfinished(runs: Results | pa.Table, planned: pa.ChunkedArray | None) -> tuple[str, ...]:
+    """Return a note where runs of the recorded study are not done; nothing where all are."""
+    if planned is None:
+        return ()
+    done = reached(runs, planned)
+    if done == len(planned):
+        return ()
+    return (f"the recorded study has {len(planned)} runs, {done} of them are done",)

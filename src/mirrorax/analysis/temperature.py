@@ -1,4 +1,4 @@
-"""The smallest temperature that works, and a line through it over the maximum return.
+"""The smallest temperature that works.
 
 Alpha is read along the `STRIP` lowest lambdas, lambda along the `STRIP` lowest alphas. The value is
 the smallest of the grid whose mean over strip and seeds reaches the threshold and whose next grid
@@ -9,17 +9,14 @@ is linear is a question for `power_law`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from jaxtyping import Float
-from scipy import stats
 
 from mirrorax.analysis.landscape import Diverged, Evaluation, Landscape
-from mirrorax.analysis.scores import environment_scores
-from mirrorax.analysis.shares import reaches
+from mirrorax.analysis.scores import environment_scores, reaches
 from mirrorax.errors import UserError, unknown
 
 Temperature = Literal["alpha", "lam"]
@@ -30,7 +27,6 @@ NAMES: dict[Temperature, str] = {"alpha": "alpha", "lam": "lambda"}
 THRESHOLDS = (0.75, 0.85)
 #: How many of the lowest values of the other temperature are averaged over.
 STRIP = 3
-NARROW = STRIP
 
 
 @dataclass(frozen=True)
@@ -120,64 +116,3 @@ def minimal_temperatures(
             result = smallest(means, values[on_grid], threshold)
         out.append(Minimal(environment.label, environment.return_max, *result))
     return tuple(sorted(out, key=lambda item: item.max_return))
-
-
-@dataclass(frozen=True, eq=False)
-class Regression:
-    """A straight line through (x, y)."""
-
-    slope: float
-    intercept: float
-    slope_low: float
-    slope_high: float
-    r_squared: float
-    residual: float  # standard deviation of the residuals
-    x: Float[np.ndarray, " n"]
-    y: Float[np.ndarray, " n"]
-    level: float
-
-    def line(self, x: Float[np.ndarray, " m"]) -> Float[np.ndarray, " m"]:
-        """Return the fitted values."""
-        return np.asarray(self.intercept + self.slope * x)
-
-    def band(
-        self, x: Float[np.ndarray, " m"]
-    ) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
-        """Return the ends of the confidence band of the line, point by point."""
-        n, mean = len(self.x), self.x.mean()
-        half = (
-            stats.t.ppf((1 + self.level) / 2, n - 2)
-            * self.residual
-            * np.sqrt(1 / n + (x - mean) ** 2 / np.sum((self.x - mean) ** 2))
-        )
-        fitted = self.line(x)
-        return fitted - half, fitted + half
-
-
-def regression(points: Sequence[Minimal], *, level: float = 0.95) -> Regression:
-    """Fit a line by least squares to the values that are known."""
-    kept = [p for p in points if p.known]
-    if len(kept) < 3:
-        raise UserError(
-            f"regression: {len(kept)} of {len(points)} environments have a minimal temperature "
-            "that the grid shows; at least 3 are needed"
-        )
-    x = np.array([p.max_return for p in kept])
-    y = np.array([p.value for p in kept])
-    if np.ptp(x) == 0:
-        raise UserError("regression: all environments have the same maximum return")
-    fit = stats.linregress(x, y)
-    degrees = len(x) - 2
-    residual = float(np.sqrt(np.sum((y - fit.intercept - fit.slope * x) ** 2) / degrees))
-    half = float(stats.t.ppf((1 + level) / 2, degrees) * fit.stderr)
-    return Regression(
-        slope=float(fit.slope),
-        intercept=float(fit.intercept),
-        slope_low=float(fit.slope) - half,
-        slope_high=float(fit.slope) + half,
-        r_squared=float(fit.rvalue) ** 2 if np.ptp(y) > 0 else np.nan,
-        residual=residual,
-        x=x,
-        y=y,
-        level=level,
-    )

@@ -158,10 +158,9 @@ def _not_played(name: str) -> str:
 def machine() -> tuple[list[Finding], dict[str, Any]]:
     """Look at cores and memory."""
     try:
-        from mirrorax.mdpo.memory import available_bytes
+        from mirrorax.mdpo.machine import available_bytes, cores
         from mirrorax.runs.settings import make_settings
         from mirrorax.sweep.measure import ask_sizes, known_sizes
-        from mirrorax.sweep.processes import cores
     except ImportError as error:
         return [Finding("machine", "wrong", f"cannot be examined: {error}")], {}
     usable, free = len(cores()), available_bytes()
@@ -181,14 +180,14 @@ def machine() -> tuple[list[Finding], dict[str, Any]]:
 
 def self_test(timeout: float = TIMEOUT) -> dict[str, dict[str, Any]]:
     """Run `mirrorax.selftest` in another process; return the result of each check."""
-    from mirrorax.sweep import processes
+    from mirrorax.mdpo import machine
 
     try:
         done = subprocess.run(
             [sys.executable, "-P", "-m", "mirrorax.selftest"],
             capture_output=True,
             text=True,
-            env=processes.environment(processes.ONE_THREAD),
+            env=machine.environment(machine.ONE_THREAD),
             timeout=timeout,
             check=False,
         )

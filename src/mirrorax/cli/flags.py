@@ -97,9 +97,10 @@ def naming(
 
 def load_plugins(args: argparse.Namespace) -> None:
     """Import the plugins of the flag."""
-    from mirrorax import plugins
+    if args.plugin:
+        from mirrorax import plugins
 
-    plugins.load_all(args.plugin)
+        plugins.load_all(args.plugin)
 
 
 def place_of(args: argparse.Namespace) -> str:
@@ -130,19 +131,20 @@ def load_reference(args: argparse.Namespace) -> Reference | None:
 #: field -> what it does, for `--help`
 MEANING = {
     "environment": "the environment, see 'mirrorax list environments'",
+    "algorithm": "learn from a replay buffer, or from the last rollout alone",
     "potential": "the potential h, see 'mirrorax list potentials'",
     "drift": "the drift D, see 'mirrorax list drifts'",
     "steps": "environment steps of a run",
     "num_envs": "environments that one run steps side by side",
     "env_steps_per_update": "environment steps between two updates",
     "steps_counted": "count these steps over all environments together, or in each",
-    "batch_size": "transitions in a batch",
+    "batch_size": "transitions in a batch; on-policy, in a minibatch of the rollout",
     "batches_per_update": "batches drawn at each update",
     "drift_from": "measure the drift from the policy before each batch, or before the update",
     "buffer_size": "transitions that the replay buffer keeps",
     "buffer_counted": "count these over all environments together, or in each",
-    "actor_epochs": "gradient steps of the actor on each batch",
-    "critic_epochs": "gradient steps of the critics on each batch",
+    "actor_epochs": "gradient steps of the actor on each batch; on-policy, passes over the rollout",
+    "critic_epochs": "the same for the critics",
     "hidden": "widths of the hidden layers, separated by commas; empty for none",
     "activation": "activation of the hidden layers",
     "network": "the network: auto adds a convolution for images; see 'mirrorax list networks'",
@@ -159,6 +161,9 @@ MEANING = {
     "bootstrap_truncation": "true: use the value of the last state after a time limit",
     "actor_q": "unregularized: leave h out of the critics' target (APMD)",
     "tau": "weight of the old target network at each update",
+    "gae_lambda": "on-policy: lambda of the generalised advantage estimation",
+    "normalize_advantages": "on-policy; true: scale the advantages of a minibatch to unit variance",
+    "reference": "saved policy of to(policy, d): a folder of 'train --out', or FOLDER#RUN",
     "alpha_schedule": "how alpha changes during training, see 'mirrorax list schedules'",
     "lam_schedule": "how lam changes during training, see 'mirrorax list schedules'",
     "target_reference": "range of h for the target of a learned alpha: exact, or a bound",

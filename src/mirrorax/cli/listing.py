@@ -22,14 +22,18 @@ _POTENTIALS = {
     "tsallis(m)": "negative Tsallis entropy of order m > 0; m -> 1 is entropy",
     "lp(p)": "sum of the p-th powers of the probabilities, p >= 1",
     "max": "the largest probability",
+    "to(mu,drift)": "distance from a reference: to(uniform, kl); to(policy, kl) with --reference",
     "zero": "no potential",
 }
 _DRIFTS = {
     "kl": "KL(p, pi_k), the Bregman divergence of entropy",
     "forward_kl": "KL(pi_k, p), with the arguments exchanged",
     "bregman(potential)": "the Bregman divergence of a potential, e.g. bregman(lp(2))",
+    "chi_square": "chi-square divergence, sum (p - pi_k)^2 / pi_k",
     "squared_tv": "squared total variation distance",
     "zero": "no drift",
+    "ppo_clip(eps)": "on-policy: what PPO's clipping takes away; PPO with lam 1",
+    "dpo": "on-policy: Discovered Policy Optimisation; dpo(a, b) sets its two numbers",
 }
 _SCHEDULES = {
     "constant": "alpha, lam: stays as it is",
@@ -88,7 +92,7 @@ def _studies() -> Rows:
 
 
 def _presets() -> Rows:
-    from mirrorax.runs.settings import PRESETS
+    from mirrorax.runs.presets import PRESETS
 
     rows = []
     for name, fields in PRESETS.items():

@@ -97,7 +97,7 @@ def _list(args: argparse.Namespace) -> int:
 def _list_readings(args: argparse.Namespace) -> int:
     from mirrorax.envs.suite import SUITE
     from mirrorax.paper.readings import readings, samples
-    from mirrorax.sweep.rates import modelled_seconds
+    from mirrorax.sweep.measure import modelled_seconds
 
     rows = []
     for reading in (*readings().values(), *samples().values()):
@@ -165,7 +165,7 @@ def _collect(path: str) -> Collection:
     from mirrorax.cli.stored import damage_named
     from mirrorax.errors import UserError
     from mirrorax.paper.collection import collect
-    from mirrorax.store.errors import StoreError
+    from mirrorax.store.files import StoreError
 
     with damage_named():
         try:

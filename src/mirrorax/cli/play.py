@@ -106,12 +106,12 @@ def _evaluate(
     import jax.numpy as jnp
     import numpy as np
 
+    from mirrorax.envs import suite
     from mirrorax.envs.host import Gymnasium
     from mirrorax.mdpo import host
-    from mirrorax.mdpo.evaluate import evaluate, evaluation_keys
     from mirrorax.mdpo.program import as_keys
-    from mirrorax.runs.scoring import normalised
-    from mirrorax.training import interval_of, mean_of_cells
+    from mirrorax.mdpo.rollout import evaluate, evaluation_keys
+    from mirrorax.training.result import interval_of, mean_of_cells
 
     scale = np.array([values.reward_scale for values in runs])
     jax_scale = jnp.asarray(scale, jnp.float32)
@@ -122,9 +122,9 @@ def _evaluate(
     else:
         both = evaluate(program, args.episodes, actors, jax_keys, jax_scale)
     returns, greedy = (np.asarray(each, float) for each in both)
-    low, high = meta["return_bounds"] or program.env.return_bounds or (0.0, 1.0)
+    bounds = meta["return_bounds"] or program.env.return_bounds or (0.0, 1.0)
     normalized, greedy_normalized = (
-        normalised(each.mean(1) / np.float32(scale), low, high) for each in (returns, greedy)
+        suite.normalize(each.mean(1), bounds, np.float32(scale)) for each in (returns, greedy)
     )
     source = str(meta.get("bounds_source", "known"))
     return {

@@ -20,7 +20,7 @@ FLAGS = """
 @results
 --thresholds X+=0.9,0.95    levels T of freq(T) and Rbst_T, in [0, 1)
 --cells positive|all=positive   count the cells with positive temperatures, or all
---format text|markdown|latex|csv|json=text   how to write the table
+--format text|markdown|csv|json=text   how to write the table
 --environments NAME+        average over these environments (those that every algorithm has)
 --statistic mean|median|iqm=mean   how the seeds of a cell are averaged
 --evaluation stochastic|greedy=stochastic   score the policy as it is, or its greedy choice
@@ -31,8 +31,7 @@ FLAGS = """
 
 def run(args: argparse.Namespace) -> int:
     """Print the robustness table."""
-    from mirrorax.analysis.progress import unfinished
-    from mirrorax.analysis.summary import summarise
+    from mirrorax.analysis.summary import summarise, unfinished
     from mirrorax.cli.stored import read_runs, read_study
     from mirrorax.figures.robustness_table import render
 

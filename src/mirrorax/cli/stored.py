@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from mirrorax.runs.results import Results
-    from mirrorax.store.studies import Recorded
+    from mirrorax.store.studies import RecordedRuns
 
 
 @contextlib.contextmanager
 def damage_named() -> Iterator[list[str]]:
     """Print the files that are left out as damaged; the list holds them at the end."""
-    from mirrorax.store.errors import DamagedShardWarning
+    from mirrorax.store.files import DamagedShardWarning
 
     named: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
@@ -38,7 +38,7 @@ def read_runs(place: str) -> Results:
     """
     from mirrorax.errors import UserError
     from mirrorax.store import read_results
-    from mirrorax.store.errors import StoreError
+    from mirrorax.store.files import StoreError
 
     with damage_named():
         try:
@@ -51,7 +51,7 @@ def read_curves(place: str) -> pa.Table | None:
     """Return the learning curves of a store; None if it has none, or is an export."""
     from mirrorax.errors import UserError
     from mirrorax.store import load_curves
-    from mirrorax.store.errors import StoreError
+    from mirrorax.store.files import StoreError
 
     with damage_named():
         try:
@@ -60,7 +60,7 @@ def read_curves(place: str) -> pa.Table | None:
             return None
 
 
-def read_study(place: str) -> Recorded | None:
+def read_study(place: str) -> RecordedRuns | None:
     """Return the latest study of a store; None for an export."""
     from pathlib import Path
 

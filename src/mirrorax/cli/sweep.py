@@ -99,7 +99,7 @@ def run(args: argparse.Namespace) -> int:
 
 def reported(action: Callable[[], int]) -> int:
     """Do something with a store and an engine; an error of theirs is one line and exit code 1."""
-    from mirrorax.store.errors import StoreError
+    from mirrorax.store.files import StoreError
     from mirrorax.sweep.engine import EngineError
 
     try:
@@ -119,7 +119,7 @@ def _run(args: argparse.Namespace) -> int:
 
 def run_study(study: Study, args: argparse.Namespace) -> int:
     """Run what a study has left to do, with the flags of `@engine`."""
-    from mirrorax.sweep import display, execute
+    from mirrorax.sweep import execute, progress
     from mirrorax.sweep.driver import sweep
     from mirrorax.sweep.engine import Engine
 
@@ -160,7 +160,7 @@ def run_study(study: Study, args: argparse.Namespace) -> int:
         retry_failed=args.retry_failed,
         take_over=args.take_over,
         check_memory=args.engine == "local" and not args.gpus,
-        display=display.make(quiet=args.quiet),
+        display=progress.make_display(quiet=args.quiet),
     )
     print(f"{summary.done:,} of {summary.total:,} runs done, {summary.failed:,} failed")
     if summary.failed and not summary.session_failed and not args.retry_failed:
@@ -173,10 +173,10 @@ def run_study(study: Study, args: argparse.Namespace) -> int:
 
 
 def _status(args: argparse.Namespace) -> int:
-    from mirrorax.store import names
+    from mirrorax.store import files
     from mirrorax.sweep import status
 
-    watcher = status.Watcher(names.existing(flags.place_of(args)))
+    watcher = status.Watcher(files.existing(flags.place_of(args)))
 
     def text() -> str:
         now = watcher.status()
@@ -220,7 +220,7 @@ def _export(args: argparse.Namespace) -> int:
 
 
 def _import(args: argparse.Namespace) -> int:
-    from mirrorax.store.importing import import_runs
+    from mirrorax.store.legacy import import_runs
 
     new, total = import_runs(args.store, getattr(args, "from"))
     print(f"{new:,} of {total:,} runs are new in {args.store}")

@@ -19,14 +19,14 @@ def show_plan(args: argparse.Namespace) -> int:
     """Print the plan; write nothing."""
     if args.node_workers and not args.nodes:
         raise UserError(f"--node-workers: {args.node_workers} on how many nodes? give --nodes N")
+    from mirrorax.mdpo.machine import cores
     from mirrorax.spec.study import read
-    from mirrorax.store import names, shards, studies
+    from mirrorax.store import files, shards, studies
     from mirrorax.sweep import plan as planning
-    from mirrorax.sweep.processes import cores
 
     flags.load_plugins(args)
     study = read(args.study)
-    root = names.existing(args.store) if Path(args.store).exists() else None
+    root = files.existing(args.store) if Path(args.store).exists() else None
     runs = studies.runs_of(study, root)
     lanes = planning.lanes_for(runs, root, args.lanes, gpu=bool(args.gpus))
     damaged = shards.damaged(root) if root is not None else {}

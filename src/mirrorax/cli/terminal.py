@@ -90,7 +90,7 @@ def show_result(
     import numpy as np
 
     from mirrorax.analysis.few_seeds import UNIT, seeds_in_words
-    from mirrorax.training import varying
+    from mirrorax.training.result import varying
 
     bounds = UNIT if known else None
     names = varying(runs)
@@ -127,7 +127,7 @@ def show_result(
 
 def conditions(settings: Settings, runs: Sequence[RunValues]) -> str:
     """Say what all runs have in common, for the line below the table."""
-    from mirrorax.training import varying
+    from mirrorax.training.result import varying
 
     values, apart = runs[0], varying(runs)
     first = "w" if values.alpha is None else "alpha"

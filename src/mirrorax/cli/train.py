@@ -14,7 +14,8 @@ from mirrorax.errors import UserError, unknown
 from mirrorax.formatting import counted
 
 if TYPE_CHECKING:
-    from mirrorax.training import Request, TrainResult
+    from mirrorax.training import Request
+    from mirrorax.training.result import TrainResult
 
 EXAMPLES = """examples:
   mirrorax train --env Catch --alpha 0.05 --lam 1 --steps 150000
@@ -145,7 +146,7 @@ def _run(args: argparse.Namespace, request: Request) -> int:
 
 
 def _train(args: argparse.Namespace, request: Request, stop: Stop) -> TrainResult:
-    from mirrorax.mdpo.compilation import enable_cache
+    from mirrorax.mdpo.machine import enable_cache
     from mirrorax.training import train_request
 
     callbacks = []

@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
             **fields,
         )
     progress = _Progress(task, args.store, hidden=args.json or args.quiet)
-    from mirrorax.mdpo.compilation import enable_cache
+    from mirrorax.mdpo.machine import enable_cache
 
     enable_cache()
     with Stop("the same command resumes" if args.store else "") as stop, flags.naming(args):

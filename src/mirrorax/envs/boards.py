@@ -32,7 +32,7 @@ class Catch(Environment):
     columns: int = 5
 
     num_actions = 3  # left, stay, right
-    return_bounds = suite.environment("Catch").return_bounds()
+    return_bounds = suite.environment("Catch").bounds
     reset_words = 1
 
     @property
@@ -97,7 +97,7 @@ class DeepSea(Environment):
     size: int = 8
 
     num_actions = 2
-    return_bounds = suite.environment("DeepSea").return_bounds()
+    return_bounds = suite.environment("DeepSea").bounds
 
     @property
     def name(self) -> str:  # type: ignore[override]

@@ -70,7 +70,7 @@ class CartPole(Environment):
 
     name = "CartPole"
     num_actions = 2
-    return_bounds = suite.environment("CartPole").return_bounds()
+    return_bounds = suite.environment("CartPole").bounds
     max_steps = 500
     reset_words = 2
 
@@ -149,7 +149,7 @@ class Acrobot(Environment):
 
     name = "Acrobot"
     num_actions = 3  # torque -1, 0, +1
-    return_bounds = suite.environment("Acrobot").return_bounds()
+    return_bounds = suite.environment("Acrobot").bounds
     max_steps = 500
     reset_words = 2
 

@@ -144,32 +144,8 @@ class EnvironmentSpec:
         bounds: tuple[float, float] | None = load(self.name).return_bounds
         return bounds
 
-    def return_bounds(self, reward_scale: float = 1.0) -> tuple[float, float]:
-        """Return (low, high), the returns that count as 0 and 1, for rewards times the scale."""
-        known = self.known_bounds()
-        if known is None:
-            raise UserError(
-                f"environment: the bounds of {self.name}'s returns are not known beforehand; "
-                "they are estimated from a random policy and the best return seen"
-            )
-        return known[0] * reward_scale, known[1] * reward_scale
 
-    @property
-    def max_return(self) -> float:
-        """The return that counts as 1, for unscaled rewards."""
-        return self.return_bounds()[1]
-
-    @property
-    def min_return(self) -> float:
-        """The return that counts as 0, for unscaled rewards."""
-        return self.return_bounds()[0]
-
-    def normalize(self, value: Any, reward_scale: Any = 1.0) -> Any:
-        """Rescale returns linearly so that the bounds become 0 and 1; nothing is clipped."""
-        return normalize(value, self.return_bounds(), reward_scale)
-
-
-def normalize(value: Any, bounds: tuple[float, float], reward_scale: Any = 1.0) -> Any:
+def normalize(value: Any, bounds: tuple[Any, Any], reward_scale: Any = 1.0) -> Any:
     """Rescale returns linearly so that the bounds of unscaled returns become 0 and 1."""
     low, high = bounds
     return (value / reward_scale - low) / (high - low)

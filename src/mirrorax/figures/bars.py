@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mirrorax.analysis.scores import cell_scores
-from mirrorax.analysis.shares import Top, top
+from mirrorax.analysis.scores import Top, cell_scores, top
 from mirrorax.errors import UserError
 from mirrorax.figures.style import COLUMN, PAGE, PALETTE, new
 

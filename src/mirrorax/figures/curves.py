@@ -13,10 +13,12 @@ from jaxtyping import Float
 
 from mirrorax.analysis.few_seeds import UNIT, mean_intervals
 from mirrorax.analysis.landscape import Landscape
+from mirrorax.analysis.scores import environment_scores
+from mirrorax.envs.suite import normalize
 from mirrorax.errors import UserError
 from mirrorax.figures.style import LINES, PALETTE
+from mirrorax.runs.arrow import read_lists
 from mirrorax.runs.results import Results
-from mirrorax.runs.scoring import matrix, normalised
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -59,10 +61,10 @@ def learning_curve(
     if len(matches) == 0:
         raise UserError("curves: the store kept none for this cell (a study asks with eval_every)")
     mine = curves.take(matches)
-    values, _ = matrix(mine["return"])
-    updates, _ = matrix(mine["update"])
+    values, _ = read_lists(mine["return"])
+    updates, _ = read_lists(mine["update"])
     bounds = chosen.environments[0]
-    scores = normalised(values, bounds.return_min, bounds.return_max)
+    scores = normalize(values, (bounds.return_min, bounds.return_max))
     label = f"{landscape.label}, ({alpha:g}, {lam:g})"
     random = 0.0 if bounds.bounds_source == "estimated" else None  # its estimated lower bound
     return LearningCurve(label, updates[0] * steps_per_update, scores, random)
@@ -90,17 +92,11 @@ def draw_curves(
             )
         colour = PALETTE[k % len(PALETTE)]
         cells = curve.scores.T[:, None, :]  # one environment per point in time
-        count = np.isfinite(curve.scores).sum(axis=0)
-        mean = np.divide(
-            np.nansum(curve.scores, axis=0),
-            count,
-            out=np.full(len(curve.steps), np.nan),
-            where=count > 0,
-        )
+        mean = environment_scores(cells)[:, 0]
         lows.append(float(np.nanmin(mean, initial=0.0)))
         highs.append(float(np.nanmax(mean, initial=1.0)))
         label = curve.label
-        most = count.max(initial=0)
+        most = np.isfinite(curve.scores).sum(axis=0).max(initial=0)
         if most < 3:
             label += f" ({'one seed' if most < 2 else 'two seeds'}: no band)"
         else:

@@ -18,9 +18,8 @@ import pyarrow as pa
 
 import mirrorax.figures
 from mirrorax.analysis.landscape import Landscape, landscapes
-from mirrorax.analysis.progress import unfinished
 from mirrorax.analysis.reference import Reference
-from mirrorax.analysis.summary import RobustnessTable, summarise
+from mirrorax.analysis.summary import RobustnessTable, summarise, unfinished
 from mirrorax.errors import UserError
 from mirrorax.figures.robustness_table import render
 from mirrorax.figures.style import FORMATS, save, style
@@ -29,7 +28,7 @@ from mirrorax.runs.results import Results
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_TABLES = {"text": "txt", "markdown": "md", "latex": "tex", "csv": "csv", "json": "json"}
+_TABLES = {"text": "txt", "markdown": "md", "csv": "csv", "json": "json"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,10 +56,23 @@ def gallery(
     names of regularisers do not make good file names.
     """
     home = prepare(folder)
+    items = landscapes(table)
+    robustness = summarise(items, notes=unfinished(table, planned), reference=reference)
+    source = Source(robustness, {item.label: item for item in items})
+    files, skipped = [], []
     try:
-        return _write(table, home, formats, planned, reference)
+        for form, suffix in _TABLES.items():
+            files.append(home / f"robustness.{suffix}")
+            files[-1].write_text(render(robustness, form), encoding="utf-8")
+        with style():
+            for name, picture in _pictures(source):
+                if isinstance(picture, str):
+                    skipped.append(f"{name}: {picture}")
+                else:
+                    files += save(picture, home / name, formats)
     except OSError as error:
         raise UserError(f"figures: cannot write to {home}: {error.strerror or error}") from error
+    return files, skipped
 
 
 def prepare(folder: str | os.PathLike[str]) -> Path:
@@ -73,30 +85,6 @@ def prepare(folder: str | os.PathLike[str]) -> Path:
     if not os.access(home, os.W_OK | os.X_OK):
         raise UserError(f"figures: {home} cannot be written to")
     return home
-
-
-def _write(
-    table: pa.Table,
-    home: Path,
-    formats: Sequence[str],
-    planned: pa.ChunkedArray | None,
-    reference: Reference | None,
-) -> tuple[list[Path], list[str]]:
-    items = landscapes(table)
-    robustness = summarise(items, notes=unfinished(table, planned), reference=reference)
-    files: list[Path] = []
-    skipped: list[str] = []
-    for form, suffix in _TABLES.items():
-        path = home / f"robustness.{suffix}"
-        path.write_text(render(robustness, form), encoding="utf-8")
-        files.append(path)
-    with style():
-        for name, picture in _pictures(Source(robustness, {item.label: item for item in items})):
-            if isinstance(picture, str):
-                skipped.append(f"{name}: {picture}")
-            else:
-                files += save(picture, home / name, formats)
-    return files, skipped
 
 
 def _pictures(source: Source) -> Iterator[tuple[str, Figure | str]]:

@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float
 
-from mirrorax.analysis.grids import map_grid
-from mirrorax.analysis.landscape import Landscape
-from mirrorax.analysis.scores import Statistic, cell_scores
-from mirrorax.analysis.shares import reaches
+from mirrorax.analysis.landscape import Landscape, map_grid
+from mirrorax.analysis.scores import Statistic, cell_scores, reaches
 from mirrorax.errors import UserError
 from mirrorax.figures.style import COLOURS, COLUMN, PAGE, new
 from mirrorax.formatting import counted

@@ -1,7 +1,7 @@
-"""The robustness table as text, Markdown, LaTeX, CSV and JSON.
+"""The robustness table as text, Markdown, CSV and JSON, and for the page.
 
 `COLUMNS` declares every column once: its key, how it is computed from a row, and how it is printed.
-A new statistic is a new entry there, and every format has it.
+A new statistic is a new entry there; every format and the page of `mirrorax report` have it.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ from mirrorax.analysis.estimates import ENOUGH, Estimate, Interval
 from mirrorax.analysis.findings import headline
 from mirrorax.analysis.summary import RobustnessRow, RobustnessTable
 from mirrorax.errors import unknown
-from mirrorax.figures.latex import latex_text, symbol
 
-FORMATS = ("text", "markdown", "latex", "csv", "json")
+FORMATS = ("text", "markdown", "csv", "json")
 #: From a row and the place of a threshold to a number, a text, a list, an `Interval` or None.
 Value = Callable[[RobustnessRow, int], Any]
 
@@ -31,18 +30,11 @@ Value = Callable[[RobustnessRow, int], Any]
 def limit_text(estimate: Estimate, digits: int = 4) -> str:
     """Write where Rbst would be with infinitely many seeds; no lower end: only the upper one."""
     limit = estimate.limit
-    if limit is not None and limit.low == 0 < limit.high:
+    if limit is None:
+        return "no interval"
+    if limit.low == 0 < limit.high:
         return f"<= {limit.high:.{digits}f}"
-    return _text(limit, f".{digits}f") if limit else "no interval"
-
-
-def _text(value: Any, form: str) -> str:
-    """Write a value; `form` is that of a number."""
-    if isinstance(value, Interval):
-        return f"[{value.low:{form}}, {value.high:{form}}]"
-    if value is None or (isinstance(value, float) and not math.isfinite(value)):
-        return "-"
-    return f"{value:{form}}"
+    return f"[{limit.low:.{digits}f}, {limit.high:.{digits}f}]"
 
 
 def _best_cell(row: RobustnessRow, _: int) -> str:
@@ -90,8 +82,8 @@ def _setting(name: str, default: str = "constant") -> Value:
 class Column:
     """One column of a block; those of "threshold" are repeated for each threshold.
 
-    With a heading it is in text and Markdown, with a key in CSV and JSON. A dot in a key nests it
-    in JSON. A heading with {reference} is there only if a reference is.
+    CSV and JSON have every column; a dot in a key nests it in JSON. Text, Markdown and the page of
+    `mirrorax report` have those with a heading. A heading with {reference} needs a reference.
     """
 
     block: str  # name, best, threshold, profile or counts
@@ -99,7 +91,23 @@ class Column:
     key: str
     value: Value
     form: str = ""  # of a number
-    ends: bool = False  # an `Interval`: two columns in CSV
+    ends: bool = False  # an `Interval` or a pair: two columns in CSV
+    text: Callable[[RobustnessRow, int], str] | None = None  # in place of the value
+
+    def shown(self, row: RobustnessRow, k: int) -> str:
+        """Write the value of a row at a threshold."""
+        if self.text:
+            return self.text(row, k)
+        value = self.value(row, k)
+        if isinstance(value, Interval):
+            return f"[{value.low:{self.form}}, {value.high:{self.form}}]"
+        if value is None and self.ends:
+            return "no interval"
+        if value is None and "{reference}" in self.heading:
+            return ""
+        if value is None or (isinstance(value, float) and not math.isfinite(value)):
+            return "-"
+        return f"{value:{self.form}}"
 
 
 def _data_only(block: str, parent: str, *names: str) -> tuple[Column, ...]:
@@ -113,24 +121,27 @@ COLUMNS = (
     *(Column("name", "", name, _setting(name)) for name in ("potential", "drift")),
     *(Column("name", "", name, _setting(name)) for name in ("alpha_schedule", "lam_schedule")),
     Column("name", "(h, D) and schedule", "label", _field("label")),
-    Column("best", "best ({axis}, lam)", "", _best_cell),
-    Column("best", "its score", "", _best_score),
     Column("best", "", "axis", _field("landscape.axis")),
-    Column("best", "", "best.alpha", _field("best_alpha")),
+    Column("best", "best ({axis}, lam)", "best.alpha", _field("best_alpha"), text=_best_cell),
     Column("best", "", "best.lam", _field("best_lam")),
-    Column("best", "", "best.score", _field("best")),
+    Column("best", "its score", "best.score", _field("best"), text=_best_score),
     Column("best", "", "best.interval", _field("best_interval"), ends=True),
     Column("best", "", "best.seeds", _field("best_seeds")),
-    Column("threshold", "freq({T:g})", "freq", lambda row, k: row.frequency[k].value, ".3f"),
+    Column("threshold", "freq({T})", "freq", lambda row, k: row.frequency[k].value, ".3f"),
     Column("threshold", _SEEDS, "freq_interval", _interval("frequency"), ".3f", ends=True),
-    Column("threshold", "Rbst_{T:g}", "rbst", lambda row, k: row.rbst[k].value, ".4f"),
+    Column("threshold", "Rbst_{T}", "rbst", lambda row, k: row.rbst[k].value, ".4f"),
     Column("threshold", _SEEDS, "rbst_interval", _interval("rbst"), ".4f", ends=True),
-    Column("threshold", "infinitely many", "", lambda row, k: limit_text(row.rbst[k])),
-    Column("threshold", "", "rbst_limit", lambda row, k: row.rbst[k].limit, ends=True),
+    Column(
+        "threshold",
+        "infinitely many",
+        "rbst_limit",
+        lambda row, k: row.rbst[k].limit,
+        ends=True,
+        text=lambda row, k: limit_text(row.rbst[k]),
+    ),
     Column("threshold", "", "no_interval", lambda row, k: row.rbst[k].why or None),
     Column("threshold", "", "no_limit", lambda row, k: row.rbst[k].no_limit or None),
-    Column("threshold", "rank", "", _rank),
-    Column("threshold", "", "rank", lambda row, k: row.ranks[k], ends=True),
+    Column("threshold", "rank", "rank", lambda row, k: row.ranks[k], ends=True, text=_rank),
     Column("threshold", "{reference}", "reference", lambda row, k: row.theirs[k], ".4f"),
     Column("threshold", "ours - {reference}", "difference", _difference, "+.4f"),
     Column("profile", "tuned", "tuning.tuned", _field("tuning.tuned"), ".3f"),
@@ -145,13 +156,11 @@ COLUMNS = (
     Column("profile", "L", "region.likeness", _field("region.likeness"), ".2f"),
     *_data_only("profile", "region", "threshold", "share", "components", "alpha_band", "lam_band"),
     *_data_only("profile", "region", "explained", "filled"),
-    Column("counts", "cells", "", lambda row, _: f"{row.cells}/{row.grid}"),
-    Column("counts", "runs", "", lambda row, _: f"{row.runs}/{row.wanted}"),
-    *_data_only("counts", "", "cells", "elsewhere", "grid", "runs", "wanted", "failed", "diverged"),
+    Column("counts", "cells", "cells", _field("cells"), text=lambda r, _: f"{r.cells}/{r.grid}"),
+    *_data_only("counts", "", "elsewhere", "grid"),
+    Column("counts", "runs", "runs", _field("runs"), text=lambda r, _: f"{r.runs}/{r.wanted}"),
+    *_data_only("counts", "", "wanted", "failed", "diverged"),
 )
-#: The columns of an article.
-_LATEX = ("rbst", "rbst_interval", "reference", "difference")
-
 _Block = tuple[list[str], list[list[str]]]  # a header and rows
 
 
@@ -159,8 +168,24 @@ def render(table: RobustnessTable, form: str = "text") -> str:
     """Return the table in one of `FORMATS`, ending in a newline."""
     if form not in FORMATS:
         raise unknown("format", form, FORMATS)
-    writers = {"text": _plain, "markdown": _markdown, "latex": _latex, "csv": _csv, "json": _json}
-    return writers[form](table)
+    return {"text": _plain, "markdown": _markdown, "csv": _csv, "json": _json}[form](table)
+
+
+def page_table(table: RobustnessTable) -> dict[str, Any]:
+    """Return the columns, and by label of a row [value, text] of each at the first threshold.
+
+    Columns that are not `fixed` depend on the choices; the page computes some of them again.
+    """
+    names = _headings(table, "T")
+    columns = [
+        {"key": c.key, "name": names.get(c, ""), "ends": c.ends, "fixed": c.block == "name"}
+        for c in COLUMNS
+    ]
+    rows = {
+        row.label: [[_data(c.value(row, 0)), c.shown(row, 0) if c.heading else ""] for c in COLUMNS]
+        for row in table.rows
+    }
+    return {"columns": columns, "rows": rows}
 
 
 def _short(table: RobustnessTable, i: int) -> str:
@@ -171,33 +196,26 @@ def _short(table: RobustnessTable, i: int) -> str:
     return reference.label if reference else ""
 
 
-def _block(
-    table: RobustnessTable, block: str, k: int = 0, keys: Sequence[str] | None = None
-) -> _Block:
-    """Return the columns of a block with a heading, or those with these keys, at a threshold."""
-    names = {
-        "T": table.thresholds[k],
-        "axis": "alpha or w" if any(r.landscape.axis == "w" for r in table.rows) else "alpha",
-        "reference": table.reference,
-    }
+def _headings(table: RobustnessTable, threshold: str) -> dict[Column, str]:
+    """Return the columns that are shown, with their headings at a threshold."""
+    learned = any(row.landscape.axis == "w" for row in table.rows)
+    words = {"axis": "alpha or w" if learned else "alpha", "reference": table.reference}
     compared = any(row.reference for row in table.rows)
-    shown = [
-        c
+    return {
+        c: c.heading.format(T=threshold, **words)
         for c in COLUMNS
+        if c.heading and (compared or "{reference}" not in c.heading)
+    }
+
+
+def _block(table: RobustnessTable, block: str, k: int = 0) -> _Block:
+    """Return the columns of a block with a heading, at a threshold."""
+    names = {
+        c: name
+        for c, name in _headings(table, f"{table.thresholds[k]:g}").items()
         if c.block == block
-        and c.heading
-        and (keys is None or c.key in keys)
-        and (compared or "{reference}" not in c.heading)
-    ]
-
-    def text(column: Column, row: RobustnessRow) -> str:
-        value = column.value(row, k)
-        if value is None and column.ends:
-            return "no interval"
-        return "" if value is None and "{ref" in column.heading else _text(value, column.form)
-
-    rows = [[text(column, row) for column in shown] for row in table.rows]
-    return [column.heading.format(**names) for column in shown], rows
+    }
+    return list(names.values()), [[c.shown(row, k) for c in names] for row in table.rows]
 
 
 def _beside(*parts: _Block) -> _Block:
@@ -269,35 +287,6 @@ def _markdown(table: RobustnessTable) -> str:
     return body + "\n\n" + "\n".join(f"- {note}" for note in _footer(table)) + "\n"
 
 
-def _latex(table: RobustnessTable) -> str:
-    """Return the columns of an article: Rbst and its interval, beside a reference."""
-    schedules = [_schedule(row) for row in table.rows]
-    header, rows = [r"\#", "$h$", "$D$"], []
-    for i, row in enumerate(table.rows):
-        settings = dict(row.landscape.settings)
-        pair = (f"${symbol(str(settings[name]))}$" for name in ("potential", "drift"))
-        rows.append([latex_text(_short(table, i)), *pair])
-    if any(schedules):
-        header.append("schedule")
-        rows = [[*r, latex_text(s or "constant")] for r, s in zip(rows, schedules, strict=True)]
-    left = len(header)
-    for k, threshold in enumerate(table.thresholds):
-        names, cells = _block(table, "threshold", k, _LATEX)
-        header += [rf"$\mathrm{{Rbst}}_{{{threshold:g}}}$", *map(latex_text, names[1:])]
-        rows = [[*row, *more] for row, more in zip(rows, cells, strict=True)]
-    columns = "c" + "l" * (left - 1) + "r" * (len(header) - left)
-    lines = [rf"\begin{{tabular}}{{{columns}}}", r"\hline", " & ".join(header) + r" \\", r"\hline"]
-    lines += [" & ".join(row) + r" \\" for row in rows]
-    lines += [r"\hline", r"\end{tabular}"]
-    return "\n".join([*lines, *(f"% {note}" for note in _footer(table))]) + "\n"
-
-
-def _schedule(row: RobustnessRow) -> str:
-    """Return what stands behind the pair in the label."""
-    settings = dict(row.landscape.settings)
-    return row.label.removeprefix(f"({settings['potential']}, {settings['drift']})").strip()
-
-
 def _data(value: Any) -> Any:
     """Return a value as JSON can hold it."""
     if isinstance(value, Interval):
@@ -314,12 +303,12 @@ def _json(table: RobustnessTable) -> str:
         reference = row.reference.label if row.reference else None
         out: dict[str, Any] = {"reference_label": reference, "settings": settings}
         for column in COLUMNS:
-            if column.key and column.block != "threshold":
+            if column.block != "threshold":
                 *parents, name = column.key.split(".")
                 place = out.setdefault(parents[0], {}) if parents else out
                 place[name] = _data(column.value(row, 0))
         out["thresholds"] = [
-            {"threshold": t, **{c.key: _data(c.value(row, k)) for c in _keyed("threshold")}}
+            {"threshold": t, **{c.key: _data(c.value(row, k)) for c in _of("threshold")}}
             for k, t in enumerate(table.thresholds)
         ]
         rows.append(out)
@@ -330,16 +319,16 @@ def _json(table: RobustnessTable) -> str:
     return json.dumps(whole, indent=2, allow_nan=False, default=str) + "\n"
 
 
-def _keyed(*blocks: str) -> list[Column]:
-    return [column for column in COLUMNS if column.key and column.block in blocks]
+def _of(*blocks: str) -> list[Column]:
+    return [column for column in COLUMNS if column.block in blocks]
 
 
 def _csv(table: RobustnessTable) -> str:
     """Return one line per algorithm; the notes are the same in every line."""
-    before, after = _keyed("name", "best"), _keyed("profile", "counts")
+    before, after = _of("name", "best"), _of("profile", "counts")
     levels = range(len(table.thresholds))
     placed = [(c, 0, "") for c in before]
-    placed += [(c, k, f"_{table.thresholds[k]:g}") for k in levels for c in _keyed("threshold")]
+    placed += [(c, k, f"_{table.thresholds[k]:g}") for k in levels for c in _of("threshold")]
     placed += [(c, 0, "") for c in after]
     header = ["reference_label"]
     for column, _, suffix in placed:

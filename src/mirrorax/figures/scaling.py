@@ -1,23 +1,16 @@
-"""The minimal temperature against the maximum return, with its regression."""
+"""The minimal temperature against the maximum return, and how it grows."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mirrorax.analysis.power_law import PowerLaw, power_law
-from mirrorax.analysis.temperature import (
-    THRESHOLDS,
-    Minimal,
-    Regression,
-    Temperature,
-    minimal_temperatures,
-    regression,
-)
+from mirrorax.analysis.power_law import power_law
+from mirrorax.analysis.temperature import THRESHOLDS, Minimal, Temperature, minimal_temperatures
 from mirrorax.errors import UserError
 from mirrorax.figures.style import COLUMN, MARKERS, PALETTE, new
 
@@ -41,30 +34,16 @@ class Scaling:
     sure: bool = True  # False where a cell has one seed: no interval, no band
 
 
-def _fit(points: Sequence[Minimal], log: bool) -> PowerLaw | Regression | None:
-    try:
-        return power_law(points) if log else regression(points)
-    except UserError:
-        return None
-
-
-def _line(fit: PowerLaw | Regression | None, sure: bool) -> str:
+def _line(curve: Any, sure: bool) -> str:
     """Say what the line is, and how well it is known."""
-    if fit is None:
+    if curve is None:
         return "too few points for a line"
-    if isinstance(fit, PowerLaw):
-        value = f"exponent {fit.exponent:.2f}"
-        low, high = (
-            f"{end:.2f}" if np.isfinite(end) else r"-$\infty$" if end < 0 else r"$\infty$"
-            for end in (fit.low, fit.high)
-        )
-    else:
-        value, low, high = (
-            f"slope {fit.slope:.2g}",
-            f"{fit.slope_low:.2g}",
-            f"{fit.slope_high:.2g}",
-        )
-    return f"{value} [{low}, {high}]" if sure else f"{value} (one seed: no interval)"
+    value, low, high = (
+        f"{x:{curve.form}}" if np.isfinite(x) else r"-$\infty$" if x < 0 else r"$\infty$"
+        for x in (curve.value, curve.low, curve.high)
+    )
+    ends = f"[{low}, {high}]" if sure else "(one seed: no interval)"
+    return f"{curve.kind} {value} {ends}"
 
 
 def _label(threshold: float, points: Sequence[Minimal], line: str, log: bool) -> str:
@@ -92,13 +71,19 @@ def _heights(points: Iterable[Minimal]) -> tuple[float, float]:
     return min(low for low, _ in ends) / 2, 2 * max(high for _, high in ends)
 
 
-def draw_scaling(data: Scaling, ax: Axes, *, log: bool = False) -> Axes:
-    """Draw points, line and 95% band for each threshold.
+def draw_scaling(
+    data: Scaling,
+    ax: Axes,
+    *,
+    fit: Callable[[Sequence[Minimal]], Any] = power_law,
+    log: bool = True,
+) -> Axes:
+    """Draw points, fitted line and 95% band for each threshold, on logarithmic or linear axes.
 
-    An environment in which no temperature of the grid works is a cross at the upper edge. On
-    logarithmic axes a whisker goes down to the grid's next value, below which the true one cannot
-    be; a triangle instead, where there is none: the true one is lower, or zero. The legend counts
-    what is not a point.
+    `fit` returns a curve with the attributes of `PowerLaw` that are used here. A cross at the upper
+    edge is an environment in which no temperature of the grid works. On logarithmic axes a whisker
+    goes down to the grid's next value, below which the true one cannot be, and a triangle says that
+    there is none: the true one is lower, or zero. The legend counts what is not a point.
     """
     if not any(data.points.values()):
         raise UserError("scaling: there is no minimal temperature to draw")
@@ -108,7 +93,10 @@ def draw_scaling(data: Scaling, ax: Axes, *, log: bool = False) -> Axes:
         known = [p for p in points if p.known]
         shown = [p for p in known if p.value > 0 or not log]
         nothing = nothing and not known
-        fit = _fit(points, log)
+        try:
+            curve = fit(points)
+        except UserError:
+            curve = None
         # Every second marker is open and larger, so that equal points are seen inside each other.
         ax.plot(
             [p.max_return for p in shown],
@@ -118,7 +106,7 @@ def draw_scaling(data: Scaling, ax: Axes, *, log: bool = False) -> Axes:
             markersize=3.5 if k % 2 == 0 else 6.5,
             markerfacecolor=colour if k % 2 == 0 else "none",
             color=colour,
-            label=_label(threshold, points, _line(fit, data.sure), log),
+            label=_label(threshold, points, _line(curve, data.sure), log),
             clip_on=False,  # a value of zero lies on the edge
         )
         if log:
@@ -134,12 +122,12 @@ def draw_scaling(data: Scaling, ax: Axes, *, log: bool = False) -> Axes:
                 markersize=4,
                 color=colour,
             )
-        if fit is not None:
-            low, high = fit.x.min(), fit.x.max()
+        if curve is not None:
+            low, high = curve.x.min(), curve.x.max()
             x = np.geomspace(low, high, 13) if log else np.linspace(low, high, 100)
-            ax.plot(x, fit.line(x), color=colour, lw=1.0, linestyle="-" if k % 2 == 0 else "--")
+            ax.plot(x, curve.line(x), color=colour, lw=1.0, linestyle="-" if k % 2 == 0 else "--")
             if data.sure:
-                ax.fill_between(x, *fit.band(x), color=colour, alpha=0.15, lw=0)
+                ax.fill_between(x, *curve.band(x), color=colour, alpha=0.15, lw=0)
     if nothing:
         # Nothing to give the axis a scale.
         ax.set_yticks([])
@@ -185,7 +173,6 @@ def pictures(source: Source) -> Iterator[tuple[str, Figure | str]]:
                     yield f"{item.label}, minimal {temperature} on {name}", str(error)
                     continue
                 slug = re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-.") or "environment"
-                for way in ("linear", "log"):
-                    figure, ax = new(COLUMN)
-                    draw_scaling(Scaling(temperature, dict(points)), ax, log=way == "log")
-                    yield f"minimal_{temperature}_{way}_{slug}_{k + 1:02d}", figure
+                figure, ax = new(COLUMN)
+                draw_scaling(Scaling(temperature, dict(points)), ax)
+                yield f"minimal_{temperature}_{slug}_{k + 1:02d}", figure

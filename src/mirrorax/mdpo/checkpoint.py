@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import secrets
 import struct
 import tokenize
 import zipfile
@@ -23,6 +21,7 @@ import numpy as np
 from mirrorax import plugins
 from mirrorax.envs import suite
 from mirrorax.errors import UserError, shown
+from mirrorax.files import replacing
 from mirrorax.runs.settings import RunValues, Settings
 
 FORMAT = 1
@@ -49,8 +48,8 @@ def unflatten(template: Any, arrays: Mapping[str, np.ndarray], prefix: str, path
     """Put named arrays into the shape of a template; every leaf must be there and must fit."""
     wanted = flatten(template, prefix)
     for name, like in wanted.items():
-        found = arrays.get(name)
-        if found is None or found.shape != like.shape or found.dtype != like.dtype:
+        array = arrays.get(name)
+        if array is None or array.shape != like.shape or array.dtype != like.dtype:
             raise UserError(f"checkpoint: {path} does not fit these settings (at {name!r})")
     structure = jax.tree.structure(template)
     leaves = [jax.numpy.asarray(arrays[name]) for name in wanted]
@@ -62,18 +61,11 @@ def save(path: str | Path, arrays: Mapping[str, np.ndarray], meta: Mapping[str, 
     path = Path(path)
     if path.suffix != ".npz":
         raise UserError(f"checkpoint: {str(path)!r} must end in .npz")
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
     text = json.dumps({"format": FORMAT, **meta}, sort_keys=True, allow_nan=False)
-    try:
-        with open(temporary, "xb") as file:
-            # A zip of .npy members, as numpy writes it; the JSON is bytes, not an object.
-            members: dict[str, Any] = {_META: np.frombuffer(text.encode(), np.uint8), **arrays}
-            np.savez(file, **members)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    # A zip of .npy members, as numpy writes it; the JSON is bytes, not an object.
+    members: dict[str, Any] = {_META: np.frombuffer(text.encode(), np.uint8), **arrays}
+    with replacing(path) as file:
+        np.savez(file, **members)
 
 
 def load(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:

@@ -75,8 +75,8 @@ def _check_environment(env: Task, where: str) -> None:
             f"{where}: remember returns {_spelled(memory)}, expected a vector of "
             f"{' or '.join(_KINDS)}"
         )
-    if memory.dtype.name == "uint8" and env.num_actions > 128:
-        raise UserError(f"{where}: more than 128 actions with one-byte memories")
+    if memory.dtype.name == "uint8" and env.num_actions > 64:
+        raise UserError(f"{where}: more than 64 actions with one-byte memories")
     if memory.size == 0:
         raise UserError(f"{where}: remember returns nothing, expected at least one number")
     seen = _shapes(where, "observe", env.observe, memory)

@@ -19,13 +19,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Num, UInt32
 
-from mirrorax.envs.adapter import uniform
-from mirrorax.envs.episodes import EPISODES
+from mirrorax.envs.adapter import EPISODES, uniform
 from mirrorax.envs.host import Gymnasium, Vector
 from mirrorax.errors import UserError
-from mirrorax.mdpo import replay, transitions
+from mirrorax.mdpo import replay
 from mirrorax.mdpo.program import Layout, Program
-from mirrorax.mdpo.rollout import actor_logits, sample_actions
+from mirrorax.mdpo.rollout import actor_logits, choose_actions, sample_actions
 from mirrorax.mdpo.schedules import Clock, Values
 from mirrorax.mdpo.train import TrainState, learn
 
@@ -46,12 +45,6 @@ def _words(program: Program, keys: Array, k: Int[Array, ""]) -> UInt32[Array, "l
     return jax.vmap(lambda key: jax.random.bits(jax.random.fold_in(key, k), (count,)))(keys)
 
 
-def _logits(
-    program: Program, actor: Float[Array, " p"], memory: Num[Array, "envs memory"]
-) -> Float[Array, "actions envs"]:
-    return actor_logits(program, program.actor.unflatten(actor), memory)
-
-
 @partial(jax.jit, static_argnames=("program",))
 def _actions(
     program: Program,
@@ -62,7 +55,8 @@ def _actions(
     """Draw an action in each environment of each lane."""
 
     def lane(actor: Array, remembered: Array, drawn: Array) -> Array:
-        return sample_actions(_logits(program, actor, remembered), uniform(drawn))
+        logits = actor_logits(program, program.actor.unflatten(actor), remembered)
+        return sample_actions(logits, uniform(drawn))
 
     return jax.vmap(lane)(actors, memory, words)
 
@@ -72,7 +66,7 @@ def _learn(
     program: Program,
     layout: Layout,
     state: TrainState,
-    rollout: tuple[Array, Array, Array, Array, Array],
+    rollout: tuple[Array, Array, Array, Array, Array, Array],
     words: UInt32[Array, "lanes batch"],
     values: Values,
     total: Int[Array, ""],
@@ -82,7 +76,7 @@ def _learn(
     length = program.settings.rollout_length
     start = state.k * length
     # [time, lanes, envs, ...] -> rows
-    rows = jax.vmap(jax.vmap(jax.vmap(partial(transitions.pack, program.env))))(*rollout)
+    rows = jax.vmap(jax.vmap(jax.vmap(partial(replay.pack, program.env))))(*rollout)
 
     def write(t: Array, buffer: Array) -> Array:
         now = jax.lax.dynamic_index_in_dim(rows, t, axis=0, keepdims=False)
@@ -133,7 +127,8 @@ class Host:
         size, kind = self._env.memory_size, self._env.memory_dtype
         before, after = (np.zeros((*shape, size), kind) for _ in range(2))
         actions, rewards = np.zeros(shape, np.int32), np.zeros(shape, np.float32)
-        stops, memory = np.zeros(shape, bool), np.zeros((lanes, envs, size), kind)
+        stops, ends = np.zeros(shape, bool), np.zeros(shape, bool)
+        memory = np.zeros((lanes, envs, size), kind)
         memory[:runs] = np.stack(self._memory)
         for t in range(length):
             before[t] = memory
@@ -144,14 +139,15 @@ class Host:
             for run, vector in enumerate(self._vectors):
                 step = vector.step(chosen[run])
                 after[t, run], memory[run], rewards[t, run] = step.after, step.memory, step.reward
-                done = step.terminated | step.truncated
-                stops[t, run] = step.terminated if settings.bootstrap_truncation else done
+                ended = step.terminated | step.truncated
+                stops[t, run] = step.terminated if settings.bootstrap_truncation else ended
+                ends[t, run] = ended
         self._memory = list(memory[:runs].copy())
         return _learn(
             self._program,
             layout,
             state,
-            tuple(map(jnp.asarray, (before, after, actions, rewards, stops))),
+            tuple(map(jnp.asarray, (before, after, actions, rewards, stops, ends))),
             words[:, length * envs :],
             values,
             jnp.int32(total),
@@ -182,11 +178,9 @@ def _evaluation_actions(
     t: Int[Array, ""],
 ) -> Int[Array, " count"]:
     """Choose actions in the episodes of one run: the first half drawn, the others greedy."""
-    logits = _logits(program, actor, memory)
-    key = jax.random.fold_in(key, t)
-    drawn = sample_actions(logits, uniform(jax.random.bits(key, (2 * episodes,))))
+    words = jax.random.bits(jax.random.fold_in(key, t), (2 * episodes,))
     greedy = jnp.arange(2 * episodes) >= episodes
-    return jnp.where(greedy, jnp.argmax(logits, axis=0).astype(jnp.int32), drawn)
+    return choose_actions(program, program.actor.unflatten(actor), memory, words, greedy)
 
 
 def _play(env: Gymnasium, vector: Vector, seeds: Int[np.ndarray, " count"], choose: Any) -> Any:
@@ -222,7 +216,7 @@ def evaluate(
     """
     assert isinstance(program.env, Gymnasium)
     vector = program.env.vector(2 * episodes)
-    found = []
+    totals = []
     for run, key in enumerate(keys):
 
         def choose(memory: np.ndarray, t: int, run: int = run) -> Any:
@@ -233,9 +227,9 @@ def evaluate(
             )
 
         total = _play(program.env, vector, _seeds(key, _EVALUATION, 2 * episodes), choose)
-        found.append(total * float(reward_scale[run]))
+        totals.append(total * float(reward_scale[run]))
     vector.close()
-    returns = np.stack(found)
+    returns = np.stack(totals)
     return returns[:, :episodes], returns[:, episodes:]
 
 

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from mirrorax.mdpo.transitions import Batch
+from mirrorax.mdpo.replay import Batch
 from mirrorax.regularizers import Drift, Potential
 from mirrorax.runs.settings import Settings
 

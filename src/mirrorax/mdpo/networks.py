@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from mirrorax import lazy, registry
+from mirrorax import registry
 from mirrorax.errors import UserError, in_one_line
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     import jax.numpy as jnp
     from jaxtyping import Array
 else:
-    jax, jnp, Array = lazy.module("jax"), lazy.module("jax.numpy"), Any
+    jax, jnp, Array = registry.LazyModule("jax"), registry.LazyModule("jax.numpy"), Any
 
 Activation = Literal["tanh", "relu"]
 Initialization = Literal["orthogonal", "uniform", "lecun_normal"]

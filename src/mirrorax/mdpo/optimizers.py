@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from jaxtyping import Float
 
-from mirrorax import lazy, registry
+from mirrorax import registry
 from mirrorax.errors import UserError, in_one_line
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from mirrorax.runs.settings import Settings
 else:
-    jax, optax, Array = lazy.module("jax"), lazy.module("optax"), Any
+    jax, optax, Array = registry.LazyModule("jax"), registry.LazyModule("optax"), Any
 
 BUILT_IN: dict[str, Callable[[Settings], optax.GradientTransformation]] = {
     "adam": lambda settings: optax.scale_by_adam(eps=settings.adam_eps),

@@ -16,16 +16,28 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import UInt32
+from jaxtyping import Array, Float, UInt32
 
-from mirrorax.envs import adapter
+from mirrorax.envs import adapter, suite
+from mirrorax.errors import UserError
 from mirrorax.mdpo import contract, schedules
 from mirrorax.mdpo.networks import FlatNetwork, NetworkSpec, make_network
 from mirrorax.mdpo.optimizers import make_optimizer
 from mirrorax.mdpo.schedules import Values
-from mirrorax.regularizers import Drift, Potential, drift, potential
+from mirrorax.regularizers import (
+    Drift,
+    DriftFunctional,
+    FrozenPolicy,
+    Potential,
+    To,
+    any_drift,
+    drift,
+    potential,
+)
+from mirrorax.regularizers.names import parse_potential
+from mirrorax.regularizers.reference import at_observations
 from mirrorax.runs.chunk import complete_columns
-from mirrorax.runs.settings import Settings
+from mirrorax.runs.settings import ALPHA_SCHEDULES, Settings
 
 Layout = Literal["map", "vmap"]
 
@@ -40,7 +52,7 @@ class Program:
     settings: Settings
     env: adapter.Task
     potential: Potential
-    drift: Drift
+    drift: Drift | DriftFunctional
     alpha_schedule: schedules.Schedule
     lam_schedule: schedules.Schedule
 
@@ -53,18 +65,19 @@ class Program:
     @cached_property
     def actor(self) -> FlatNetwork:
         """The policy's network: observation to logits."""
-        return self._network(self.settings.actor_gain)
+        return self._network(self.env.num_actions, self.settings.actor_gain)
 
     @cached_property
     def critic(self) -> FlatNetwork:
-        """A critic's network: observation to one value per action."""
-        return self._network(self.settings.critic_gain)
+        """A critic's network: observation to one value per action; on-policy, to one value."""
+        outputs = 1 if self.settings.on_policy else self.env.num_actions
+        return self._network(outputs, self.settings.critic_gain)
 
-    def _network(self, gain: float) -> FlatNetwork:
+    def _network(self, outputs: int, gain: float) -> FlatNetwork:
         settings, env = self.settings, self.env
         spec = NetworkSpec(
             observation=env.observation_shape,
-            outputs=env.num_actions,
+            outputs=outputs,
             hidden=settings.hidden,
             activation=settings.activation,
             initialization=settings.initialization,
@@ -80,7 +93,22 @@ class Program:
     @property
     def num_critics(self) -> int:
         """Two, or one."""
-        return 2 if self.settings.twin_critics else 1
+        return 2 if self.settings.twin_critics and not self.settings.on_policy else 1
+
+    def potential_at(self, x: Float[Array, "obs batch"]) -> Potential:
+        """Return h in the states of a batch; only one with a saved policy differs among states."""
+        return at_observations(self.potential, x) if self.settings.reference else self.potential
+
+    @property
+    def first_policy(self) -> Float[np.ndarray, " p"] | None:
+        """The parameters that a run starts from: a saved reference's, if its network is the same.
+
+        None where they are drawn.
+        """
+        mu = getattr(self.potential, "mu", None)
+        if not isinstance(mu, FrozenPolicy) or mu.network.shapes != self.actor.shapes:
+            return None
+        return np.frombuffer(mu.parameters, np.float32)
 
     @property
     def words_per_step(self) -> int:
@@ -89,8 +117,15 @@ class Program:
 
     @property
     def words_per_batches(self) -> int:
-        """Random words that choose the batches of one update: one for each transition."""
-        return self.settings.batches_per_update * self.settings.batch_size
+        """Random words that choose the batches of one update: one for each transition.
+
+        On-policy these are the words that shuffle the rollout, for each epoch.
+        """
+        settings = self.settings
+        if settings.on_policy:
+            epochs = max(settings.actor_epochs, settings.critic_epochs)
+            return epochs * settings.steps_per_update
+        return settings.batches_per_update * settings.batch_size
 
     @property
     def table_rounds(self) -> int | None:
@@ -113,20 +148,31 @@ def make_program(
     settings: Settings,
     env: adapter.Task | None = None,
     h: Potential | None = None,
-    d: Drift | None = None,
+    d: Drift | DriftFunctional | None = None,
 ) -> Program:
     """Build the program of some settings; objects given here stand in for the names."""
+    own = env is not None or suite.environment(settings.environment).family == "own"
     env = adapter.make(settings.environment) if env is None else env
-    contract.check_environment(env)
-    h = potential(settings.potential) if h is None else h
-    d = drift(settings.drift) if d is None else d
+    if own:
+        contract.check_environment(env)
+    if h is None:
+        h = _to_saved_policy(settings, env) if settings.reference else potential(settings.potential)
+    if d is None:
+        d = any_drift(settings.drift) if settings.on_policy else drift(settings.drift)
     actions = env.num_actions
     # The length of a run, how often and how long it is evaluated are no part of the program.
     fixed = {"steps": settings.steps_per_update, "eval_every": min(settings.eval_every, 1)}
-    alpha = schedules.make_alpha(settings, h.range(actions), h.bound(actions))
+    value_range = h.range(actions)
+    if settings.learned_alpha and not math.isfinite(value_range[1]):
+        raise UserError(
+            f"alpha_schedule: {settings.alpha_schedule!r} needs a potential with a largest value; "
+            f"{str(h)!r} has none"
+        )
+    alpha = schedules.make_alpha(settings, value_range, h.bound(actions))
     lam = schedules.make_lam(settings)
-    contract.check_schedule("alpha_schedule", alpha)
-    contract.check_schedule("lam_schedule", lam)
+    for field, schedule in (("alpha_schedule", alpha), ("lam_schedule", lam)):
+        if getattr(settings, field) not in ALPHA_SCHEDULES:  # the user's own
+            contract.check_schedule(field, schedule)
     program = Program(
         settings=settings.model_copy(update={**fixed, "eval_episodes": 1}),
         env=env,
@@ -137,6 +183,22 @@ def make_program(
     )
     _ = program.actor, program.optimizer  # mistakes in them show here, not while training
     return program
+
+
+def _to_saved_policy(settings: Settings, env: adapter.Task) -> Potential:
+    """Return the potential to(policy, d) of a saved policy that sees and does the same."""
+    from mirrorax.mdpo import references
+
+    policy, origin = references.find(settings.reference)
+    other = adapter.make(origin.environment)
+    sizes = [(task.observation_shape, task.num_actions) for task in (other, env)]
+    if sizes[0] != sizes[1]:
+        raise UserError(
+            f"reference: a policy for {other.name} cannot act in {env.name}: observations and "
+            f"actions are {sizes[0]} and {sizes[1]}"
+        )
+    _, distance = parse_potential(settings.potential).arguments
+    return To(policy, drift(str(distance)))
 
 
 def default_lanes() -> int:

@@ -9,11 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, UInt32
 
-from mirrorax.envs.adapter import Step
-from mirrorax.envs.episodes import play
+from mirrorax.envs.adapter import Step, play
 from mirrorax.envs.render import draw
-from mirrorax.mdpo.evaluate import choose_actions
 from mirrorax.mdpo.program import Program
+from mirrorax.mdpo.rollout import choose_actions
 
 
 def record(program: Program, policy: Any, key: UInt32[np.ndarray, "2"], greedy: bool) -> list[Any]:

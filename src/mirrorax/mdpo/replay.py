@@ -1,8 +1,13 @@
-"""The replay buffer: a ring of rows for each environment, from which batches are sampled.
+"""Transitions as rows, and the replay buffer: a ring of rows, from which batches are sampled.
 
-It is the trainer's data source, which is three functions: `empty` makes it, `write` adds one step
-of all lanes, `batches` gives each lane the rows of its next update. Another source, such as the
-last rollout alone, is a module with these three functions.
+A row holds what cannot be derived: the memories of the two states, the reward, and one number for
+the action, whether the episode ended and whether the value of the next state counts. Rows are
+float32 or bytes, as the environment's memories are. One row is one place in memory, so a sampled
+transition costs one miss.
+
+The buffer is the trainer's data source, which is three functions: `empty` makes it, `write` adds
+one step of all lanes, `batches` gives each lane the rows of its next update. On-policy it keeps the
+last rollout alone, and `on_policy.last_rollout` takes the place of `batches`.
 
 The write position is shared by all lanes, so that writing is a slice and not a scatter; it is taken
 modulo the length at every step, so that the ring wraps whatever the length.
@@ -10,18 +15,75 @@ modulo the length at every step, so that the ring wraps whatever the length.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Int, Num, UInt32
+from jaxtyping import Array, Bool, Float, Int, Num, UInt32
 
-from mirrorax.envs.adapter import Task
-from mirrorax.mdpo import transitions
+from mirrorax.envs.adapter import Task, observations
 from mirrorax.runs.settings import Settings
+
+_REWARD_BYTES = 4
+
+
+class Batch(NamedTuple):
+    """Transitions, the batch on the last axis of observations."""
+
+    observation: Float[Array, "obs batch"]
+    action: Int[Array, " batch"]
+    reward: Float[Array, " batch"]
+    next_observation: Float[Array, "obs batch"]
+    #: 1 where the next state's value counts, 0 where the episode ended for good
+    follows: Float[Array, " batch"]
+    #: whether the episode ended, for good or because time ran out
+    ended: Bool[Array, " batch"]
+
+
+def width(env: Task) -> int:
+    """Return the number of entries in a row."""
+    extra = 1 + _REWARD_BYTES if env.memory_dtype == "uint8" else 2
+    return 2 * env.memory_size + extra
+
+
+def pack(
+    env: Task,
+    memory: Num[Array, " memory"],
+    next_memory: Num[Array, " memory"],
+    action: Int[Array, ""],
+    reward: Float[Array, ""],
+    stops: Bool[Array, ""],
+    ended: Bool[Array, ""],
+) -> Num[Array, " row"]:
+    """Write one transition as a row; `stops` where the value of the next state does not count."""
+    code = 4 * action + 2 * ended + stops
+    if env.memory_dtype == "uint8":
+        tail = [code.astype(jnp.uint8)[None], jax.lax.bitcast_convert_type(reward, jnp.uint8)]
+        return jnp.concatenate([memory, next_memory, *tail])
+    return jnp.concatenate([memory, next_memory, jnp.stack([code.astype(jnp.float32), reward])])
+
+
+def unpack(env: Task, rows: Num[Array, "batch row"]) -> Batch:
+    """Read rows back, and compute the observations from the memories."""
+    size = env.memory_size
+    if env.memory_dtype == "uint8":
+        reward = jax.lax.bitcast_convert_type(rows[:, 2 * size + 1 :], jnp.float32)
+    else:
+        reward = rows[:, 2 * size + 1]
+    code = rows[:, 2 * size].astype(jnp.int32)
+    return Batch(
+        observation=observations(env, rows[:, :size]),
+        action=code >> 2,
+        reward=reward,
+        next_observation=observations(env, rows[:, size : 2 * size]),
+        follows=1.0 - (code & 1).astype(jnp.float32),
+        ended=(code & 2) > 0,
+    )
 
 
 def empty(settings: Settings, env: Task, lanes: int) -> Num[Array, "slots lanes envs row"]:
     """Return the buffer before the first step."""
-    shape = (settings.replay_slots, lanes, settings.num_envs, transitions.width(env))
+    shape = (settings.replay_slots, lanes, settings.num_envs, width(env))
     return jnp.zeros(shape, env.memory_dtype)
 
 

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, final
 
 from jaxtyping import Float, Int
 
-from mirrorax import lazy, registry
+from mirrorax import registry
 from mirrorax.errors import UserError
 from mirrorax.mdpo.optimizers import descend
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from mirrorax.runs.settings import Settings
 else:
-    jnp, optax, Array = lazy.module("jax.numpy"), lazy.module("optax"), Any
+    jnp, optax, Array = registry.LazyModule("jax.numpy"), registry.LazyModule("optax"), Any
 
 #: exp of these bounds is the smallest and the largest learned alpha. With w = 1 only the uniform
 #: policy meets the target, and alpha would grow without end; with w = 0 it would vanish.

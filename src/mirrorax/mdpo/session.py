@@ -17,11 +17,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
-from mirrorax.envs.episodes import random_return
+from mirrorax.envs.adapter import random_return
 from mirrorax.envs.host import Gymnasium
 from mirrorax.errors import UserError
 from mirrorax.mdpo import checkpoint, host, train
-from mirrorax.mdpo.evaluate import evaluate, evaluation_keys
 from mirrorax.mdpo.program import (
     Layout,
     Program,
@@ -31,6 +30,7 @@ from mirrorax.mdpo.program import (
     make_program,
     make_values,
 )
+from mirrorax.mdpo.rollout import evaluate, evaluation_keys
 from mirrorax.runs import provenance
 from mirrorax.runs.chunk import Chunk, Outcome, make_chunk
 from mirrorax.runs.settings import Settings

@@ -7,6 +7,7 @@ over lanes never sees the replay buffer.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -16,11 +17,27 @@ import numpy as np
 from jaxtyping import Array, Int, Num, UInt32
 
 from mirrorax.envs.adapter import Environment
-from mirrorax.mdpo import replay
+from mirrorax.mdpo import on_policy, replay
 from mirrorax.mdpo.program import Layout, Program
 from mirrorax.mdpo.rollout import as_rows, first_step, rollout_policies, step_lane
 from mirrorax.mdpo.schedules import Clock, Values
 from mirrorax.mdpo.update import METRICS, Learner, Metrics, init_learner, update_on_batches
+from mirrorax.runs.settings import Settings
+
+
+class Algorithm(NamedTuple):
+    """What tells the algorithms apart: the data of an update, and what an update does with it."""
+
+    #: of (settings, rows that are kept, random words, k): a pytree with the lanes first
+    batches: Callable[[Settings, Array, Array, Array], Any]
+    #: of (program, learner, data of one lane, values, clock): the learner and its metrics
+    update: Callable[[Program, Learner, Any, Values, Clock], tuple[Learner, Metrics]]
+
+
+ALGORITHMS = {
+    "off_policy": Algorithm(replay.batches, update_on_batches),
+    "on_policy": Algorithm(on_policy.last_rollout, on_policy.update),
+}
 
 
 class TrainState(NamedTuple):
@@ -39,7 +56,8 @@ def init_state(program: Program, keys: UInt32[np.ndarray, "lanes 2"], values: Va
     actors, critics, words = [], [], []
     for first, second in np.asarray(keys, np.uint32):
         rng = np.random.default_rng([int(first), int(second)])
-        actors.append(program.actor.init(rng))
+        drawn = program.actor.init(rng)
+        actors.append(drawn if program.first_policy is None else program.first_policy)
         critics.append([program.critic.init(rng) for _ in range(program.num_critics)])
         if isinstance(env, Environment):
             shape = (settings.num_envs, env.reset_words)
@@ -121,16 +139,18 @@ def learn(
     active: Int[Array, ""],
 ) -> TrainState:
     """Draw batches for each lane and update it; `env` and `buffer` are as a rollout left them."""
-    batches = replay.batches(program.settings, buffer, words, state.k)
+    algorithm = ALGORITHMS[program.settings.algorithm]
+    batches = algorithm.batches(program.settings, buffer, words, state.k)
     if layout == "vmap":
-        update = partial(update_on_batches, program, clock=clock)
-        learner, metrics = jax.vmap(update)(state.learner, batches, values)
+        learner, metrics = jax.vmap(
+            lambda learner, data, values: algorithm.update(program, learner, data, values, clock)
+        )(state.learner, batches, values)
         return TrainState(learner, env, buffer, state.k + 1, metrics)
 
     def lane(i: Array, carry: tuple[Learner, Metrics]) -> tuple[Learner, Metrics]:
         pick = partial(jax.lax.dynamic_index_in_dim, index=i, axis=0, keepdims=False)
-        old, rows, traced = jax.tree.map(pick, (carry[0], batches, values))
-        new = update_on_batches(program, old, rows, traced, clock)
+        old, data, traced = jax.tree.map(pick, (carry[0], batches, values))
+        new = algorithm.update(program, old, data, traced, clock)
         put = partial(jax.lax.dynamic_update_index_in_dim, index=i, axis=0)
         return jax.tree.map(lambda whole, part: put(whole, part), carry, new)
 

@@ -13,8 +13,9 @@ from jaxtyping import Array, Bool, Float, Int, Num
 from mirrorax.mdpo import losses
 from mirrorax.mdpo.optimizers import descend
 from mirrorax.mdpo.program import Program
+from mirrorax.mdpo.replay import unpack
 from mirrorax.mdpo.schedules import Clock, Values
-from mirrorax.mdpo.transitions import unpack
+from mirrorax.regularizers import Drift
 
 Metrics = dict[str, Float[Array, "*lanes"]]
 
@@ -82,10 +83,12 @@ def update(
     `anchor` holds the parameters of pi_k, from which the drift is measured; the learner's own
     unless given.
     """
-    settings, h, d = program.settings, program.potential, program.drift
+    settings, d = program.settings, program.drift
+    assert isinstance(d, Drift)  # the settings have no other off-policy
     pi, critic = program.actor, jax.vmap(program.critic, in_axes=(0, None))
     batch = unpack(program.env, rows)
     x, x_next = batch.observation, batch.next_observation
+    h, h_next = program.potential_at(x), program.potential_at(x_next)
     alpha = program.alpha_schedule.temperature(learner.alpha, values, clock)
     lam = program.lam_schedule.temperature(learner.lam, values, clock)
     left = 1 - clock.progress if settings.anneal_learning_rate else 1.0
@@ -111,7 +114,7 @@ def update(
     # L_Q(phi) = E[(Q_phi(s, a) - y)^2], with pi_{k+1} and alpha_k in y.
     target = losses.critic_target(
         settings,
-        h,
+        h if settings.critic_target == "paper" else h_next,
         batch,
         next_logits=pi(actor, x_next),
         next_q=jnp.min(critic(learner.targets, x_next), axis=0),

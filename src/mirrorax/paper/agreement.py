@@ -10,11 +10,11 @@ import numpy as np
 from jaxtyping import Float
 from scipy import stats
 
-from mirrorax.analysis.comparison import rank_correlation
 from mirrorax.analysis.estimates import Estimate, Interval, robustness
 from mirrorax.paper.axes import PAIRS
 from mirrorax.paper.claim import DRAWS, GOOD
 from mirrorax.paper.panels import Panel
+from mirrorax.paper.rank_correlation import rank_correlation
 from mirrorax.paper.runs import Found, Runs, alike
 from mirrorax.paper.table_1 import printed_rbst
 

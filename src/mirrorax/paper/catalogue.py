@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal
 
-from mirrorax.analysis.temperature import NARROW
+from mirrorax.analysis.temperature import STRIP
 from mirrorax.errors import UserError, unknown
 from mirrorax.paper import readings
 from mirrorax.paper.axes import (
@@ -229,8 +229,8 @@ def _reduced(name: str, block: Block, grid: int, seeds: int, *, strips: bool) ->
 def strip(block: Block, temperature: Literal["alpha", "lam"]) -> Block:
     """Return the part along which Figure 4 reads a temperature."""
     if temperature == "alpha":
-        return replace(block, lam=block.lam[:NARROW])
-    return replace(block, alpha=block.alpha[:NARROW])
+        return replace(block, lam=block.lam[:STRIP])
+    return replace(block, alpha=block.alpha[:STRIP])
 
 
 def _strips(block: Block, seeds: int) -> list[Block]:

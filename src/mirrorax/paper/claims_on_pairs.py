@@ -9,15 +9,14 @@ from jaxtyping import Float
 from scipy import stats
 from scipy.special import ndtri
 
-from mirrorax.analysis.comparison import correlations, rank_correlation
 from mirrorax.analysis.estimates import Estimate, robustness
 from mirrorax.analysis.few_seeds import seeds_in_words
-from mirrorax.analysis.scores import cell_scores
-from mirrorax.analysis.shares import rbst
+from mirrorax.analysis.scores import cell_scores, rbst
 from mirrorax.analysis.tuned import Tuning, tuned_against_fixed
 from mirrorax.paper.axes import PAIRS, SEEDS
 from mirrorax.paper.claim import GOOD, Claim, Verdict, ends, joined, sizes
 from mirrorax.paper.panels import Panel
+from mirrorax.paper.rank_correlation import correlations, rank_correlation
 from mirrorax.paper.runs import Found, Runs, alike, usual_seeds
 from mirrorax.paper.table_1 import printed_rbst
 

@@ -12,11 +12,10 @@ import numpy as np
 
 from mirrorax.analysis.estimates import Interval, no_interval
 from mirrorax.analysis.power_law import exponents_without_one, power_law
-from mirrorax.analysis.scores import cell_scores
-from mirrorax.analysis.shares import top
+from mirrorax.analysis.scores import cell_scores, top
 from mirrorax.analysis.temperature import (
     NAMES,
-    NARROW,
+    STRIP,
     THRESHOLDS,
     Minimal,
     Temperature,
@@ -184,7 +183,7 @@ def growth(temperature: Temperature) -> Callable[[Runs, np.random.Generator], Cl
             "6a" if temperature == "alpha" else "6b",
             f"The smallest {NAMES[temperature]} that works grows linearly with the maximum return",
             "exponent of a power law through CartPole's eleven reward scales, fitted to the grid "
-            f"values between which each temperature lies along the {NARROW} lowest values of the "
+            f"values between which each temperature lies along the {STRIP} lowest values of the "
             "other (less those that do without it), at thresholds "
             f"{' and '.join(f'{each:g}' for each in THRESHOLDS)}: reproduced if "
             f"both 95% intervals contain 1 and lie within [{_EXPONENTS[0]:g}, {_EXPONENTS[1]:g}], "
@@ -197,7 +196,7 @@ def growth(temperature: Temperature) -> Callable[[Runs, np.random.Generator], Cl
         single = found.seeds[0] < 2
         ours, intervals, marks, notes = [], [], [], []
         for threshold in THRESHOLDS:
-            points = minimal_temperatures(found.landscape, temperature, threshold, strip=NARROW)
+            points = minimal_temperatures(found.landscape, temperature, threshold, strip=STRIP)
             try:
                 fit = power_law(points)
             except UserError as error:

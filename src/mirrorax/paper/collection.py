@@ -6,13 +6,13 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from mirrorax.analysis import setting_differences as differences
 from mirrorax.analysis.landscape import ABSENT, Landscape, landscapes
+from mirrorax.analysis.reference import compared
 from mirrorax.errors import UserError
 from mirrorax.paper.readings import readings, samples
 from mirrorax.paper.runs import Runs
 from mirrorax.store.exporting import exports, read_results
-from mirrorax.store.names import check_mark
+from mirrorax.store.files import check_mark
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def _reason(item: Landscape, every: list[Runs]) -> str:
     """Say how an algorithm differs from the reading nearest to it; nothing if it is of one."""
     nearest = min(every, key=lambda runs: len(runs.lacks(item)))
     names = nearest.lacks(item)
-    return differences.compared(item.settings, nearest.expected, names[0]) if names else ""
+    return compared(item.settings, nearest.expected, names[0]) if names else ""
 
 
 def _places(root: Path, field: str) -> list[Path]:

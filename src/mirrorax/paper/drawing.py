@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
-from mirrorax.analysis.scores import cell_scores
-from mirrorax.analysis.shares import Top, top
+from mirrorax.analysis.power_law import power_law
+from mirrorax.analysis.scores import Top, cell_scores, top
 from mirrorax.analysis.summary import summarise
 from mirrorax.analysis.temperature import (
     NAMES,
-    NARROW,
+    STRIP,
     THRESHOLDS,
     Temperature,
     minimal_temperatures,
@@ -28,11 +28,12 @@ from mirrorax.figures.style import COLUMN, PAGE, new, save, style
 from mirrorax.paper.axes import BASELINE, SCHEDULES, TSALLIS
 from mirrorax.paper.claim import sizes
 from mirrorax.paper.panels import Figure, Panel
+from mirrorax.paper.regression import regression
 from mirrorax.paper.runs import Found, Runs, alike
 from mirrorax.paper.table_1 import reference
 
 _FORMATS = ("png", "pdf")
-_TEXTS = {"text": "txt", "markdown": "md", "csv": "csv", "latex": "tex"}
+_TEXTS = {"text": "txt", "markdown": "md", "csv": "csv"}
 _AXES = ("linear", "logarithmic")
 
 
@@ -195,11 +196,12 @@ def _scaling(figure: Figure, runs: Runs, home: Path) -> Drawn:
             drawing, axes = new(PAGE, COLUMN * 1.1, ncols=len(joint), squeeze=False)
             for ax, (way, found) in zip(axes[0], joint.items(), strict=True):
                 points = {
-                    threshold: minimal_temperatures(found.landscape, way, threshold, strip=NARROW)
+                    threshold: minimal_temperatures(found.landscape, way, threshold, strip=STRIP)
                     for threshold in THRESHOLDS
                 }
                 data = Scaling(way, dict(points), sure=found.seeds[0] > 1)
-                draw_scaling(data, ax, log=name == "logarithmic")
+                log = name == "logarithmic"
+                draw_scaling(data, ax, log=log, fit=power_law if log else regression)
             drawing.suptitle(_title(figure, tuple(joint.values())), fontsize=8)
             files += save(drawing, home / f"{_stem(figure)}_{name}", _FORMATS)
     return Drawn(figure, tuple(files), behind, sizes(tuple(joint.values())), missing)

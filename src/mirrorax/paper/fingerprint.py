@@ -31,8 +31,7 @@ from scipy.special import ndtr
 
 from mirrorax.analysis.estimates import Interval, robustness
 from mirrorax.analysis.few_seeds import mean_variances
-from mirrorax.analysis.scores import cell_scores
-from mirrorax.analysis.shares import rbst
+from mirrorax.analysis.scores import cell_scores, rbst
 from mirrorax.paper.axes import PAIRS, SEEDS
 from mirrorax.paper.claim import GOOD, central
 from mirrorax.paper.implications import Implication, implications

@@ -12,8 +12,8 @@ import pyarrow as pa
 from jaxtyping import Bool, Int
 
 from mirrorax._version import ALGORITHM_VERSION
-from mirrorax.analysis import setting_differences as differences
 from mirrorax.analysis.landscape import ABSENT, Landscape, landscapes
+from mirrorax.analysis.reference import differing
 from mirrorax.analysis.temperature import Temperature
 from mirrorax.paper import catalogue, readings
 from mirrorax.paper.panels import Panel
@@ -104,7 +104,7 @@ class Runs:
         """
         wanted = {**self.expected, **panel.settings}
         for item in self.items:
-            if differences.differing(item.settings, wanted):
+            if differing(item.settings, wanted):
                 continue
             have = {environment.label for environment in item.environments}
             if not set(panel.labels) <= have:
@@ -155,7 +155,7 @@ class Runs:
 
     def lacks(self, item: Landscape) -> list[str]:
         """Return the settings in which an algorithm is not of this reading."""
-        return differences.differing(item.settings, self.expected)
+        return differing(item.settings, self.expected)
 
 
 def _version(items: Sequence[Landscape]) -> int:

@@ -21,12 +21,22 @@ _HOME = {
     "drifts": (
         "KL",
         "Bregman",
+        "ChiSquare",
         "Drift",
         "ForwardKL",
         "SquaredTV",
         "drift",
     ),
     "functions": ("FunctionDrift", "FunctionPotential", "register_drift", "register_potential"),
+    "functionals": (
+        "DPO",
+        "DriftFunctional",
+        "PPOClip",
+        "any_drift",
+        "check_functional",
+        "register_functional",
+    ),
+    "reference": ("FrozenPolicy", "Table", "To", "to"),
     "checks": ("Check", "check_drift", "check_potential"),
 }
 

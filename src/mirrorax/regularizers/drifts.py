@@ -10,6 +10,7 @@ conditions of mirror learning. Bregman divergences are the drifts that come from
 from __future__ import annotations
 
 import abc
+import math
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -195,6 +196,50 @@ class SquaredTV(Drift):
         return self._value(xp.exp(logp), xp.exp(logq))
 
 
+def _chi_square_terms(p: Any, q: Any, logp: Any, logq: Any) -> Any:
+    """Return (p - q)^2 / q entry by entry, from logarithms: no digits are lost where p = q."""
+    xp, t = namespace(p, q), logp - logq
+    close = xp.abs(t) < 1
+    near = q * xp.expm1(xp.where(close, t, 0)) ** 2
+    floored = xp.maximum(logq, math.log(probability_floor(q.dtype)))
+    return xp.where(close, near, xp.exp(2 * logp - floored) - 2 * p + q)
+
+
+def _chi_square_value(p: Any, q: Any) -> Any:
+    xp = namespace(p, q)
+    value = _chi_square_terms(p, q, exact_log(p), exact_log(q)).sum(-1)
+    return xp.where((~is_zero(p) & is_zero(q)).any(-1), xp.inf, value)
+
+
+_differentiable_chi_square = jax.custom_jvp(_chi_square_value)
+
+
+@_differentiable_chi_square.defjvp
+def _chi_square_jvp(primals: Any, tangents: Any) -> Any:
+    (p, q), (dp, dq) = primals, tangents
+    # Bounded, so that its square is finite in float32: a zero q counts as a small one.
+    ratio = jnp.minimum(p / jnp.maximum(q, probability_floor(q.dtype)), 1e15)
+    change = 2 * (ratio - 1) * dp + (1 - ratio**2) * dq
+    return _differentiable_chi_square(p, q), change.sum(-1)
+
+
+@final
+@dataclass(frozen=True)
+class ChiSquare(Drift):
+    """The chi-square divergence sum (p - q)^2 / q, of the new policy from the old one."""
+
+    def __str__(self) -> str:
+        return "chi_square"
+
+    def _value(self, p: Any, q: Any) -> Any:
+        compute = _differentiable_chi_square if isinstance(p, jax.Array) else _chi_square_value
+        return compute(p, q)
+
+    def _value_from_log(self, logp: Any, logq: Any) -> Any:
+        xp = namespace(logp, logq)
+        return _chi_square_terms(xp.exp(logp), xp.exp(logq), logp, logq).sum(-1)
+
+
 @final
 @dataclass(frozen=True)
 class Zero(Drift):
@@ -214,5 +259,11 @@ def drift(name: str | Drift) -> Drift:
     """Return the drift a name stands for; a drift is returned as it is."""
     if isinstance(name, Drift):
         return name
-    built: Drift = names.build(names.parse_drift(name))
+    parsed = names.parse_drift(name)
+    if names.sees_advantages(parsed):
+        raise UserError(
+            f"drift: {str(parsed)!r} sees the advantages of actions taken, and is no function of "
+            "two policies; it is for training with algorithm = 'on_policy'"
+        )
+    built: Drift = names.build(parsed)
     return built

@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import os
 import re
-import tempfile
 from importlib import resources
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pyarrow as pa
 
 from mirrorax.analysis.reference import Reference
 from mirrorax.errors import UserError
+from mirrorax.files import write_file
 from mirrorax.report.facts import Facts
 from mirrorax.report.payload import as_json, payload
 from mirrorax.runs.results import Results
@@ -64,19 +64,9 @@ def write(page: str, path: str | os.PathLike[str]) -> Path:
     if target.is_dir():
         raise UserError(f"out: {target} is a folder, not a file")
     try:
-        data = page.encode("utf-8")
+        write_file(target, page.encode("utf-8"))
     except UnicodeEncodeError as error:
         raise UserError("page: its text (the title?) holds bytes that are not UTF-8") from error
-    try:
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-            os.chmod(name, 0o644)
-            os.replace(name, target)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
     except OSError as error:
         raise UserError(f"out: cannot write {target}: {error.strerror}") from error
     return target

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
-from mirrorax.analysis.progress import reached
+from mirrorax.analysis.summary import reached
 from mirrorax.runs.provenance import FIELDS
 from mirrorax.runs.results import Results, as_results
 
@@ -33,10 +32,6 @@ class Facts:
     study: str = ""  # the study's own text
     refresh: int = 0  # seconds after which the page reloads itself; 0: never
 
-    def plain(self) -> dict[str, Any]:
-        """Return the facts as JSON can hold them."""
-        return asdict(self)
-
 
 def facts(
     runs: Results | pa.Table,
@@ -49,6 +44,13 @@ def facts(
 ) -> Facts:
     """Count what the table holds; `planned` are the run ids of the study, where one is known."""
     results = as_results(runs)
+    failures: Counter[str] = Counter()
+    counts = np.bincount(results.origin, minlength=len(results.origins))
+    for origin, count in zip(results.origins, counts, strict=True):
+        if origin.failure is not None and count:
+            failures[origin.failure] += int(count)
+    known = {name: results.provenance(name) for name in FIELDS if name != "finished_at"}
+    versions = [(name, [str(v) for v in values][:_SHOWN]) for name, values in known.items()]
     done = int(results.done.sum())
     seconds = results.numbers("wall_seconds")
     return Facts(
@@ -60,22 +62,8 @@ def facts(
         failed=len(results) - done,
         diverged=int(results.diverged.sum()),
         core_hours=float(np.nansum(seconds)) / 3600 if np.isfinite(seconds).any() else None,
-        failures=_failures(results),
-        versions=_versions(results),
+        failures=failures.most_common(_SHOWN),
+        versions=[(name, values) for name, values in versions if values],
         study=study,
         refresh=refresh,
     )
-
-
-def _failures(results: Results) -> list[tuple[str, int]]:
-    reasons = np.bincount(results.origin, minlength=len(results.origins)).tolist()
-    counted: Counter[str] = Counter()
-    for origin, count in zip(results.origins, reasons, strict=True):
-        if origin.failure is not None and count:
-            counted[origin.failure] += count
-    return counted.most_common(_SHOWN)
-
-
-def _versions(results: Results) -> list[tuple[str, list[str]]]:
-    known = {name: results.provenance(name) for name in FIELDS if name != "finished_at"}
-    return [(name, [str(v) for v in values][:_SHOWN]) for name, values in known.items() if values]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -13,22 +14,24 @@ import pyarrow.compute as pc
 from jaxtyping import Float
 
 from mirrorax.analysis.findings import headline, telling_threshold
-from mirrorax.analysis.grids import map_grid
 from mirrorax.analysis.landscape import (
     ABSENT,
     DONE,
     Landscape,
     landscapes,
+    map_grid,
     setting_text,
     shared_environments,
 )
 from mirrorax.analysis.reference import Reference
-from mirrorax.analysis.summary import RobustnessRow, summarise
+from mirrorax.analysis.summary import RobustnessRow, RobustnessTable, summarise
+from mirrorax.envs.suite import normalize
 from mirrorax.errors import UserError
+from mirrorax.figures.robustness_table import page_table
 from mirrorax.report.command import environment_flags, train_command
 from mirrorax.report.facts import Facts
+from mirrorax.runs.arrow import read_lists
 from mirrorax.runs.results import Results, as_results
-from mirrorax.runs.scoring import matrix, normalised
 
 #: Numbers of learning curves that a page may hold: 2 MB of text.
 CURVES = 400_000
@@ -57,17 +60,20 @@ def payload(
     try:
         shared = list(shared_environments(items))
         start = telling_threshold([item.select(shared) for item in items])
-        ranked = summarise(items, thresholds=[start])
-        rows, sentences = {row.label: row for row in ranked.rows}, headline(ranked)
+        ranked = summarise(items, thresholds=[start], reference=reference)
+        sentences = headline(ranked)
     except UserError as error:  # nothing to average over: the page shows each environment
-        shared, start, rows, sentences = [], 0.9, {}, [f"Nothing can be ranked. {error}."]
+        shared, start, sentences = [], 0.9, [f"Nothing can be ranked. {error}."]
+        ranked = RobustnessTable((), (start,), (), "positive", "mean", "stochastic", "lowest", ())
+    rows = {row.label: row for row in ranked.rows}
     places = {label: k for k, label in enumerate(rows)}
     items = tuple(sorted(items, key=lambda item: places.get(item.label, len(places))))
     drawn = _curves(results, items, curves)
     return {
-        "facts": about.plain(),
+        "facts": asdict(about),
         "headline": sentences,
         "threshold": start,
+        "table": page_table(ranked),
         "environments": [
             {
                 "label": e.label,
@@ -80,7 +86,7 @@ def payload(
         ],
         "shared": [labels.index(name) for name in shared],
         "algorithms": [
-            _algorithm(item, labels, shared, rows.get(item.label), curve, reference)
+            _algorithm(item, labels, rows.get(item.label), curve)
             for item, curve in zip(items, drawn or [None] * len(items), strict=True)
         ],
         "reference": reference.name if reference else None,
@@ -112,12 +118,10 @@ def _plain(value: float) -> float | None:
 def _algorithm(
     item: Landscape,
     labels: Sequence[str],
-    shared: Sequence[str],
     row: RobustnessRow | None,
     curve: dict[str, Any] | None,
-    reference: Reference | None,
 ) -> dict[str, Any]:
-    theirs = reference.values(item.settings, shared) if reference else None
+    theirs = row.reference if row else None
     out: dict[str, Any] = {
         "label": item.label,
         "axis": item.axis,
@@ -155,23 +159,19 @@ def _algorithm(
     return out
 
 
-def _text(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
 def _curves(
     results: Results, items: Sequence[Landscape], curves: pa.Table | None
 ) -> list[dict[str, Any] | None] | None:
     """Return each algorithm's learning curves, or nothing where there are none or too many."""
     if curves is None or "return" not in curves.column_names:
         return None
-    values, lengths = matrix(curves["return"])
+    values, lengths = read_lists(curves["return"])
     if values.size > CURVES or lengths.max(initial=0) < 2:
         return None
     # The row of the curves for each row of the runs; -1 where a run has none.
     places = pc.index_in(results.rows["run_id"], value_set=curves["run_id"].combine_chunks())
     at = pc.fill_null(places, -1).to_numpy().astype(np.int64)
-    updates = matrix(curves["update"])[0] if "update" in curves.column_names else None
+    updates = read_lists(curves["update"])[0] if "update" in curves.column_names else None
     out: list[dict[str, Any] | None] = []
     for item in items:
         rows = item.rows
@@ -190,7 +190,7 @@ def _curves(
         if updates is not None:
             x = updates[index[index >= 0][0], :points]
         out.append(
-            {"x": x.tolist(), "points": points, "y": pack(normalised(part, floor, top), "<f4")}
+            {"x": x.tolist(), "points": points, "y": pack(normalize(part, (floor, top)), "<f4")}
         )
     return out
 

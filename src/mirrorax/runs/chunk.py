@@ -8,7 +8,6 @@ metadata with what all its runs share. The bytes that a worker sends are the byt
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -21,17 +20,8 @@ from jaxtyping import Float, Int, UInt32
 from mirrorax import plugins
 from mirrorax._version import ALGORITHM_VERSION
 from mirrorax.errors import UserError
-from mirrorax.runs import identity, ids, parquet
-from mirrorax.runs.parquet import Damaged
-from mirrorax.runs.settings import TRACED, RunValues, Settings, stored_settings
-
-#: The key of the head in a table's metadata.
-HEAD = b"mirrorax"
-FORMAT = 2
-#: Learning curves are columns of lists, with this before their names.
-CURVE = "curve."
-
-_WHOLE = ("seed",)
+from mirrorax.runs import arrow, identity
+from mirrorax.runs.settings import TRACED, RunValues, Settings
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +42,7 @@ class Chunk:
     def ids(self) -> np.ndarray:
         """The id of every run, 32 bytes each."""
         zeros = np.zeros(len(self), np.int32)
-        return identity.run_ids([self.settings.model_dump()], zeros, self.columns)
+        return identity.run_ids([self.settings], zeros, self.columns)
 
     def select(self, which: Sequence[int] | np.ndarray | slice) -> Chunk:
         """Return some of the runs, in the order given."""
@@ -60,29 +50,21 @@ class Chunk:
         columns = {name: column[which] for name, column in self.columns.items()}
         return Chunk(self.settings, columns, self.keys[which], self.lanes)
 
-    def to_arrow(self) -> pa.Table:
-        """Return the chunk as a table: run ids, traced values and keys."""
+    def to_bytes(self) -> bytes:
+        """Return the bytes of the chunk, which a worker is sent: run ids, traced values, keys."""
         keys = {f"key_{i}": pa.array(self.keys[:, i], pa.uint32()) for i in (0, 1)}
         head = {"settings": self.settings.model_dump(mode="json"), "lanes": self.lanes}
-        return _with_head(pa.table({**value_columns(self), **keys}), head)
+        return arrow.encode(arrow.with_head(pa.table({**value_columns(self), **keys}), head))
 
     @classmethod
-    def from_arrow(cls, table: pa.Table) -> Chunk:
-        """Read a chunk back. Its names mean what they mean in this process."""
-        head = read_head(table)
+    def from_bytes(cls, data: bytes) -> Chunk:
+        """Read a chunk that was sent. Its names mean what they mean in this process."""
+        table = arrow.decode(data)
+        head = arrow.read_head(table.schema.metadata)
         plugins.expect(head["settings"].get("plugins", []), "chunk")
         keys = np.stack([table[f"key_{i}"].to_numpy() for i in (0, 1)], axis=1)
         settings = Settings(**head["settings"])
         return cls(settings, read_values(table), keys.astype(np.uint32), head["lanes"])
-
-    def to_bytes(self) -> bytes:
-        """Return the bytes of the chunk: what a worker is sent."""
-        return parquet.encode(self.to_arrow())
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Chunk:
-        """Read a chunk that was sent."""
-        return cls.from_arrow(parquet.decode(data))
 
 
 def make_chunk(
@@ -99,7 +81,7 @@ def make_chunk(
     count = len(keys) if keys is not None else lengths[0]
     full = complete_columns(columns, count)
     if keys is None:
-        keys = identity.run_keys([settings.model_dump()], np.zeros(count, np.int32), full)
+        keys = identity.run_keys([settings], np.zeros(count, np.int32), full)
     keys = np.asarray(keys, np.uint32)
     if keys.ndim != 2 or keys.shape[1] != 2 or len(keys) == 0:
         raise UserError(f"keys: expected pairs of words, got shape {keys.shape}")
@@ -118,9 +100,9 @@ def complete_columns(
         values = columns.get(name, [defaults[name]] * count)
         if len(values) != count:
             raise UserError(f"{name}: {len(values)} values for {count} runs")
-        if name not in _WHOLE and not isinstance(values, np.ndarray):
+        if name not in identity.WHOLE and not isinstance(values, np.ndarray):
             values = [np.nan if value is None else value for value in values]
-        full[name] = np.asarray(values).astype(np.int64 if name in _WHOLE else np.float64)
+        full[name] = np.asarray(values).astype(np.int64 if name in identity.WHOLE else np.float64)
     return full
 
 
@@ -157,11 +139,14 @@ class Outcome:
         diverged_at = np.asarray(self.diverged_at, np.int64)
         table = {
             **value_columns(self.chunk),
-            "returns": lists(self.returns),
-            "greedy_returns": lists(self.greedy_returns),
+            "returns": arrow.list_column(self.returns),
+            "greedy_returns": arrow.list_column(self.greedy_returns),
             "diverged_at": pa.array(diverged_at, mask=diverged_at < 0),
             "wall_seconds": pa.array(np.full(count, self.wall_seconds / max(count, 1))),
-            **{CURVE + name: lists(points) for name, points in sorted(self.curves.items())},
+            **{
+                arrow.CURVE + name: arrow.list_column(points)
+                for name, points in sorted(self.curves.items())
+            },
         }
         head = {
             "settings": self.chunk.settings.model_dump(mode="json"),
@@ -170,19 +155,19 @@ class Outcome:
             "failure": self.failure,
             "provenance": dict(self.provenance),
         }
-        return _with_head(pa.table(table), head)
+        return arrow.with_head(pa.table(table), head)
 
     def to_bytes(self) -> bytes:
         """Return the bytes of the outcome: what a worker sends and what stands in a shard."""
-        return parquet.encode(self.to_arrow())
+        return arrow.encode(self.to_arrow())
 
 
 def value_columns(chunk: Chunk) -> dict[str, pa.Array]:
     """Return the columns that say which runs these are."""
-    columns: dict[str, pa.Array] = {"run_id": ids.to_arrow(chunk.ids)}
+    columns: dict[str, pa.Array] = {"run_id": arrow.id_column(chunk.ids)}
     for name in TRACED:
         values = chunk.columns[name]
-        if name in _WHOLE:
+        if name in identity.WHOLE:
             columns[name] = pa.array(np.asarray(values, np.int64))
         else:
             numbers = np.asarray(values, np.float64)
@@ -193,35 +178,6 @@ def value_columns(chunk: Chunk) -> dict[str, pa.Array]:
 def read_values(table: pa.Table) -> dict[str, np.ndarray]:
     """Return the traced values of a table's runs; NaN where a value does not apply."""
     return {
-        name: table[name].to_numpy().astype(np.int64 if name in _WHOLE else np.float64)
+        name: table[name].to_numpy().astype(np.int64 if name in identity.WHOLE else np.float64)
         for name in TRACED
     }
-
-
-def lists(rows: Float[np.ndarray, "runs entries"]) -> pa.ListArray:
-    """Return the rows of a matrix as a column of lists."""
-    count, width = rows.shape
-    offsets = np.arange(count + 1, dtype=np.int32) * width
-    flat = np.ascontiguousarray(rows, dtype=np.float64).reshape(-1)
-    return pa.ListArray.from_arrays(offsets, flat)
-
-
-def _with_head(table: pa.Table, head: Mapping[str, Any]) -> pa.Table:
-    text = json.dumps({"format": FORMAT, **head}, sort_keys=True, allow_nan=False)
-    return table.replace_schema_metadata({HEAD: text.encode()})
-
-
-def read_head(table: pa.Table) -> dict[str, Any]:
-    """Return the head of a table; raise `Damaged` if there is none that this version reads."""
-    try:
-        head = json.loads((table.schema.metadata or {})[HEAD])
-    except (KeyError, ValueError, RecursionError):
-        raise Damaged("it has no head with the settings of its runs") from None
-    if not isinstance(head, dict) or head.get("format") != FORMAT:
-        raise Damaged(f"its head is not of format {FORMAT}")
-    return head
-
-
-def head_settings(head: Mapping[str, Any]) -> Settings:
-    """Return the settings in a head, whether or not their names are known in this process."""
-    return stored_settings(head.get("settings"))

@@ -18,12 +18,18 @@ from jaxtyping import Int
 
 from mirrorax._version import ALGORITHM_VERSION
 from mirrorax.errors import UserError, shown
-from mirrorax.runs import identity, ids, provenance, scoring
-from mirrorax.runs.chunk import CURVE
-from mirrorax.runs.heads import Configuration, Origin, read_origin
-from mirrorax.runs.parquet import Damaged
+from mirrorax.runs import arrow, identity, provenance, scoring
+from mirrorax.runs.arrow import (
+    CURVE,
+    Configuration,
+    Damaged,
+    Origin,
+    read_origin,
+    stored_settings,
+)
+from mirrorax.runs.presets import LATER
 from mirrorax.runs.results import ROWS, Results
-from mirrorax.runs.settings import LATER, TRACED, RunValues, Settings, stored_settings
+from mirrorax.runs.settings import TRACED, RunValues, Settings
 
 VERSION = identity.VERSION_FIELD
 
@@ -50,6 +56,8 @@ def _arrow_type(annotation: Any) -> pa.DataType:
 SETTINGS = pa.schema(
     [(name, _arrow_type(info.annotation)) for name, info in Settings.model_fields.items()]
 )
+#: The columns of what is known of a chunk, besides its bounds.
+_OF_ORIGINS = ("status", "failure", "bounds_source", *provenance.FIELDS)
 _RESULT = ("score", "greedy_score", "status", "diverged")
 
 #: Columns without which a table says nothing of runs.
@@ -188,7 +196,7 @@ def read(table: pa.Table) -> Results:
     configuration, first = _groups(table, named, np.zeros(len(table), np.int64))
     known = [_read_configuration(table.select(named).slice(k, 1).to_pylist()[0]) for k in first]
     rows = _read_rows(table)
-    own = [name for name in _origin_columns(table) if name in table.column_names]
+    own = [name for name in _OF_ORIGINS if name in table.column_names]
     low, high = _bounds(table, rows)
     bounded = table.select(own).append_column("low", low).append_column("high", high)
     origin, first = _groups(bounded, [*own, "low", "high"], configuration)
@@ -198,8 +206,8 @@ def read(table: pa.Table) -> Results:
     )
     if "run_id" in table.column_names:
         return results
-    made = ids.to_arrow(results.computed_ids())
-    return replace(results, rows=rows.set_column(0, "run_id", made))
+    computed = arrow.id_column(results.computed_ids())
+    return replace(results, rows=rows.set_column(0, "run_id", computed))
 
 
 def _read_configuration(fields: dict[str, Any]) -> Configuration:
@@ -223,9 +231,8 @@ def _read_rows(table: pa.Table) -> pa.Table:
         else:
             default = RunValues.model_fields[name].default if name in TRACED else None
             columns[name] = pa.array([default] * len(table), field.type)
-    for name, default in (("reward_scale", 1.0), ("actor_lr", None), ("critic_lr", None)):
-        default = RunValues.model_fields[name].default if default is None else default
-        columns[name] = pc.fill_null(columns[name], default)
+    for name in ("reward_scale", "actor_lr", "critic_lr"):
+        columns[name] = pc.fill_null(columns[name], RunValues.model_fields[name].default)
     for name in ("alpha", "w"):  # a value that does not apply is null
         nan = pc.fill_null(pc.is_nan(columns[name]), False)
         columns[name] = pc.if_else(nan, pa.scalar(None, pa.float64()), columns[name])
@@ -251,10 +258,6 @@ def _whole(table: pa.Table, name: str) -> pa.ChunkedArray:
         return table[name].cast(pa.int64())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError):
         raise UserError(f"{name}: a whole number below 2^63 is needed in every run") from None
-
-
-def _origin_columns(table: pa.Table) -> tuple[str, ...]:
-    return ("status", "failure", "bounds_source", *provenance.FIELDS)
 
 
 def _bounds(table: pa.Table, rows: pa.Table) -> tuple[pa.Array, pa.Array]:
@@ -288,15 +291,12 @@ def _read_origin(fields: dict[str, Any]) -> Origin:
         bounds, failure = None, failure or "no reason was recorded"
     else:
         # An unknown upper bound is null in the head of a chunk, and NaN, which is refused, here.
-        bounds, failure = [low, None if source == ESTIMATED else _nan(high)], None
+        high = np.nan if high is None else high
+        bounds, failure = [low, None if source == ESTIMATED else high], None
     try:
         return read_origin({"bounds": bounds, "failure": failure, "provenance": fields})
     except Damaged as error:
         raise UserError(f"return_min, return_max, provenance: {error}") from None
-
-
-def _nan(value: float | None) -> float:
-    return np.nan if value is None else value
 
 
 def _groups(

@@ -6,8 +6,8 @@ in the shortest form that reads back to the same number, and are floats (`1.0`, 
 the field is one; -0.0 is 0.0; a value that does not apply is null. A field of `LATER` is left out
 at the value that means what was done before there was such a field: identities stay as they are.
 
-- `run_id`: the first 32 hexadecimal digits of the SHA-256 of that text.
-- `run_key`: the first 8 bytes, as two big-endian uint32, of the SHA-256 of the text *without*
+- `run_ids`: the first 32 hexadecimal digits of the SHA-256 of that text.
+- `run_keys`: the first 8 bytes, as two big-endian uint32, of the SHA-256 of the text *without*
   `algorithm_version` and with `eval_every` 0: two versions of the algorithm see the same random
   numbers, and so does a run whose learning curves are recorded.
 
@@ -27,7 +27,8 @@ from jaxtyping import Int, UInt32
 
 from mirrorax._version import ALGORITHM_VERSION
 from mirrorax.errors import UserError
-from mirrorax.runs.settings import FIELDS, LATER, STATIC, TRACED, RunValues, Settings
+from mirrorax.runs.presets import LATER
+from mirrorax.runs.settings import FIELDS, TRACED, Settings
 
 ID_DIGITS = 32
 VERSION_FIELD = "algorithm_version"
@@ -36,49 +37,16 @@ VERSION_FIELD = "algorithm_version"
 _RECORDING = {"eval_every": 0}
 
 #: Traced fields that count: whole numbers. All the others are floats (NaN in a column is null).
-_WHOLE = ("seed",)
-
-
-def canonical(spec: Mapping[str, Any]) -> str:
-    """Write a specification as canonical JSON."""
-    return json.dumps(
-        {name: _plain(value) for name, value in spec.items() if not _left_out(name, value)},
-        sort_keys=True,
-        separators=(",", ":"),
-        allow_nan=False,
-    )
-
-
-def run_id(spec: Mapping[str, Any]) -> str:
-    """Return the identity of the run that `spec` describes."""
-    return hashlib.sha256(canonical(spec).encode()).hexdigest()[:ID_DIGITS]
-
-
-def run_key(spec: Mapping[str, Any]) -> tuple[int, int]:
-    """Return the run's random key: two uint32."""
-    rest = {
-        name: _RECORDING.get(name, value) for name, value in spec.items() if name != VERSION_FIELD
-    }
-    digest = hashlib.sha256(canonical(rest).encode()).digest()
-    return int.from_bytes(digest[:4], "big"), int.from_bytes(digest[4:8], "big")
-
-
-def specification(settings: Settings, values: RunValues) -> dict[str, Any]:
-    """Return the flat specification of one run."""
-    return {
-        **settings.model_dump(),
-        **values.model_dump(),
-        VERSION_FIELD: ALGORITHM_VERSION,
-    }
+WHOLE = ("seed",)
 
 
 def run_ids(
-    configurations: Sequence[Mapping[str, Any]],
+    configurations: Sequence[Settings],
     configuration: Int[np.ndarray, " runs"],
     columns: Mapping[str, np.ndarray],
     version: int = ALGORITHM_VERSION,
 ) -> np.ndarray:
-    """Return `run_id` of every run given as columns, as an array of 32-byte strings."""
+    """Return the id of every run, as an array of 32-byte strings."""
     sha256 = hashlib.sha256
     texts = _texts(configurations, configuration, columns, {VERSION_FIELD: version})
     ids = [sha256(text.encode()).hexdigest()[:ID_DIGITS] for text in texts]
@@ -86,14 +54,13 @@ def run_ids(
 
 
 def run_keys(
-    configurations: Sequence[Mapping[str, Any]],
+    configurations: Sequence[Settings],
     configuration: Int[np.ndarray, " runs"],
     columns: Mapping[str, np.ndarray],
 ) -> UInt32[np.ndarray, "runs 2"]:
-    """Return `run_key` of every run given as columns."""
+    """Return the random key of every run."""
     sha256 = hashlib.sha256
-    configurations = [{**settings, **_RECORDING} for settings in configurations]
-    texts = _texts(configurations, configuration, columns, {})
+    texts = _texts(configurations, configuration, columns, _RECORDING)
     digests = b"".join(sha256(text.encode()).digest()[:8] for text in texts)
     return np.frombuffer(digests, dtype=">u4").astype(np.uint32).reshape(-1, 2)
 
@@ -113,12 +80,12 @@ def _plain(value: Any) -> Any:
 
 
 def _texts(
-    configurations: Sequence[Mapping[str, Any]],
+    configurations: Sequence[Settings],
     configuration: Int[np.ndarray, " runs"],
     columns: Mapping[str, np.ndarray],
-    extra: Mapping[str, Any],
+    other: Mapping[str, Any],
 ) -> Iterator[str]:
-    """Yield each run's canonical JSON.
+    """Yield each run's canonical JSON, with other fields in place of and besides the settings.
 
     Half a million dictionaries would take minutes. The static part of the text is the same for
     all runs of a configuration, so it is a template, and a traced column has few distinct values,
@@ -126,14 +93,13 @@ def _texts(
     """
     if set(columns) != set(TRACED):
         raise ValueError(f"columns are {sorted(columns)}, expected {sorted(TRACED)}")
-    names = sorted((*FIELDS, *extra))
+    names = sorted({*FIELDS, *other})
     written = [_column_texts(name, columns[name]) for name in names if name in columns]
     templates: dict[int, str] = {}
     for which in np.unique(configuration).tolist():
-        settings = configurations[which]
-        if set(settings) != set(STATIC):
-            raise ValueError(f"settings are {sorted(settings)}, expected {sorted(STATIC)}")
-        fixed = {**settings, **extra}
+        fixed = {**configurations[which].model_dump(), **other}
+        # Of a saved policy its digest counts, not its folder.
+        fixed["reference"] = fixed["reference"].rpartition("@")[2]
         parts = (
             json.dumps(name) + ":" + ("%s" if name in columns else _escaped(fixed[name]))
             for name in names
@@ -151,11 +117,10 @@ def _escaped(value: Any) -> str:
 
 
 def _column_texts(name: str, column: np.ndarray) -> list[str]:
-    if name in _WHOLE:
-        distinct, inverse = np.unique(column, return_inverse=True)
+    distinct, inverse = np.unique(column, return_inverse=True)
+    if name in WHOLE:
         texts = [str(int(value)) for value in distinct]
     else:
-        distinct, inverse = np.unique(column, return_inverse=True)
         texts = [
             "null" if math.isnan(value) else json.dumps(_plain(float(value)), allow_nan=False)
             for value in distinct

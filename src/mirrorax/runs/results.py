@@ -17,10 +17,9 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Bool, Float, Int
 
-from mirrorax.runs import identity, ids
-from mirrorax.runs.chunk import FORMAT, HEAD, read_head, read_values
-from mirrorax.runs.heads import Configuration, Origin, read_configuration, read_origin
-from mirrorax.runs.parquet import Damaged
+from mirrorax.runs import arrow, identity
+from mirrorax.runs.arrow import Configuration, Damaged, Origin, read_configuration, read_origin
+from mirrorax.runs.chunk import read_values
 from mirrorax.runs.settings import TRACED
 
 _LIST = pa.list_(pa.float64())
@@ -103,7 +102,7 @@ class Results:
     @cached_property
     def ids(self) -> np.ndarray:
         """The id of every run, 32 bytes each."""
-        return ids.from_arrow(self.rows["run_id"])
+        return arrow.read_ids(self.rows["run_id"])
 
     def of_configurations(self, values: Sequence[Any], kind: Any) -> np.ndarray:
         """Spread one value per configuration over the runs."""
@@ -169,14 +168,14 @@ class Results:
 
     def computed_ids(self) -> np.ndarray:
         """Return the ids as the hashes of settings and values."""
-        plain = [c.settings.model_dump() for c in self.configurations]
+        settings = [c.settings for c in self.configurations]
         values = read_values(self.rows)
-        computed = np.zeros(len(self), f"S{ids.WIDTH}")
+        computed = np.zeros(len(self), f"S{arrow.WIDTH}")
         versions = self.of_configurations([c.algorithm_version for c in self.configurations], int)
         for version in np.unique(versions).tolist():
             mine = np.flatnonzero(versions == version)
             part = {name: column[mine] for name, column in values.items()}
-            computed[mine] = identity.run_ids(plain, self.configuration[mine], part, version)
+            computed[mine] = identity.run_ids(settings, self.configuration[mine], part, version)
         return computed
 
     def wrong_ids(self) -> Int[np.ndarray, " some"]:
@@ -263,7 +262,7 @@ def concat(parts: Iterable[Results]) -> Results:
 
 def from_outcome(table: pa.Table) -> Results:
     """Return the runs of one outcome; raise `Damaged` if its head is ill-formed."""
-    head = read_head(table)
+    head = arrow.read_head(table.schema.metadata)
     zeros = np.zeros(len(table), np.int32)
     rows = table.replace_schema_metadata(None)
     return Results((read_configuration(head),), (read_origin(head),), rows, zeros, zeros)
@@ -274,21 +273,22 @@ def to_outcome(results: Results, which: Int[np.ndarray, " some"]) -> pa.Table:
     part = results.take(which)
     settings, version = results.configurations[part.configuration[0]]
     head = {
-        "format": FORMAT,
         "settings": settings.model_dump(mode="json"),
         "algorithm_version": version,
         **results.origins[part.origin[0]]._asdict(),
     }
-    text = json.dumps(head, sort_keys=True, allow_nan=False)
-    return part.rows.replace_schema_metadata({HEAD: text.encode()})
+    return arrow.with_head(part.rows, head)
 
 
-def to_arrow(results: Results) -> pa.Table:
-    """Return the runs of many chunks as one table, which `from_arrow` reads back."""
+def to_arrow(results: Results, **more: Any) -> pa.Table:
+    """Return the runs of many chunks as one table, which `from_arrow` reads back.
+
+    `more` stands in the head besides.
+    """
     shared = np.zeros(len(results.origins), np.int32)
     shared[results.origin] = results.configuration
     head = {
-        "format": FORMAT,
+        **more,
         "configurations": [
             {"settings": c.settings.model_dump(mode="json"), "algorithm_version": c[1]}
             for c in results.configurations
@@ -298,14 +298,13 @@ def to_arrow(results: Results) -> pa.Table:
             for which, origin in zip(shared.tolist(), results.origins, strict=True)
         ],
     }
-    text = json.dumps(head, sort_keys=True, allow_nan=False)
     column = pa.array(results.origin, pa.int32())
-    return results.rows.append_column(ORIGIN, column).replace_schema_metadata({HEAD: text.encode()})
+    return arrow.with_head(results.rows.append_column(ORIGIN, column), head)
 
 
 def from_arrow(table: pa.Table) -> Results:
     """Return the runs of a table that `to_arrow` made; raise `Damaged` if it is ill-formed."""
-    head = read_head(table)
+    head = arrow.read_head(table.schema.metadata)
     listed: list[Any] = [head.get(name) for name in ("configurations", "origins")]
     if not all(isinstance(e, list) and all(isinstance(x, dict) for x in e) for e in listed):
         raise Damaged("its head does not list configurations and chunks")

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from jaxtyping import Bool, Float, Int
 
-from mirrorax.envs.suite import SUITE, estimated_bounds
+from mirrorax.envs.suite import SUITE, estimated_bounds, normalize
 from mirrorax.errors import UserError, unknown
+from mirrorax.runs.arrow import Lists, read_lists
 from mirrorax.runs.results import Results
 
 Diverged = Literal["lowest", "exclude"]
@@ -62,13 +61,6 @@ class Scored:
     greedy: Float[np.ndarray, "runs evaluations"]
 
 
-def normalised(
-    returns: np.ndarray, low: np.ndarray | float, high: np.ndarray | float
-) -> np.ndarray:
-    """Return what returns count as: `low` is 0, `high` is 1."""
-    return (returns - low) / (high - low)
-
-
 def run_scores(
     returns: Float[np.ndarray, "*runs evaluations"],
     state: Int[np.ndarray, "*runs"],
@@ -93,7 +85,7 @@ def run_scores(
 
 def scored(results: Results) -> Scored:
     """Normalise the returns of all runs; raise `UserError` where they have no common scale."""
-    returns, greedy = (matrix(results.rows[name]) for name in ("returns", "greedy_returns"))
+    returns, greedy = (read_lists(results.rows[name]) for name in ("returns", "greedy_returns"))
     state, unflagged = _state(results, returns, greedy)
     which, environments = _environments(results, state, returns, greedy)
     low = np.array([e.return_min for e in environments])[which][:, None]
@@ -103,31 +95,13 @@ def scored(results: Results) -> Scored:
         which,
         state,
         unflagged,
-        normalised(returns[0], low, high),
-        normalised(greedy[0], low, high),
+        normalize(returns[0], (low, high)),
+        normalize(greedy[0], (low, high)),
     )
-
-
-_Matrix = tuple[Float[np.ndarray, "runs evaluations"], Int[np.ndarray, " runs"]]
-
-
-def matrix(column: pa.ChunkedArray) -> _Matrix:
-    """Return a column of lists as a matrix, padded with NaN, and the length of each list."""
-    array = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
-    lengths = np.asarray(
-        pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False), dtype=np.int64
-    )
-    flat = np.asarray(array.flatten().to_numpy(zero_copy_only=False), dtype=np.float64)
-    width = max(1, int(lengths.max(initial=0)))
-    if np.all(lengths == width):
-        return flat.reshape(len(lengths), width), lengths
-    out = np.full((len(lengths), width), np.nan)
-    out[np.arange(width) < lengths[:, None]] = flat
-    return out, lengths
 
 
 def _state(
-    results: Results, returns: _Matrix, greedy: _Matrix
+    results: Results, returns: Lists, greedy: Lists
 ) -> tuple[Int[np.ndarray, " runs"], Bool[np.ndarray, " runs"]]:
     """Say what became of each run, and which diverged without being marked so.
 
@@ -144,7 +118,7 @@ def _state(
 
 
 def _environments(
-    results: Results, state: Int[np.ndarray, " runs"], returns: _Matrix, greedy: _Matrix
+    results: Results, state: Int[np.ndarray, " runs"], returns: Lists, greedy: Lists
 ) -> tuple[Int[np.ndarray, " runs"], list[ScoredEnvironment]]:
     """Return the environments of the runs with their bounds, sorted, and that of each run."""
     names, number = np.unique(
@@ -184,7 +158,7 @@ def _scored_environment(
     return ScoredEnvironment(name, scale, scale * low, scale * high)
 
 
-def _best(state: Int[np.ndarray, " runs"], *kinds: _Matrix) -> float:
+def _best(state: Int[np.ndarray, " runs"], *kinds: Lists) -> float:
     """Return the best mean return of a run; a diverged run has none."""
     best = -np.inf
     for values, lengths in kinds:

@@ -7,7 +7,9 @@ compiled program. `FIELDS` says which is which.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import importlib
+import struct
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -17,7 +19,6 @@ from pydantic import (
     Field,
     ValidationError,
     ValidationInfo,
-    create_model,
     field_validator,
     model_validator,
 )
@@ -25,7 +26,7 @@ from pydantic import (
 from mirrorax import registry
 from mirrorax.envs import suite
 from mirrorax.errors import UserError, shown, unknown
-from mirrorax.runs import float32
+from mirrorax.runs.presets import MEANINGLESS, PRESETS
 
 _schedules = registry.built_in("schedule").items()
 #: Schedules under which alpha is learned during training, from the weight `w` of a target.
@@ -37,30 +38,52 @@ _LARGEST = 2**31 - 1  # sizes and numbers of updates are int32 in the compiled p
 Count = Annotated[int, Field(ge=1, le=_LARGEST)]
 Steps = Annotated[int, Field(ge=1, le=2**53)]
 Width = Annotated[int, Field(ge=1, le=65_536)]
-# Training computes in float32.
-NonNegative = Annotated[
-    float,
-    Field(ge=0, allow_inf_nan=False),
-    AfterValidator(float32.finite),
-    AfterValidator(float32.zero_or_positive),
-]
-Positive = Annotated[
-    float,
-    Field(gt=0, allow_inf_nan=False),
-    AfterValidator(float32.finite),
-    AfterValidator(float32.positive),
-]
+
+# Training computes in float32. A number is recorded, and a run identified, as it was written: one
+# that float32 cannot hold would then stand for another, 1e-50 for 0 or 0.999999999 for 1.
+HIGHEST = 3.4028234663852886e38
+#: the smallest one of full precision; many processors flush those below to 0
+LOWEST = 1.1754943508222875e-38
+
+
+def as_float32(value: float) -> float:
+    """Return the float32 that is nearest to a number, which must not be larger than `HIGHEST`."""
+    return float(struct.unpack("f", struct.pack("f", value))[0])
+
+
+def coinciding(values: Iterable[float]) -> tuple[float, float] | None:
+    """Return the first two different numbers that are one in float32, if there are such."""
+    seen: dict[float, float] = {}
+    for value in values:
+        other = seen.setdefault(as_float32(value), value)
+        if other != value:
+            return other, value
+    return None
+
+
+def _held(value: float) -> float:
+    if value > HIGHEST:
+        raise ValueError(f"Input should be at most {HIGHEST:g}, in float32")
+    if 0 < value < LOWEST:
+        raise ValueError(f"Input should be at least {LOWEST:g}; less is 0 in float32")
+    return value
+
+
+def _below_one(value: float) -> float:
+    if as_float32(value) >= 1:
+        raise ValueError(f"Input should be at most {1 - 2.0**-24:.8f}, or it is 1 in float32")
+    return value
+
+
+NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False), AfterValidator(_held)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False), AfterValidator(_held)]
 Unit = Annotated[float, Field(ge=0, le=1)]
-Weight = Annotated[float, Field(ge=0, le=1), AfterValidator(float32.zero_or_positive)]
-Discount = Annotated[
-    float,
-    Field(ge=0, lt=1),
-    AfterValidator(float32.zero_or_positive),
-    AfterValidator(float32.below_one),
-]
+Weight = Annotated[float, Field(ge=0, le=1), AfterValidator(_held)]
+Discount = Annotated[float, Field(ge=0, lt=1), AfterValidator(_held), AfterValidator(_below_one)]
 
 
-def _one_line(error: ValidationError) -> UserError:
+def one_line(error: ValidationError) -> UserError:
+    """Return the first mistake: the field, what is wrong and the value."""
     first = error.errors(include_url=False)[0]
     where = ".".join(map(str, first["loc"]))
     if first["type"] == "extra_forbidden":
@@ -71,6 +94,12 @@ def _one_line(error: ValidationError) -> UserError:
     return UserError(f"{where}: {reason} (got {shown(first['input'])})")
 
 
+def check_schedule(field: str, value: str) -> str:
+    """Return the canonical name of a schedule of alpha or lambda; a `UserError` if unknown."""
+    allowed = ALPHA_SCHEDULES if field == "alpha_schedule" else LAM_SCHEDULES
+    return registry.check_name("schedule", value, field, allowed)
+
+
 class _Model(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -78,13 +107,14 @@ class _Model(BaseModel):
         try:
             super().__init__(**values)
         except ValidationError as error:
-            raise _one_line(error) from None
+            raise one_line(error) from None
 
 
 class Settings(_Model):
     """Everything static about a run of MDPO(h, D). The defaults are the preset `default`."""
 
     environment: str
+    algorithm: Literal["off_policy", "on_policy"] = "off_policy"
     potential: str = "entropy"
     drift: str = "kl"
     steps: Steps = 1_000_000
@@ -114,6 +144,10 @@ class Settings(_Model):
     bootstrap_truncation: bool = True
     actor_q: Literal["regularized", "unregularized"] = "regularized"
     tau: Unit = 0.95
+    gae_lambda: Unit = 0.95
+    normalize_advantages: bool = False
+    #: the saved policy of the potential `to(policy, d)`: a folder of `train --out`
+    reference: str = ""
     alpha_schedule: str = "constant"
     lam_schedule: str = "constant"
     target_reference: Literal["range", "bound"] = "range"
@@ -127,35 +161,31 @@ class Settings(_Model):
     def _environment(cls, value: str) -> str:
         return suite.environment(value).name
 
-    @field_validator("potential")
+    @field_validator("potential", "drift")
     @classmethod
-    def _potential(cls, value: str) -> str:
-        from mirrorax.regularizers.names import parse_potential
+    def _regularizer(cls, value: str, info: ValidationInfo) -> str:
+        from mirrorax.regularizers.names import parse_drift, parse_potential
 
-        return str(parse_potential(value))
+        return str(parse_drift(value) if info.field_name == "drift" else parse_potential(value))
 
-    @field_validator("drift")
+    @field_validator("reference")
     @classmethod
-    def _drift(cls, value: str) -> str:
-        from mirrorax.regularizers.names import parse_drift
-
-        return str(parse_drift(value))
+    def _reference(cls, value: str) -> str:
+        if not value:
+            return value
+        # Its module needs jax, as reading a policy does; this one must not import it.
+        canonical: str = importlib.import_module("mirrorax.mdpo.references").canonical(value)
+        return canonical
 
     @field_validator("alpha_schedule", "lam_schedule")
     @classmethod
     def _schedule(cls, value: str, info: ValidationInfo) -> str:
-        allowed = ALPHA_SCHEDULES if info.field_name == "alpha_schedule" else LAM_SCHEDULES
-        return check_schedule(str(info.field_name), value, allowed)
+        return check_schedule(str(info.field_name), value)
 
-    @field_validator("network")
+    @field_validator("network", "optimizer")
     @classmethod
-    def _network(cls, value: str) -> str:
-        return registry.check_name("network", value, "network")
-
-    @field_validator("optimizer")
-    @classmethod
-    def _optimizer(cls, value: str) -> str:
-        return registry.check_name("optimizer", value, "optimizer")
+    def _part(cls, value: str, info: ValidationInfo) -> str:
+        return registry.check_name(_NAMES[str(info.field_name)], value, str(info.field_name))
 
     @field_validator("plugins")
     @classmethod
@@ -175,6 +205,7 @@ class Settings(_Model):
                 f"env_steps_per_update: {self.env_steps_per_update} counted in all is not a "
                 f"multiple of num_envs = {self.num_envs}"
             )
+        self._check_algorithm()
         held = self.replay_slots * self.num_envs
         if self.batch_size > held:
             raise ValueError(
@@ -201,6 +232,43 @@ class Settings(_Model):
             )
         return self
 
+    def _check_algorithm(self) -> None:
+        """Refuse what the algorithm has no use for, and minibatches that are not all alike."""
+        for name in MEANINGLESS[self.algorithm]:
+            default = Settings.model_fields[name].default
+            if getattr(self, name) != default:
+                raise ValueError(
+                    f"{name}: {getattr(self, name)!r} has no meaning with algorithm = "
+                    f"{self.algorithm!r}; leave it at {default!r}"
+                )
+        if self.on_policy and self.steps_per_update % self.batch_size:
+            raise ValueError(
+                f"batch_size: {self.batch_size} does not divide the {self.steps_per_update} steps "
+                "of a rollout into equal minibatches"
+            )
+        if bool(self.reference) != self.potential.startswith("to(policy,"):
+            raise ValueError(
+                f"reference: {self.reference!r} with potential = {self.potential!r}; the potential "
+                "to(policy, d) needs a saved policy, and no other has one"
+            )
+        if not self.on_policy and self.drift_sees_advantages:
+            raise ValueError(
+                f"drift: {self.drift!r} sees the advantages of the actions taken, which only "
+                "algorithm = 'on_policy' has"
+            )
+
+    @property
+    def drift_sees_advantages(self) -> bool:
+        """Whether the drift is a functional of advantages; its lambda is then 1 by default."""
+        from mirrorax.regularizers.names import parse_drift, sees_advantages
+
+        return sees_advantages(parse_drift(self.drift))
+
+    @property
+    def on_policy(self) -> bool:
+        """Whether a run learns from its last rollout alone."""
+        return self.algorithm == "on_policy"
+
     @property
     def rollout_length(self) -> int:
         """Steps of each environment between two updates."""
@@ -220,7 +288,9 @@ class Settings(_Model):
 
     @property
     def replay_slots(self) -> int:
-        """Transitions the replay buffer keeps of each environment."""
+        """Transitions that are kept of each environment: on-policy, those of the last rollout."""
+        if self.on_policy:
+            return self.rollout_length
         if self.buffer_counted == "per_env":
             return self.buffer_size
         return self.buffer_size // self.num_envs
@@ -229,11 +299,6 @@ class Settings(_Model):
     def learned_alpha(self) -> bool:
         """Whether alpha is learned during training (then `w` is given in its place)."""
         return self.alpha_schedule in LEARNED
-
-
-def check_schedule(field: str, value: str, allowed: tuple[str, ...]) -> str:
-    """Return the canonical name of a schedule; a `UserError` if it is not one."""
-    return registry.check_name("schedule", value, field, allowed)
 
 
 #: the settings whose names may come from plugins, and what kind of name each is
@@ -261,6 +326,8 @@ def _plugins_of(**names: str) -> tuple[str, ...]:
 #: Numbers of a run that a grid may vary: the temperatures, and the others.
 TEMPERATURES = ("alpha", "lam", "w")
 OTHER_NUMBERS = ("gamma", "reward_scale", "actor_lr", "critic_lr")
+#: The values that span a grid, in the order of its runs.
+GRID = (*TEMPERATURES, *OTHER_NUMBERS)
 
 
 class RunValues(_Model):
@@ -284,25 +351,6 @@ FIELDS: dict[str, Literal["static", "traced"]] = {
 STATIC = tuple(name for name, kind in FIELDS.items() if kind == "static")
 TRACED = tuple(name for name, kind in FIELDS.items() if kind == "traced")
 
-#: Settings younger than the first results, and the value at which each is left out.
-LATER: dict[str, Any] = {
-    "network": "auto",
-    "plugins": (),
-    "batches_per_update": 1,
-    "drift_from": "batch",
-    "buffer_counted": "total",
-    "actor_gain": 0.01,
-    "critic_gain": 0.01,
-    "optimizer": "adam",
-}
-
-#: What each preset changes. `default` is what a practitioner wants; `paper` counts the paper's
-#: steps in each of the 16 environments: 256 between two updates, 10^6 in all, so 3,906 updates.
-PRESETS: dict[str, dict[str, Any]] = {
-    "default": {},
-    "paper": {"steps": 16_000_000, "steps_counted": "per_env"},
-}
-
 
 def preset(name: str) -> dict[str, Any]:
     """Return the fields a preset sets, as a new dictionary."""
@@ -311,9 +359,17 @@ def preset(name: str) -> dict[str, Any]:
     return dict(PRESETS[name])
 
 
+def with_preset(name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return fields over those of a preset; the on-policy algorithm brings its own preset along."""
+    chosen = {**preset(name), **fields}
+    if chosen.get("algorithm") == "on_policy":
+        chosen = {**PRESETS["on_policy"], **chosen}
+    return chosen
+
+
 def make_settings(preset_name: str = "default", **fields: Any) -> Settings:
     """Build settings from a preset and overriding fields; raise `UserError` on a mistake."""
-    return Settings(**{**preset(preset_name), **fields})
+    return Settings(**with_preset(preset_name, fields))
 
 
 def check_values(settings: Settings, values: Mapping[str, Any]) -> RunValues:
@@ -323,6 +379,8 @@ def check_values(settings: Settings, values: Mapping[str, Any]) -> RunValues:
     required and `w` must be absent or None.
     """
     fields = dict(values)
+    if settings.drift_sees_advantages:
+        fields.setdefault("lam", 1.0)
     if settings.learned_alpha:
         if fields.get("alpha") is not None:
             raise UserError(
@@ -340,34 +398,3 @@ def check_values(settings: Settings, values: Mapping[str, Any]) -> RunValues:
     if "alpha" in fields and fields["alpha"] is None:
         raise UserError(f"alpha: required by alpha_schedule = {settings.alpha_schedule!r}")
     return RunValues(**fields)
-
-
-#: the fields of `Settings` with their types and limits, without the checks of their names
-_stored_fields: dict[str, Any] = {
-    name: (Annotated[info.annotation, *info.metadata] if info.metadata else info.annotation, ...)
-    for name, info in Settings.model_fields.items()
-}
-_Stored: Any = create_model(
-    "StoredSettings", __config__=ConfigDict(extra="forbid"), **_stored_fields
-)
-
-
-def stored_settings(fields: Any) -> Settings:
-    """Return settings that were written with results; raise `UserError` if they are ill-formed.
-
-    A name need not be known here: results of a plugin can be read without the plugin. Fields that
-    are younger than the results get the value that means what was done before.
-    """
-    if not isinstance(fields, Mapping):
-        raise UserError(f"settings: {shown(fields)}: expected a table")
-    try:
-        checked = _Stored(**{**LATER, **fields})
-    except ValidationError as error:
-        raise _one_line(error) from None
-    values = {name: getattr(checked, name) for name in Settings.model_fields}
-    for name, value in values.items():
-        texts = value if isinstance(value, tuple) else (value,)
-        for text in texts:
-            if isinstance(text, str) and not (text.isprintable() and len(text) <= 2000):
-                raise UserError(f"{name}: {shown(text)}: expected a line of text")
-    return Settings.model_construct(**values)

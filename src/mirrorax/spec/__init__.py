@@ -1,8 +1,7 @@
-"""What a run is: a study in TOML becomes runs, and a run becomes an identity. Imports no jax.
+"""What a run is: a study in TOML becomes runs. Imports no jax.
 
-    study.toml --read--> Study (frozen blocks of axes) --expand--> Runs (columns) --identity--> ids
+    study.toml --read--> Study (frozen blocks of axes) --expand--> Runs (columns)
 
 - `form`: the keys of a file.   - `study`: a file, every mistake in it reported at once.
 - `expand`: blocks of axes to columns of runs, in the documented order.
-- `identity`: a run's content hash and its random key.
 """

@@ -13,8 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
 
 import numpy as np
 from jaxtyping import Int, UInt32
@@ -36,10 +34,6 @@ class Runs:
     def __len__(self) -> int:
         return len(self.ids)
 
-    @cached_property
-    def _plain_settings(self) -> list[dict[str, Any]]:
-        return [settings.model_dump() for settings in self.configurations]
-
     def select(self, which: np.ndarray) -> Runs:
         """Return the runs at these positions, or where a mask is true."""
         return Runs(
@@ -51,20 +45,11 @@ class Runs:
 
     def keys(self) -> UInt32[np.ndarray, "runs 2"]:
         """Return the random key of every run."""
-        return identity.run_keys(self._plain_settings, self.configuration, self.values)
+        return identity.run_keys(self.configurations, self.configuration, self.values)
 
     def ids_of_version(self, version: int) -> np.ndarray:
         """Return what the ids are, or would be, under a version of the algorithm."""
-        return identity.run_ids(self._plain_settings, self.configuration, self.values, version)
-
-    def specification(self, index: int) -> dict[str, Any]:
-        """Return the specification of one run, whose hash is its id."""
-        values: dict[str, Any] = {}
-        for name, column in self.values.items():
-            value = column[index].item()
-            values[name] = None if isinstance(value, float) and np.isnan(value) else value
-        settings = self.configurations[int(self.configuration[index])]
-        return identity.specification(settings, RunValues(**values))
+        return identity.run_ids(self.configurations, self.configuration, self.values, version)
 
 
 #: How many of the ids that are taken on trust are computed after all.
@@ -82,16 +67,16 @@ def expand(study: Study, recorded: np.ndarray | None = None) -> Runs:
     configuration = np.concatenate(
         [np.full(len(piece["seed"]), which, dtype=np.int32) for which, piece in pieces]
     )
-    plain = [settings.model_dump() for settings in configurations]
+    known = tuple(configurations)
     if recorded is not None and len(recorded) == len(configuration):
         some = np.linspace(0, len(recorded) - 1, _SAMPLE).astype(np.int64)
         # One of each configuration besides: another version of a plugin may be in a single one.
         some = np.union1d(some, np.unique(configuration, return_index=True)[1])
         chosen = {name: column[some] for name, column in values.items()}
-        if (identity.run_ids(plain, configuration[some], chosen) == recorded[some]).all():
-            return Runs(tuple(configurations), configuration, values, recorded)
-    ids = identity.run_ids(plain, configuration, values)
-    runs = Runs(tuple(configurations), configuration, values, ids)
+        if (identity.run_ids(known, configuration[some], chosen) == recorded[some]).all():
+            return Runs(known, configuration, values, recorded)
+    ids = identity.run_ids(known, configuration, values)
+    runs = Runs(known, configuration, values, ids)
     _, first = np.unique(ids, return_index=True)
     return runs if len(first) == len(ids) else runs.select(np.sort(first))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from pydantic import (
     Discriminator,
     Field,
     Tag,
+    TypeAdapter,
     ValidationError,
     ValidationInfo,
     create_model,
@@ -26,15 +28,16 @@ from pydantic import (
 from mirrorax.envs import suite
 from mirrorax.errors import UserError, nearest, shown
 from mirrorax.regularizers.names import parse_drift, parse_potential
-from mirrorax.runs import float32
 from mirrorax.runs.settings import (
-    ALPHA_SCHEDULES,
     FIELDS,
-    LAM_SCHEDULES,
     STATIC,
+    NonNegative,
+    Positive,
     RunValues,
     Settings,
+    Weight,
     check_schedule,
+    coinciding,
 )
 
 _MOST_ENTRIES = 100_000
@@ -119,10 +122,6 @@ class Range(BaseModel):
         return (*(value + 0.0 for value in self.plus), *(value + 0.0 for value in rounded))
 
 
-def _axis_kind(value: Any) -> str:
-    return "<range>" if isinstance(value, dict) else "<list>"
-
-
 def _as_list(value: Any) -> Any:
     single = isinstance(value, (int, float)) and not isinstance(value, bool)
     return [value] if single else value
@@ -138,22 +137,13 @@ def _once(values: tuple[Any, ...]) -> tuple[Any, ...]:
 def _apart(values: tuple[float, ...]) -> tuple[float, ...]:
     """Refuse values that would be one cell under two names."""
     values = _once(tuple(value + 0.0 for value in values))  # -0.0 is 0.0
-    pair = float32.coinciding(values)
+    pair = coinciding(values)
     if pair is not None:
         raise ValueError(
             f"{pair[0]!r} and {pair[1]!r} are one number in float32, which training computes in; "
             "give one of them"
         )
     return values
-
-
-def _at_most(high: float) -> Any:
-    def check(value: float) -> float:
-        if value > high:
-            raise ValueError(f"Input should be less than or equal to {high:g}")
-        return value
-
-    return AfterValidator(check)
 
 
 def _listed(entry: Any, *checks: Any) -> Any:
@@ -168,46 +158,26 @@ def _listed(entry: Any, *checks: Any) -> Any:
     return kind
 
 
-def _axis(high: float) -> Any:
+def _axis(number: Any) -> Any:
     """Return the type of an axis: a number, a list of numbers, or a range that becomes one."""
-    number = Annotated[
-        float,
-        Field(ge=0, allow_inf_nan=False),
-        _at_most(high),
-        AfterValidator(float32.zero_or_positive),
-    ]
-    listed = _listed(number, BeforeValidator(_as_list), AfterValidator(_apart))
+    entries = TypeAdapter(list[number])
 
     def spread(grid: Range) -> tuple[float, ...]:
-        values = grid.values()
-        for value in values:
-            if not 0 <= value <= high:
-                raise ValueError(f"{value!r} is not between 0 and {high:g}")
-            try:
-                float32.zero_or_positive(value)
-            except ValueError as error:
-                reason = str(error).replace("Input should be", "must be")
-                raise ValueError(f"{value!r}: {reason}") from None
-        return _apart(values)
+        try:
+            return _apart(tuple(entries.validate_python(grid.values())))
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            raise ValueError(f"{first['input']!r} {_as_sentence(first['msg'])}") from None
 
-    ranged = Annotated[Range, AfterValidator(spread)]
+    listed = _listed(number, BeforeValidator(_as_list), AfterValidator(_apart))
     return Annotated[
-        Annotated[listed, Tag("<list>")] | Annotated[ranged, Tag("<range>")],
-        Discriminator(_axis_kind),
+        Annotated[listed, Tag("<list>")]
+        | Annotated[Annotated[Range, AfterValidator(spread)], Tag("<range>")],
+        Discriminator(lambda value: "<range>" if isinstance(value, dict) else "<list>"),
     ]
 
 
-_LARGEST = 1e30  # a temperature is a float32 in the end
-
 # --- environments, pairs, schedules, seeds --------------------------------------------------------
-
-
-_Scale = Annotated[
-    float,
-    Field(gt=0, allow_inf_nan=False),
-    _at_most(_LARGEST),
-    AfterValidator(float32.positive),
-]
 
 
 class EnvironmentEntry(BaseModel):
@@ -216,7 +186,7 @@ class EnvironmentEntry(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     name: Annotated[str, AfterValidator(lambda name: suite.environment(name).name)]
-    reward_scale: _listed(_Scale, BeforeValidator(_as_list), AfterValidator(_apart)) = (1.0,)  # type: ignore[valid-type]
+    reward_scale: _listed(Positive, BeforeValidator(_as_list), AfterValidator(_apart)) = (1.0,)  # type: ignore[valid-type]
 
 
 def _environment_table(value: Any) -> Any:
@@ -246,16 +216,8 @@ def _pair(names: tuple[str, str]) -> tuple[str, str]:
     return parsed[0], parsed[1]
 
 
-def _alpha_schedule(name: str) -> str:
-    return check_schedule("alpha_schedule", name, ALPHA_SCHEDULES)
-
-
-def _lam_schedule(name: str) -> str:
-    return check_schedule("lam_schedule", name, LAM_SCHEDULES)
-
-
 def _both_schedules(names: tuple[str, str]) -> tuple[str, str]:
-    return _alpha_schedule(names[0]), _lam_schedule(names[1])
+    return check_schedule("alpha_schedule", names[0]), check_schedule("lam_schedule", names[1])
 
 
 def _seeds(value: Any) -> Any:
@@ -288,10 +250,8 @@ def _fixed_field(name: str) -> Any:
     if info.annotation is int:
         checks.append(BeforeValidator(_whole))
     checks.append(BeforeValidator(_as_tuple))
-    if name == "alpha_schedule":
-        checks.append(AfterValidator(_alpha_schedule))
-    if name == "lam_schedule":
-        checks.append(AfterValidator(_lam_schedule))
+    if name in ("alpha_schedule", "lam_schedule"):
+        checks.append(AfterValidator(partial(check_schedule, name)))
     annotated: Any = info.annotation
     for check in checks:
         annotated = Annotated[annotated, check]
@@ -303,9 +263,9 @@ _axis_fields: dict[str, Any] = {
     "environments": _listed(Annotated[EnvironmentEntry, BeforeValidator(_environment_table)]),
     "pairs": _listed(Annotated[_PairOfNames, AfterValidator(_pair)]),
     "schedules": _listed(Annotated[_PairOfNames, AfterValidator(_both_schedules)]),
-    "alpha": _axis(_LARGEST),
-    "lam": _axis(_LARGEST),
-    "w": _axis(1.0),
+    "alpha": _axis(NonNegative),
+    "lam": _axis(NonNegative),
+    "w": _axis(Weight),
     "seeds": _listed(_seed, BeforeValidator(_seeds), AfterValidator(_once)),
 }
 
@@ -363,9 +323,13 @@ def _path(loc: tuple[int | str, ...], table: Mapping[str, Any]) -> str:
 def _reason(item: Any, model: type[BaseModel], prefix: str) -> str:
     if item["type"] == "extra_forbidden":
         return _unknown_key(item["loc"], model, prefix)
-    reason = str(item["msg"]).removeprefix("Value error, ")
+    return _as_sentence(item["msg"])
+
+
+def _as_sentence(message: str) -> str:
+    reason = message.removeprefix("Value error, ")
     reason = reason[0].lower() + reason[1:]
-    return reason.replace("input should be", "must be")
+    return reason.replace("input should", "must")
 
 
 def _unknown_key(loc: tuple[int | str, ...], model: type[BaseModel], prefix: str) -> str:

@@ -23,9 +23,8 @@ from typing import Any
 
 from mirrorax import plugins
 from mirrorax.errors import UserError
-from mirrorax.runs import float32
-from mirrorax.runs.settings import LEARNED, PRESETS, STATIC, Settings
-from mirrorax.runs.settings import preset as preset_fields_of
+from mirrorax.runs.presets import PRESETS
+from mirrorax.runs.settings import LEARNED, STATIC, Settings, as_float32, with_preset
 from mirrorax.spec import toml
 from mirrorax.spec.form import FIXED, TOP, Part, Problems, mistakes
 
@@ -118,10 +117,7 @@ def _blocks(document: Mapping[str, Any], problems: Problems) -> list[Block]:
     """Validate the file's top level and each block, then what the two make together."""
     top = {key: value for key, value in document.items() if key not in TOP}
     preset = document.get("preset", "default")
-    preset_fields: dict[str, Any] = {}
-    if isinstance(preset, str) and preset in PRESETS:
-        preset_fields = preset_fields_of(preset)
-    else:
+    if not isinstance(preset, str) or preset not in PRESETS:
         problems.add("preset", preset, f"allowed: {', '.join(PRESETS)}")
     top_part = _part(top, "", problems)
 
@@ -140,7 +136,7 @@ def _blocks(document: Mapping[str, Any], problems: Problems) -> list[Block]:
     merged = [(prefix, {**top_part, **part}, part) for prefix, part in named]
     if not named:
         merged = [("", top_part, top_part)]
-    blocks = [_block(prefix, part, own, preset_fields, problems) for prefix, part, own in merged]
+    blocks = [_block(prefix, part, own, preset, problems) for prefix, part, own in merged]
     if named and not problems:
         _refuse_unused(top_part, merged, problems)
     return [block for block in blocks if block is not None]
@@ -157,7 +153,7 @@ def _block(
     prefix: str,
     part: Mapping[str, Any],
     own: Mapping[str, Any],
-    preset: Mapping[str, Any],
+    preset: str,
     problems: Problems,
 ) -> Block | None:
     before = len(problems)
@@ -183,7 +179,7 @@ def _block(
         problems.add(prefix + "w", own["w"], f"used by alpha_schedule = {wanted} only")
     if len(problems) > before:
         return None
-    fixed = {**preset, **{key: part[key] for key in FIXED if key in part}}
+    fixed = with_preset(preset, {key: part[key] for key in FIXED if key in part})
     for key in ("alpha_schedule", "lam_schedule"):
         fixed.pop(key, None)
     block = Block(
@@ -216,9 +212,7 @@ def _schedules(
 
 def _refuse_repeated(prefix: str, block: Block, problems: Problems) -> None:
     """Refuse what would make a run twice within one grid."""
-    scaled = [
-        (name, float32.rounded(scale)) for name, scales in block.environments for scale in scales
-    ]
+    scaled = [(name, as_float32(scale)) for name, scales in block.environments for scale in scales]
     for key, entries in (
         ("environments", scaled),
         ("pairs", block.pairs),
@@ -233,7 +227,10 @@ def _check_settings(prefix: str, block: Block, problems: Problems) -> None:
     """Check what the settings must satisfy together (the environment plays no part in it)."""
     fixed = {key: value for key, value in block.fixed if key in STATIC}
     try:
-        Settings(environment=block.environments[0][0], **fixed)
+        for potential, drift in block.pairs:
+            Settings(
+                environment=block.environments[0][0], potential=potential, drift=drift, **fixed
+            )
     except UserError as error:
         key, _, reason = str(error).partition(": ")
         problems.add(prefix + key, fixed.get(key), reason)

@@ -12,12 +12,11 @@
 A file's name holds the digest of its content, and it appears by one atomic rename: what is visible
 is complete. Readers take no lock.
 
-- `names`: the layout and its names.          - `files`: atomic writing, fault points.
-- `checks`: is it what it should be?          - `shards`: one file, read and checked.
-- `copies`: consolidated copies.              - `lock`: one writer at a time.
-- `store`: the writer's view.                 - `reading`: the reader's view.
-- `studies`: recorded studies.                - `exporting`: exports, and `read_results` for all.
-- `legacy`: stores and exports of format 1.   - `importing`: runs from elsewhere into a store.
+- `files`: names, atomic writing.   - `shards`: one file, read and checked.
+- `lock`: one writer at a time.       - `store`: the writer's view.
+- `reading`: the reader's view, and consolidated copies.
+- `studies`: recorded studies.        - `exporting`: exports, and `read_results` for all.
+- `legacy`: runs from elsewhere, also of format 1, into a store.
 """
 
 from __future__ import annotations

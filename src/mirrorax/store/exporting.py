@@ -7,10 +7,8 @@ read. It is complete besides: all settings and provenance stand in its metadata,
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import uuid
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,14 +18,14 @@ import pyarrow as pa
 import pyarrow.csv
 
 from mirrorax.errors import UserError
-from mirrorax.runs import parquet, results
-from mirrorax.runs.chunk import HEAD
-from mirrorax.runs.parquet import Damaged
+from mirrorax.files import replacing
+from mirrorax.runs import arrow, results
+from mirrorax.runs.arrow import CURVE, HEAD, Damaged
 from mirrorax.runs.provenance import FIELDS
 from mirrorax.runs.results import ROWS, Results
 from mirrorax.spec.expand import expand
 from mirrorax.spec.study import Study
-from mirrorax.store import checks, files, names, reading
+from mirrorax.store import files, reading, shards
 
 _LEGACY = "it is of format 1; make a store of it: mirrorax sweep import --from {} --store NEW"
 
@@ -70,7 +68,7 @@ def read_results(place: str | os.PathLike[str], field: str = "store") -> Results
 
 
 def _is_store(path: Path) -> bool:
-    return path.is_dir() and names.check_mark(path)
+    return path.is_dir() and files.check_mark(path)
 
 
 def _folders_inside(path: Path) -> list[Path]:
@@ -88,7 +86,7 @@ def exports(path: Path, field: str = "store") -> list[Path]:
     listed = sorted(path.glob("*.parquet")) if path.is_dir() else []
     if not listed:
         raise UserError(
-            f"{field}: {path} is not a store (it has no {names.MARK}), nor a Parquet file or a "
+            f"{field}: {path} is not a store (it has no {files.MARK}), nor a Parquet file or a "
             "folder of some"
         )
     return listed
@@ -97,36 +95,28 @@ def exports(path: Path, field: str = "store") -> list[Path]:
 def read_export(path: Path, field: str = "store") -> Results:
     """Read an exported file, checked; raise `UserError` if it is not one."""
     try:
-        table = parquet.decode(path.read_bytes())
-        checks.check_columns(table)
+        table = arrow.decode(path.read_bytes())
+        shards.check_columns(table)
         if HEAD not in (table.schema.metadata or {}) and "return_min" in table.column_names:
             raise UserError(f"{field}: {path}: {_LEGACY.format(path)}")
         runs = results.from_arrow(table)
-        plain = [name for name in table.column_names if name not in _stored(table)]
-        runs = replace(runs, rows=_rows(runs.rows, plain))
-        checks.check_rows(runs)
+        rows = runs.rows.select([n for n in runs.rows.column_names if _is_stored(n)])
+        if "wall_seconds" not in rows.column_names:  # exported without provenance
+            rows = rows.append_column("wall_seconds", pa.nulls(len(rows), pa.float64()))
+        runs = replace(runs, rows=rows)
+        shards.check_rows(runs)
     except OSError as error:
         raise UserError(f"{field}: {path}: {error.strerror}") from None
     except Damaged as error:
         raise UserError(f"{field}: {path} is not an export of runs: {error}") from None
+    plain = [n for n in table.column_names if not (_is_stored(n) or n == results.ORIGIN)]
     _check_identities(runs, table.select(plain), f"{field}: {path}")
     return runs
 
 
-def _stored(table: pa.Table) -> list[str]:
-    """Return the columns of an export that are rows of an outcome; the others are made of them."""
-    return [
-        name
-        for name in table.column_names
-        if name in ROWS.names or name == results.ORIGIN or name.startswith("curve.")
-    ]
-
-
-def _rows(rows: pa.Table, plain: list[str]) -> pa.Table:
-    rows = rows.drop_columns([name for name in plain if name in rows.column_names])
-    if "wall_seconds" not in rows.column_names:  # exported without provenance
-        rows = rows.append_column("wall_seconds", pa.nulls(len(rows), pa.float64()))
-    return rows
+def _is_stored(name: str) -> bool:
+    """Whether a column of an export is one of an outcome; the others are computed from them."""
+    return name in ROWS.names or name.startswith(CURVE)
 
 
 def _check_identities(runs: Results, plain: pa.Table, where: str) -> None:
@@ -174,7 +164,7 @@ def export(
     if target.is_dir():
         raise UserError(f"to: {str(target)!r} is a folder; expected a file")
     if Path(place).is_dir():
-        names.check_outside(Path(place), target, "to")
+        files.check_outside(Path(place), target, "to")
     runs = read_results(place)
     if study is not None:
         runs = runs.take(np.flatnonzero(np.isin(runs.ids, expand(study).ids)))
@@ -184,18 +174,14 @@ def export(
 
 def write(runs: Results, target: Path, *, provenance: bool = True) -> None:
     """Write runs to a file; it appears whole or not at all."""
-    temp = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
     try:
-        if target.suffix == ".csv":
-            pa.csv.write_csv(_flat(runs, provenance), temp)
-        else:
-            temp.write_bytes(parquet.encode(to_table(runs, provenance=provenance), compact=True))
-        os.replace(temp, target)
+        with replacing(target) as file:
+            if target.suffix == ".csv":
+                pa.csv.write_csv(_flat(runs, provenance), file)
+            else:
+                file.write(arrow.encode(to_table(runs, provenance=provenance), compact=True))
     except OSError as error:
         raise files.explain(error, str(target)) from error
-    finally:
-        with contextlib.suppress(OSError):
-            temp.unlink()
 
 
 def _flat(runs: Results, provenance: bool) -> pa.Table:

@@ -1,6 +1,11 @@
-"""Atomic writing: temp file, fsync, read back, rename, fsync of the folder.
+"""The files of a store: their names, and atomic writing.
 
-At every named point a *fault* function is called. In production it does nothing; a test makes it
+Every path below the store's root is made here, from a name that must match its folder's pattern
+exactly: nothing with a separator, a dot-dot or a NUL can match. Folders and files that are symbolic
+links are refused, so that no name leads out of the store.
+
+A file is written to a temporary one, synced, read back, renamed, and its folder synced. At every
+named point a *fault* function is called. In production it does nothing; a test makes it
 kill the process, raise an error of the operating system, or note that the point was reached.
 """
 
@@ -10,12 +15,189 @@ import contextlib
 import errno
 import hashlib
 import itertools
+import json
 import os
-from collections.abc import Callable
+import re
+import stat
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
-from mirrorax.store import names
-from mirrorax.store.errors import StoreError
+from mirrorax.errors import UserError, plain
+
+
+class StoreError(Exception):
+    """The store cannot be written or read; the text says why and what to do, in one line."""
+
+    def __init__(self, text: object = "") -> None:
+        super().__init__(plain(text))
+
+
+class DamagedShardWarning(UserWarning):
+    """A shard was left out of a table because it is damaged."""
+
+
+FORMAT = 2
+MARK = "mirrorax-store.json"
+_MEND = f'the runs are not touched by that: replace it by a file that holds {{"format": {FORMAT}}}'
+
+_HEX = r"[0-9a-f]{32}"
+PATTERNS = {
+    "shards": re.compile(rf"[0-9]{{8}}-{_HEX}\.parquet", re.ASCII),
+    "curves": re.compile(rf"[0-9]{{8}}-{_HEX}\.parquet", re.ASCII),  # of format 1
+    "parts": re.compile(rf"{_HEX}\.parquet", re.ASCII),
+    "studies": re.compile(rf"[0-9]{{8}}-{_HEX}\.parquet", re.ASCII),
+    "quarantine": re.compile(rf"[0-9]{{8}}-{_HEX}\.parquet(\.[0-9]+)?", re.ASCII),
+    "tmp": re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII),
+}
+
+
+#: The folders of a store of this format.
+FOLDERS = tuple(kind for kind in PATTERNS if kind != "curves")
+
+
+class UnsafeName(UserError):
+    """A name that could lead out of the store."""
+
+
+def folder(root: Path, kind: str) -> Path:
+    """Return a folder of the store; refuse one that is a symbolic link."""
+    path = root / kind
+    if kind not in PATTERNS:
+        raise UnsafeName(f"store: no folder {kind!r}")
+    if path.is_symlink():
+        raise UnsafeName(f"store: {path} is a symbolic link; folders of a store are not")
+    return path
+
+
+def inside(root: Path, kind: str, name: str) -> Path:
+    """Return the path of a file of the store; refuse a name that does not belong there."""
+    place = folder(root, kind)
+    if not isinstance(name, str) or not PATTERNS[kind].fullmatch(name):
+        raise UnsafeName(f"store: {name!r} is no name of a file in {kind}/")
+    path = place / name
+    if path.is_symlink():
+        raise UnsafeName(f"store: {path} is a symbolic link; files of a store are not")
+    return path
+
+
+def digest_in(name: str) -> str:
+    """Return the digest that a file's name promises."""
+    return name.removesuffix(".parquet")[-32:]
+
+
+def sequence_in(name: str) -> int:
+    """Return a shard's place in the order of writing."""
+    return int(name[:8])
+
+
+def listed(root: Path, kind: str) -> list[str]:
+    """Return the names of the well-named regular files of a folder, sorted."""
+    return [name for name, problem in entries(root, kind) if problem is None]
+
+
+def entries(root: Path, kind: str) -> list[tuple[str, str | None]]:
+    """Return every entry of a folder with what is wrong with it (or None), sorted by name."""
+    place = folder(root, kind)
+    listing: list[tuple[str, str | None]] = []
+    try:
+        with os.scandir(place) as scan:
+            for entry in scan:
+                problem = None
+                if entry.is_symlink():
+                    problem = "is a symbolic link"
+                elif not PATTERNS[kind].fullmatch(entry.name):
+                    problem = "has no name of a file of this store"
+                elif not entry.is_file(follow_symlinks=False):
+                    problem = "is not a file"
+                listing.append((entry.name, problem))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    return sorted(listing)
+
+
+def strange(root: Path, kind: str) -> dict[str, str]:
+    """Return the entries that have the name of a file of this folder but are links or folders."""
+    return {
+        name: f"{name}: {problem}"
+        for name, problem in entries(root, kind)
+        if problem is not None and PATTERNS[kind].fullmatch(name)
+    }
+
+
+def read_bytes(path: Path) -> bytes:
+    """Read a regular file whole, without following a symbolic link."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    with open(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise UnsafeName(f"store: {path} is not a regular file")
+        return file.read()
+
+
+def read_format(root: Path) -> int | None:
+    """Return the format of a store, or None if `root` is not one."""
+    try:
+        written = read_bytes(root / MARK)
+        data = json.loads(written)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError, RecursionError) as error:
+        raise UserError(f"store: cannot read {root / MARK}: {error}") from None
+    known = isinstance(data, dict) and set(data) <= {"format", "created_by", "digest"}
+    if not known or ("digest" in data and written != mark(data)):
+        raise UserError(f"store: {root / MARK} is damaged; {_MEND}")
+    if type(data.get("format")) is not int:
+        raise UserError(f"store: {root / MARK} has no format; {_MEND}")
+    return int(data["format"])
+
+
+def check_mark(root: Path) -> bool:
+    """Return whether `root` is a store; raise `UserError` for one this version cannot read."""
+    written = read_format(root)
+    if written == 1:
+        raise UserError(
+            f"store: {root} has format 1; make a new store of it: "
+            f"mirrorax sweep import --from {root} --store NEW"
+        )
+    if written not in (None, FORMAT):
+        raise UserError(
+            f"store: {root} has format {written}; this version of mirrorax reads format {FORMAT}"
+        )
+    return written is not None
+
+
+def mark(data: Mapping[str, Any]) -> bytes:
+    """Return the bytes of the mark of a store: what it says, and the digest of that.
+
+    Marks of older stores have no digest.
+    """
+    content = {key: value for key, value in data.items() if key != "digest"}
+    text = json.dumps(content, sort_keys=True)
+    return json.dumps(
+        {**content, "digest": hashlib.sha256(text.encode()).hexdigest()[:32]}
+    ).encode()
+
+
+def existing(directory: str | os.PathLike[str]) -> Path:
+    """Return the root of a store that must exist; raise `UserError` otherwise."""
+    text = os.fspath(directory)
+    if not isinstance(text, str) or "\0" in text:
+        raise UserError(f"store: {text!r} is no path")
+    root = Path(text)
+    if root.exists() and not root.is_dir():
+        raise UserError(f"store: {root} is a file; a store is a folder")
+    if not root.is_dir():
+        raise UserError(f"store: {root} does not exist; 'mirrorax sweep run' makes one")
+    if not check_mark(root):
+        raise UserError(f"store: {root} is not a store (it has no {MARK})")
+    return root
+
+
+def check_outside(root: Path, target: Path, field: str) -> None:
+    """Refuse to write a file for the user into the store itself."""
+    if (target.parent.resolve() / target.name).is_relative_to(root.resolve()):
+        raise UserError(f"{field}: {str(target)!r} is inside the store; choose a place outside it")
+
 
 Fault = Callable[[str], None]
 
@@ -69,19 +251,19 @@ def sync_folder(path: Path) -> None:
 
 def write(root: Path, kind: str, name: str, data: bytes, fault: Fault = no_fault) -> Path:
     """Write one immutable file of the store; it is visible whole or not at all."""
-    target = names.inside(root, kind, name)
+    target = inside(root, kind, name)
     return _write(root, target, data, fault, durable=True)
 
 
 def write_plain(root: Path, name: str, data: bytes, *, durable: bool = True) -> Path:
     """Replace one of the few mutable files at the root of the store, atomically."""
-    if name not in (names.MARK, "holder.json", "live.json"):
-        raise names.UnsafeName(f"store: no file {name!r}")
+    if name not in (MARK, "holder.json", "live.json"):
+        raise UnsafeName(f"store: no file {name!r}")
     return _write(root, root / name, data, no_fault, durable=durable)
 
 
 def _write(root: Path, target: Path, data: bytes, fault: Fault, *, durable: bool) -> Path:
-    temp = names.inside(root, "tmp", f"{os.getpid()}-{next(_counter)}")
+    temp = inside(root, "tmp", f"{os.getpid()}-{next(_counter)}")
     try:
         fault("begin")
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -95,7 +277,7 @@ def _write(root: Path, target: Path, data: bytes, fault: Fault, *, durable: bool
             if durable:
                 os.fsync(file.fileno())
         fault("temp-synced")
-        if durable and names.read_bytes(temp) != data:
+        if durable and read_bytes(temp) != data:
             raise StoreError(f"store: {target.name} did not read back as it was written")
         fault("read-back")
         os.replace(temp, target)

@@ -1,32 +1,35 @@
-"""Results of format 1, for `sweep import`: every row repeats all settings, curves stand apart.
+"""`sweep import`: runs from another store, from exports, or from results of format 1.
 
-Runs are read once, verified (the id of each is the hash of its settings), and become `Results`.
+In format 1 every row repeats all settings, and curves stand apart. Such runs are read once,
+verified (the id of each is the hash of its settings), and become `Results`.
 """
 
 from __future__ import annotations
 
+import os
 import warnings
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from mirrorax.errors import UserError
-from mirrorax.runs import parquet, results
-from mirrorax.runs.chunk import CURVE, HEAD
-from mirrorax.runs.parquet import Damaged
+from mirrorax.runs import arrow, results
+from mirrorax.runs.arrow import CURVE, HEAD, Damaged
 from mirrorax.runs.results import Results
-from mirrorax.store import checks, names, shards
-from mirrorax.store.errors import DamagedShardWarning
+from mirrorax.store import exporting, files, reading, shards
+from mirrorax.store.files import DamagedShardWarning
+from mirrorax.store.store import Store
 
 _NEEDED = ("run_id", "status", "returns", "greedy_returns", "return_min", "return_max")
 
 
 def is_store(path: Path) -> bool:
     """Whether a folder is a store of format 1."""
-    return path.is_dir() and names.read_format(path) == 1
+    return path.is_dir() and files.read_format(path) == 1
 
 
 def is_export(path: Path) -> bool:
@@ -41,12 +44,12 @@ def is_export(path: Path) -> bool:
 
 def read_store(root: Path) -> Results:
     """Return every run of a store of format 1, one row per run; damaged shards are left out."""
-    curves = {names.sequence_in(name): name for name in names.listed(root, "curves")}
+    curves = {files.sequence_in(name): name for name in files.listed(root, "curves")}
     parts = []
-    for name in names.listed(root, "shards"):
+    for name in files.listed(root, "shards"):
         try:
             runs = read_rows(shards.read_bytes(root, "shards", name))
-            if beside := curves.get(names.sequence_in(name)):
+            if beside := curves.get(files.sequence_in(name)):
                 runs = _with_curves(runs, shards.read_bytes(root, "curves", beside))
             parts.append(runs)
         except (Damaged, UserError) as error:
@@ -67,12 +70,12 @@ def read_export(path: Path, field: str) -> Results:
 
 def read_rows(data: bytes) -> Results:
     """Return the runs of a flat table's bytes, checked."""
-    table = parquet.decode(data)
-    checks.check_columns(table)
+    table = arrow.decode(data)
+    shards.check_columns(table)
     if missing := [name for name in _NEEDED if name not in table.column_names]:
         raise Damaged(f"it has no column {missing[0]!r}")
     runs = Results.from_table(table.replace_schema_metadata(None))
-    checks.check_rows(runs)
+    shards.check_rows(runs)
     if len(wrong := runs.wrong_ids()):
         row = int(wrong[0])
         raise Damaged(
@@ -83,11 +86,53 @@ def read_rows(data: bytes) -> Results:
 
 def _with_curves(runs: Results, data: bytes) -> Results:
     """Put the curves of a second file beside the runs they are of."""
-    curves = parquet.decode(data)
-    checks.check_columns(curves)
+    curves = arrow.decode(data)
+    shards.check_columns(curves)
     at = pc.index_in(runs.rows["run_id"], value_set=curves["run_id"].combine_chunks())
     rows = runs.rows
     for name in curves.column_names:
         if name != "run_id":
             rows = rows.append_column(CURVE + name, curves[name].take(at))
     return replace(runs, rows=rows)
+
+
+def import_runs(
+    directory: str | os.PathLike[str], place: str | os.PathLike[str]
+) -> tuple[int, int]:
+    """Put runs into a store, which is made if need be; return how many were new, of all.
+
+    Runs that the store has finished, and failed ones, are left as they are.
+    """
+    runs = read_any(place)
+    with Store(directory) as store:
+        reader = reading.Reader(store.root, ["diverged_at"])
+        reader.refresh()
+        stored = reader.results()
+        new = runs.done & ~np.isin(runs.ids, stored.ids[stored.done])
+        add(store, runs.take(np.flatnonzero(new)))
+        if new.any():
+            store.consolidate(everything=True)
+    return int(new.sum()), len(runs)
+
+
+def add(store: Store, runs: Results) -> None:
+    """Commit runs to a store, one shard per chunk."""
+    order = np.argsort(runs.origin, kind="stable")
+    starts = np.unique(runs.origin[order], return_index=True)[1]
+    for which in np.split(order, starts[1:]) if len(order) else ():
+        store.commit(arrow.encode(results.to_outcome(runs, which)))
+
+
+def read_any(place: str | os.PathLike[str], field: str = "from") -> Results:
+    """Return the runs of a store or of exports, of this format or of format 1."""
+    path = Path(os.fspath(place))
+    if is_store(path):
+        return read_store(path)
+    listed = exporting.exports(path, field) if not files.check_mark(path) else []
+    if not any(map(is_export, listed)):
+        return exporting.read_results(place, field)
+    parts = [
+        read_export(file, field) if is_export(file) else exporting.read_export(file, field)
+        for file in listed
+    ]
+    return results.concat(parts).unique(ordered=True)

@@ -1,7 +1,7 @@
-"""One writer at a time.
+"""One writer at a time, and what it is doing: `DIR/live.json`, for `status`.
 
-Two things together. `DIR/lock` is locked with `flock` for as long as the writer lives: the kernel
-gives it back when the process dies or the machine restarts, so a dead holder on this machine never
+The lock is two things. `DIR/lock` is locked with `flock` while the writer lives: the kernel
+releases it when the process dies or the machine restarts, so a dead holder on this machine never
 blocks. `DIR/holder.json` says who holds it and since when: for the message, and for shared file
 systems whose locks do not reach other machines. There a holder is believed until the user says
 `--take-over`.
@@ -20,11 +20,12 @@ import time
 import uuid
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from mirrorax.errors import UserError
 from mirrorax.runs.provenance import host_hash
-from mirrorax.store import files, names
-from mirrorax.store.errors import StoreError
+from mirrorax.store import files
+from mirrorax.store.files import StoreError
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ def _me() -> Holder:
 def read_holder(root: Path) -> Holder | None:
     """Return who is written down as the holder, alive or not; None if nobody is."""
     try:
-        data = json.loads(names.read_bytes(root / "holder.json"))
+        data = json.loads(files.read_bytes(root / "holder.json"))
         holder = Holder(**{field: data[field] for field in Holder.__dataclass_fields__})
         texts = [value for name, value in vars(holder).items() if name != "pid"]
         sound = isinstance(holder.pid, int) and all(isinstance(text, str) for text in texts)
@@ -117,3 +118,53 @@ class Lock:
                 (self._root / "holder.json").unlink()
         os.close(self._descriptor)
         self._descriptor = -1
+
+
+#: A sweep that has not written for this long and cannot be seen is taken for dead.
+STALE_SECONDS = 30.0
+
+
+_LARGE = (OverflowError, RecursionError)
+
+
+def write_live(root: Path, state: dict[str, Any]) -> None:
+    """Replace the live state. It is a courtesy: a full disk must not stop the sweep here."""
+    full = {**state, "at": time.time(), "pid": os.getpid(), "host_hash": host_hash()}
+    try:
+        files.write_plain(root, "live.json", json.dumps(full).encode(), durable=False)
+    except StoreError:
+        return
+
+
+def read_live(root: Path) -> dict[str, Any] | None:
+    """Return the live state of a sweep that is running now, or None."""
+    try:
+        state = json.loads(files.read_bytes(root / "live.json"))
+        age = time.time() - float(state["at"])
+        for name in ("rate", "seconds_left", "workers"):
+            if not 0 <= float(state[name]) < 1e15:
+                raise ValueError
+        if not all(isinstance(count, int) for count in state.get("running", {}).values()):
+            raise ValueError
+        if not str(state.get("best") or "").isprintable():
+            raise ValueError
+        if state["host_hash"] == host_hash():
+            _signal_nothing(int(state["pid"]))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, *_LARGE):
+        return None
+    holder = read_holder(root)
+    running = holder is not None and holder.pid == state["pid"] and age < STALE_SECONDS
+    return state if running else None
+
+
+def clear_live(root: Path) -> None:
+    """Remove the live state of a sweep that has ended."""
+    (root / "live.json").unlink(missing_ok=True)
+
+
+def _signal_nothing(pid: int) -> None:
+    """Raise `ProcessLookupError` if there is no such process (somebody else's is fine)."""
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return

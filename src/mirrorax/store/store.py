@@ -9,10 +9,10 @@ from types import TracebackType
 
 from mirrorax._version import __version__
 from mirrorax.errors import UserError
-from mirrorax.runs.parquet import Damaged
+from mirrorax.runs.arrow import Damaged
 from mirrorax.spec.expand import Runs
 from mirrorax.spec.study import Study
-from mirrorax.store import copies, files, names, reading, shards, studies
+from mirrorax.store import files, reading, shards, studies
 from mirrorax.store.lock import Lock
 
 
@@ -25,16 +25,16 @@ def create(directory: str | os.PathLike[str]) -> Path:
     if root.exists() and not root.is_dir():
         raise UserError(f"store: {root} is a file; a store is a folder")
     try:
-        if not names.check_mark(root):
+        if not files.check_mark(root):
             if root.is_dir() and any(entry.name != "tmp" for entry in root.iterdir()):
                 raise UserError(
                     f"store: {root} is not empty and not a store; choose another folder"
                 )
-            names.folder(root, "tmp").mkdir(parents=True, exist_ok=True)
-            mark = names.mark({"format": names.FORMAT, "created_by": f"mirrorax {__version__}"})
-            files.write_plain(root, names.MARK, mark)
-        for kind in names.FOLDERS:
-            names.folder(root, kind).mkdir(exist_ok=True)
+            files.folder(root, "tmp").mkdir(parents=True, exist_ok=True)
+            mark = files.mark({"format": files.FORMAT, "created_by": f"mirrorax {__version__}"})
+            files.write_plain(root, files.MARK, mark)
+        for kind in files.FOLDERS:
+            files.folder(root, kind).mkdir(exist_ok=True)
     except OSError as error:
         raise files.explain(error, str(root)) from error
     return root
@@ -62,10 +62,10 @@ class Store:
         except BaseException:
             self._lock.release()
             raise
-        present = names.listed(self.root, "shards")
-        self._next = max(map(names.sequence_in, present), default=0) + 1
+        present = files.listed(self.root, "shards")
+        self._next = max(map(files.sequence_in, present), default=0) + 1
         self._since_parts = len(present) - sum(
-            len(listed) for listed in copies.usable(self.root, set(present)).values()
+            len(listed) for listed in reading.usable(self.root, set(present)).values()
         )
 
     def __enter__(self) -> Store:
@@ -99,13 +99,13 @@ class Store:
         name = f"{number:08d}-{files.digest(data)}.parquet"
         files.write(self.root, "shards", name, data, self._fault)
         self._since_parts += 1
-        if self._since_parts >= copies.FULL:
+        if self._since_parts >= reading.FULL:
             self.consolidate()
         return name
 
     def consolidate(self, *, everything: bool = False) -> None:
         """Bring the copies for fast loading up to date."""
-        copies.consolidate(self.root, everything=everything, fault=self._fault)
+        reading.consolidate(self.root, everything=everything, fault=self._fault)
         self._since_parts = 0
 
     def record(self, study: Study, runs: Runs, lanes: int) -> bool:
@@ -114,13 +114,13 @@ class Store:
 
     def scratch(self, name: str) -> Path:
         """Return a folder for files that the next start may delete."""
-        path = names.inside(self.root, "tmp", name)
+        path = files.inside(self.root, "tmp", name)
         path.mkdir(exist_ok=True)
         return path
 
     def _sweep_temp(self) -> None:
         """Remove what an earlier writer, dead by now, left half-done."""
-        place = names.folder(self.root, "tmp")
+        place = files.folder(self.root, "tmp")
         for entry in os.scandir(place):
             if entry.is_dir(follow_symlinks=False):
                 shutil.rmtree(entry.path, ignore_errors=True)
@@ -139,11 +139,11 @@ class Store:
         reader.refresh()
         damaged |= reader.damaged
         for name in damaged:
-            self._set_aside(names.folder(self.root, "shards") / name, name)
+            self._set_aside(files.folder(self.root, "shards") / name, name)
         return {f"shards/{name}": why for name, why in damaged.items()}
 
     def _set_aside(self, path: Path, name: str) -> None:
-        place = names.folder(self.root, "quarantine")
+        place = files.folder(self.root, "quarantine")
         for number in range(1, 1000):
             target = place / f"{name}.{number}"
             if not os.path.lexists(target):

@@ -1,150 +1,150 @@
-"""The studies a store has run, expanded, so that `status` needs only the store."""
+"""The studies a store has run, expanded, so that `status` needs only the store.
+
+A record is a table of run ids with their configurations. What is known of the study stands in its
+head, see `Recorded`.
+"""
 
 from __future__ import annotations
 
-import json
-import re
 import time
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pyarrow as pa
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from mirrorax._version import ALGORITHM_VERSION, __version__
-from mirrorax.runs import ids, parquet
-from mirrorax.runs.parquet import Damaged
+from mirrorax._version import ALGORITHM_VERSION
+from mirrorax.runs import arrow
+from mirrorax.runs.arrow import Damaged
 from mirrorax.spec.expand import Runs, expand
 from mirrorax.spec.study import Study
-from mirrorax.store import checks, files, names, shards
-
-_COUNT = re.compile(r"[1-9][0-9]{0,8}")
+from mirrorax.store import files, shards
 
 
-@dataclass(frozen=True)
-class Recorded:
-    """A study as a store remembers it."""
+def _line(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("it has control characters")
+    return text
 
-    name: str
-    study_id: str
+
+_Line = Annotated[str, AfterValidator(_line)]
+_Count = Annotated[int, Field(ge=1, lt=10**9)]
+
+
+class RecordedPair(BaseModel):
+    """What is shown of the settings of a configuration."""
+
+    environment: _Line
+    potential: _Line
+    drift: _Line
+
+
+class Recorded(BaseModel):
+    """A study as a store remembers it: the head of its record."""
+
+    model_config = ConfigDict(strict=True, arbitrary_types_allowed=True)
+
+    name: _Line
+    study: _Line  # the id of its text
     text: str
-    lanes: int
-    recorded_at: str
-    algorithm_version: int
-    settings: list[dict[str, Any]]  # of each configuration
+    lanes: _Count
+    algorithm_version: _Count
+    plugins: list[_Line]
+    recorded_at: _Line
+    #: of each configuration
+    settings: list[RecordedPair]
+    #: the name of the record's file
+    file: str = ""
+
+
+class RecordedRuns(Recorded):
+    """The same, with its runs."""
+
     run_ids: pa.ChunkedArray
     configuration: np.ndarray
 
 
 def record(root: Path, study: Study, runs: Runs, lanes: int, fault: files.Fault) -> bool:
     """Write the study down unless it is already the last one; return whether it was written."""
-    last = latest_notes(root)
-    used = sorted({text for settings in runs.configurations for text in settings.plugins})
     same = {
-        "mirrorax.study": study.id,
-        "mirrorax.lanes": str(lanes),
-        "mirrorax.algorithm_version": str(ALGORITHM_VERSION),
+        "study": study.id,
+        "lanes": lanes,
+        "algorithm_version": ALGORITHM_VERSION,
+        # Another version of a plugin makes other runs of the same text.
+        "plugins": sorted({text for settings in runs.configurations for text in settings.plugins}),
     }
-    if used:  # another version of a plugin makes other runs of the same text
-        same["mirrorax.plugins"] = ", ".join(used)
-    if last is not None and all(last[1].get(key) == value for key, value in same.items()):
+    last = latest_head(root)
+    if last is not None and all(getattr(last, key) == value for key, value in same.items()):
         return False
-    table = pa.table(
-        {
-            "run_id": ids.to_arrow(runs.ids),
-            "configuration": pa.array(runs.configuration, pa.int32()),
-        }
-    )
-    notes = {
+    head = {
         **same,
-        "mirrorax.name": study.name,
-        "mirrorax.text": study.text,
-        "mirrorax.version": __version__,
-        "mirrorax.recorded_at": time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()),
-        "mirrorax.settings": json.dumps([s.model_dump() for s in runs.configurations]),
+        "name": study.name,
+        "text": study.text,
+        "recorded_at": time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()),
+        "settings": [settings.model_dump(mode="json") for settings in runs.configurations],
     }
-    data = parquet.encode(table.replace_schema_metadata(notes), compact=True)
-    present = names.listed(root, "studies")
-    number = names.sequence_in(present[-1]) + 1 if present else 1
+    columns = {
+        "run_id": arrow.id_column(runs.ids),
+        "configuration": pa.array(runs.configuration, pa.int32()),
+    }
+    data = arrow.encode(arrow.with_head(pa.table(columns), head), compact=True)
+    present = files.listed(root, "studies")
+    number = files.sequence_in(present[-1]) + 1 if present else 1
     files.write(root, "studies", f"{number:08d}-{files.digest(data)}.parquet", data, fault)
     return True
 
 
-def latest_notes(root: Path) -> tuple[str, dict[str, str]] | None:
-    """Return the name and the notes of the study recorded last, without its runs."""
-    for name in reversed(names.listed(root, "studies")):
+def latest_head(root: Path) -> Recorded | None:
+    """Return the study recorded last, without its runs; damaged records are passed over."""
+    for name in reversed(files.listed(root, "studies")):
         try:
-            return name, _notes(shards.metadata(root, "studies", name), name)
+            return _checked(Recorded, name, shards.head(root, "studies", name))
         except (Damaged, FileNotFoundError):
             continue
     return None
 
 
-def _notes(notes: dict[str, str], name: str) -> dict[str, str]:
-    """Return the notes of a record, checked; raise `Damaged` if one is missing or strange."""
-    for key in ("name", "study", "text", "recorded_at", "settings"):
-        if f"mirrorax.{key}" not in notes:
-            raise Damaged(f"{name}: it has no note of its {key}")
-        if key not in ("text", "settings") and not notes[f"mirrorax.{key}"].isprintable():
-            raise Damaged(f"{name}: the note of its {key} has control characters")
-    for key in ("lanes", "algorithm_version"):
-        if not _COUNT.fullmatch(notes.get(f"mirrorax.{key}", "")):
-            raise Damaged(f"{name}: the note of its {key} is no number")
-    return notes
-
-
-def read(root: Path, name: str) -> Recorded:
-    """Read the record of a study, checked; raise `Damaged` or `FileNotFoundError`."""
-    data = shards.read_bytes(root, "studies", name)
-    try:
-        table = parquet.decode(data)
-        checks.check_columns(table)
-    except Damaged as error:
-        raise Damaged(f"{name}: {error}") from None
-    if table.column_names != ["run_id", "configuration"]:
-        raise Damaged(f"{name}: its columns are not run_id and configuration")
-    if table["configuration"].type != pa.int32() or table["configuration"].null_count:
-        raise Damaged(f"{name}: column 'configuration' does not hold numbers")
-    try:
-        notes = _notes(shards.notes(table.schema.metadata), name)
-        settings = json.loads(notes["mirrorax.settings"])
-    except (ValueError, RecursionError) as error:
-        raise Damaged(f"{name}: its notes are not readable: {type(error).__name__}") from None
-    if not isinstance(settings, list) or not all(map(_names_a_pair, settings)):
-        raise Damaged(f"{name}: its settings are not those of runs")
-    configuration = table["configuration"].to_numpy()
-    if len(configuration) and not 0 <= configuration.min() <= configuration.max() < len(settings):
-        raise Damaged(f"{name}: a run has a configuration that is not there")
-    return Recorded(
-        name=notes["mirrorax.name"],
-        study_id=notes["mirrorax.study"],
-        text=notes["mirrorax.text"],
-        lanes=int(notes["mirrorax.lanes"]),
-        recorded_at=notes["mirrorax.recorded_at"],
-        algorithm_version=int(notes["mirrorax.algorithm_version"]),
-        settings=settings,
-        run_ids=table["run_id"],
-        configuration=configuration,
-    )
-
-
-def _names_a_pair(settings: Any) -> bool:
-    """Whether settings say what is shown of them."""
-    if not isinstance(settings, dict):
-        return False
-    texts = [settings.get(name) for name in ("environment", "potential", "drift")]
-    return all(isinstance(text, str) and text.isprintable() for text in texts)
-
-
-def latest(root: Path) -> Recorded | None:
-    """Return the study recorded last; damaged records are passed over."""
-    for name in reversed(names.listed(root, "studies")):
+def latest(root: Path) -> RecordedRuns | None:
+    """Return the study recorded last, with its runs; damaged records are passed over."""
+    for name in reversed(files.listed(root, "studies")):
         try:
             return read(root, name)
         except (Damaged, FileNotFoundError):
             continue
     return None
+
+
+def read(root: Path, name: str) -> RecordedRuns:
+    """Read the record of a study, checked; raise `Damaged` or `FileNotFoundError`."""
+    data = shards.read_bytes(root, "studies", name)
+    try:
+        table = arrow.decode(data)
+        shards.check_columns(table)
+        head = arrow.read_head(table.schema.metadata)
+        kinds = {"run_id": pa.string(), "configuration": pa.int32()}
+        if dict(zip(table.column_names, table.schema.types, strict=True)) != kinds:
+            raise Damaged("its columns are not run_id and configuration")
+        if table["configuration"].null_count:
+            raise Damaged("column 'configuration' has empty places")
+        configuration = table["configuration"].to_numpy()
+        runs = {"run_ids": table["run_id"], "configuration": configuration}
+        recorded = _checked(RecordedRuns, name, {**head, **runs})
+        count = len(recorded.settings)
+        if len(configuration) and not 0 <= configuration.min() <= configuration.max() < count:
+            raise Damaged("a run has a configuration that is not there")
+    except Damaged as error:
+        raise Damaged(f"{name}: {error}") from None
+    return recorded
+
+
+def _checked(model: type[Any], name: str, head: dict[str, Any]) -> Any:
+    try:
+        return model(**{**head, "file": name})
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise Damaged(f"its head: {where}: {first['msg']}") from None
 
 
 def runs_of(study: Study, root: Path | None) -> Runs:
@@ -153,10 +153,10 @@ def runs_of(study: Study, root: Path | None) -> Runs:
     Hashing is most of the work of expanding half a million runs. A record counts only if it is of
     this very text and version; `expand` checks a sample of its ids besides.
     """
-    notes = latest_notes(root) if root is not None else None
-    if root is None or notes is None or notes[1].get("mirrorax.study") != study.id:
+    head = latest_head(root) if root is not None else None
+    if root is None or head is None or head.study != study.id:
         return expand(study)
     last = latest(root)
-    if last is None or last.study_id != study.id or last.algorithm_version != ALGORITHM_VERSION:
+    if last is None or last.study != study.id or last.algorithm_version != ALGORITHM_VERSION:
         return expand(study)
-    return expand(study, ids.from_arrow(last.run_ids))
+    return expand(study, arrow.read_ids(last.run_ids))

@@ -4,12 +4,11 @@
                                 driver: one process, the only one that writes
 
 - `plan`: runs minus finished runs, as chunks of one configuration.
-- `rates`: how long a run takes.            - `measure`: what only the real program knows.
+- `measure`: what a run costs.
 - `execute`, `worker`: a chunk in another process, bytes in and bytes out.
-- `processes`: the environment of such processes.
 - `engine`: the contract (pull chunks, yield outcomes, cancel); `engines/`: local, ray, inline.
 - `driver`: the loop: commit outcomes, show progress, react to signals.
-- `progress`, `display`, `status`: what is shown.
+- `progress`, `status`: what is shown.
 
 Nothing here imports jax at module level: the driver never does, workers do when they start.
 """

@@ -14,13 +14,12 @@ from typing import Any
 
 from mirrorax.formatting import counted
 from mirrorax.spec.study import Study
-from mirrorax.store import live, studies
+from mirrorax.store import lock, studies
 from mirrorax.store.files import Fault, no_fault
 from mirrorax.store.store import Store
 from mirrorax.sweep import plan as planning
-from mirrorax.sweep.display import Display, Silent
 from mirrorax.sweep.engine import Engine
-from mirrorax.sweep.progress import SweepProgress
+from mirrorax.sweep.progress import Display, Silent, SweepProgress
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _POLL = 0.2
@@ -131,7 +130,7 @@ def sweep(
             stopped_by = _loop(store, plan, engine, progress, shown, fail_fast, left)
         finally:
             engine.close()
-            live.clear(store.root)
+            lock.clear_live(store.root)
         if progress.done or progress.failed:
             store.consolidate(everything=True)
         tried = [chunk.positions for chunk in plan.chunks if chunk.number not in left]
@@ -179,7 +178,7 @@ def _loop(
                 progress.activities = engine.activities()
                 if now - last_live >= _LIVE_EVERY:
                     last_live = now
-                    live.write(store.root, progress.state())
+                    lock.write_live(store.root, progress.state())
                     display.show(progress)
                 if now - last_held >= _HELD_EVERY:
                     last_held = now

@@ -18,9 +18,9 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from mirrorax.errors import UserError
-from mirrorax.runs import parquet, provenance
+from mirrorax.runs import arrow, provenance
+from mirrorax.runs.arrow import Damaged
 from mirrorax.runs.chunk import Outcome
-from mirrorax.runs.parquet import Damaged
 from mirrorax.runs.results import Results, from_outcome
 from mirrorax.sweep.measure import known_sizes
 from mirrorax.sweep.plan import Queue, QueuedChunk
@@ -98,7 +98,7 @@ class Engine(ABC):
 def accept(queued: QueuedChunk, data: bytes) -> FinishedChunk:
     """Return a chunk with the outcome that came back; raise `NoResult` if it is not one of it."""
     try:
-        results = from_outcome(parquet.decode(data))
+        results = from_outcome(arrow.decode(data))
         if (results.ids != queued.chunk.ids).any():
             raise Damaged("it is not of the runs of its chunk")
     except (Damaged, UserError, ValueError, KeyError) as error:

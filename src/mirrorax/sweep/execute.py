@@ -33,7 +33,7 @@ class OutOfMemory(Exception):
 def resolve(name: str) -> ChunkFunction:
     """Import the chunk function from "module:attribute"."""
     if name == CHUNK_FUNCTION:
-        from mirrorax.mdpo.compilation import enable_cache
+        from mirrorax.mdpo.machine import enable_cache
 
         enable_cache()
     module, _, attribute = name.partition(":")

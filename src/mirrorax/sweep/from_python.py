@@ -6,9 +6,10 @@ import os
 
 from mirrorax.errors import UserError
 from mirrorax.spec.study import Study, read
-from mirrorax.sweep import display, driver, execute
+from mirrorax.sweep import driver, execute
 from mirrorax.sweep.driver import SweepSummary
 from mirrorax.sweep.engines.local import LocalEngine
+from mirrorax.sweep.progress import make_display
 
 
 def run_study(
@@ -36,5 +37,5 @@ def run_study(
         lanes=lanes,
         retry_failed=retry_failed,
         check_memory=True,
-        display=display.make(quiet=not progress),
+        display=make_display(quiet=not progress),
     )

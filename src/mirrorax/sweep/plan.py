@@ -1,4 +1,4 @@
-"""Runs minus finished runs, cut into chunks: what is left to do, in which order, at what cost.
+"""Runs minus finished runs, cut into chunks: what is left to do, in which order, at what measure.
 
 A chunk is up to `lanes` runs of one configuration (one compiled program). Configurations whose
 chunks take longest come first, so that no long chunk starts when the others have finished; within a
@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mirrorax.errors import UserError
-from mirrorax.mdpo import memory
-from mirrorax.runs import ids, provenance, results
+from mirrorax.mdpo import machine
+from mirrorax.runs import arrow, provenance, results
 from mirrorax.runs.chunk import Chunk
 from mirrorax.runs.results import Results
 from mirrorax.runs.settings import Settings
@@ -27,7 +27,6 @@ from mirrorax.spec.expand import Runs
 from mirrorax.store import studies
 from mirrorax.store.reading import Reader
 from mirrorax.sweep import measure
-from mirrorax.sweep import rates as cost
 
 #: Lane widths to choose from, the preferred first; results depend on the width, so it is fixed
 #: for a store when its first study is run.
@@ -75,7 +74,7 @@ class Plan:
     todo: np.ndarray
     beyond: int  # runs in the store that are not in the study
     chunks: list[PlannedChunk]
-    rates: cost.Rates
+    rates: measure.Rates
     mixed: dict[str, list[str]]  # provenance that differs within the store
 
     @cached_property
@@ -99,14 +98,14 @@ class Plan:
         work = sum(chunk.seconds for chunk in self.chunks)
         longest = max(chunk.seconds for chunk in self.chunks)
         shared = max(work / (workers * speedup), longest / speedup)
-        return shared + -(-len(self.configurations) // workers) * cost.COMPILE_SECONDS
+        return shared + -(-len(self.configurations) // workers) * measure.COMPILE_SECONDS
 
     def guessed(self) -> list[str]:
         """Return the environments of what is left whose time is no more than a guess."""
         guessed = (s.environment for s in self.configurations if self.rates.guessed(s))
         return list(dict.fromkeys(guessed))
 
-    def largest(self) -> tuple[Settings, memory.Sizes] | None:
+    def largest(self) -> tuple[Settings, machine.Sizes] | None:
         """Return the configuration left to do that needs most memory; None if one is not known."""
         sizes = [measure.known_sizes(settings) for settings in self.configurations]
         known = [(s, size) for s, size in zip(self.configurations, sizes, strict=True) if size]
@@ -141,7 +140,7 @@ class Plan:
         if largest is None:
             return  # a program that cannot be made fails in its worker, which says why
         settings, sizes = largest
-        need, free = sizes.worker_bytes(self.lanes) * workers, memory.available_bytes()
+        need, free = sizes.worker_bytes(self.lanes) * workers, machine.available_bytes()
         if need <= free:
             return
         fits = sizes.lanes_that_fit(workers, free)
@@ -175,20 +174,20 @@ def choose_lanes(runs: Runs, widths: tuple[int, ...] = WIDTHS) -> int:
     return min(widths, key=lambda width: padded[width])
 
 
-def check_lanes(asked: int | None) -> None:
+def check_lanes(lanes: int | None) -> None:
     """Refuse a lane width that cannot be."""
-    if asked is not None and not 1 <= asked <= LARGEST_WIDTH:
-        raise UserError(f"lanes: {asked}: expected a number from 1 to {LARGEST_WIDTH}")
+    if lanes is not None and not 1 <= lanes <= LARGEST_WIDTH:
+        raise UserError(f"lanes: {lanes}: expected a number from 1 to {LARGEST_WIDTH}")
 
 
-def lanes_for(runs: Runs, root: Path | None, asked: int | None, *, gpu: bool = False) -> int:
+def lanes_for(runs: Runs, root: Path | None, lanes: int | None, *, gpu: bool = False) -> int:
     """Return the lane width: the one asked for, the store's own, or a good one for the study."""
-    check_lanes(asked)
-    if asked is not None:
-        return asked
-    last = studies.latest_notes(root) if root is not None else None
+    check_lanes(lanes)
+    if lanes is not None:
+        return lanes
+    last = studies.latest_head(root) if root is not None else None
     if last is not None:
-        return int(last[1]["mirrorax.lanes"])
+        return last.lanes
     return choose_lanes(runs, GPU_WIDTHS if gpu else WIDTHS)
 
 
@@ -201,11 +200,11 @@ def make(
     measured: dict[Settings, float] | None = None,
 ) -> Plan:
     """Compare a study's runs with what a store knows (`known`) and cut the rest into chunks."""
-    wanted, present = ids.to_arrow(runs.ids), stored.rows["run_id"]
+    wanted, present = arrow.id_column(runs.ids), stored.rows["run_id"]
     done = _among(wanted, present.filter(pa.array(stored.done)))
     failed = _among(wanted, present.filter(pa.array(~stored.done))) & ~done
     todo = ~done if retry_failed else ~done & ~failed
-    rates = cost.observed(stored)
+    rates = measure.observed(stored)
     if measured:
         rates = replace(rates, source="what was measured just now", measured=measured)
     seen = {name: stored.provenance(name) for name in provenance.DIFFERING}
@@ -226,7 +225,9 @@ def _among(wanted: pa.Array, present: pa.ChunkedArray) -> np.ndarray:
     return pc.is_in(wanted, value_set=present.combine_chunks()).to_numpy(zero_copy_only=False)
 
 
-def _chunks(runs: Runs, todo: np.ndarray, lanes: int, rates: cost.Rates) -> Iterator[PlannedChunk]:
+def _chunks(
+    runs: Runs, todo: np.ndarray, lanes: int, rates: measure.Rates
+) -> Iterator[PlannedChunk]:
     order = todo[np.argsort(runs.configuration[todo], kind="stable")]
     which = runs.configuration[order]
     starts = np.flatnonzero(np.diff(which, prepend=-1))

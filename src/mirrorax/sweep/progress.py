@@ -1,25 +1,34 @@
-"""How a sweep is doing: counts, rate, time left, the best cell. The driver keeps it."""
+"""How a sweep is doing (counts, rate, time left, the best cell), and how that is shown.
+
+It is a live picture on a terminal, and lines in a log otherwise.
+"""
 
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow.compute as pc
 from jaxtyping import Int
 
-from mirrorax.runs import ids
+from mirrorax.envs import suite
+from mirrorax.formatting import counted, duration, rate
+from mirrorax.runs import arrow
 from mirrorax.runs.results import Results
-from mirrorax.runs.scoring import matrix, normalised
 from mirrorax.store.reading import Reader
 from mirrorax.sweep.engine import Activity
+from mirrorax.sweep.measure import COMPILE_SECONDS
 from mirrorax.sweep.plan import Plan, QueuedChunk
-from mirrorax.sweep.rates import COMPILE_SECONDS
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
 
 _WINDOW = 300.0  # seconds over which the rate is measured
 _BEST_EVERY = 2.0  # looking through a hundred thousand cells takes a while
@@ -77,7 +86,8 @@ class SweepProgress:
         bounds = [b if (b := o.bounds) and b[1] is not None else unknown for o in results.origins]
         low, high = results.of_origins(bounds, np.float64).reshape(-1, 2).T
         scale = results.numbers("reward_scale")
-        score = normalised(matrix(results.rows["returns"])[0].mean(axis=1) / scale, low, high)
+        returns, _ = arrow.read_lists(results.rows["returns"])
+        score = suite.normalize(returns.mean(axis=1), (low, high), scale)
         alpha, w = results.numbers("alpha"), results.numbers("w")
         temperature = np.where(np.isnan(alpha), w, alpha)
         columns = np.column_stack([configuration, temperature, results.numbers("lam"), scale])
@@ -95,7 +105,7 @@ class SweepProgress:
         reader.refresh()
         results = reader.results()
         runs = self.plan.runs
-        index = pc.index_in(results.rows["run_id"], value_set=ids.to_arrow(runs.ids))
+        index = pc.index_in(results.rows["run_id"], value_set=arrow.id_column(runs.ids))
         place = pc.fill_null(index, -1).to_numpy()
         mine = np.flatnonzero((place >= 0) & results.done)
         if len(mine):
@@ -171,3 +181,131 @@ class SweepProgress:
             "session_failed": self.failed,
             "best": self.best(),
         }
+
+
+_LINE_EVERY = 10.0
+
+
+class Display(Protocol):
+    """Somewhere to show progress."""
+
+    def show(self, progress: SweepProgress) -> None:
+        """Show the present state."""
+
+    def say(self, text: str) -> None:
+        """Say something that stays."""
+
+    def close(self, progress: SweepProgress) -> None:
+        """Show the last state and leave the terminal as it was."""
+
+
+class Silent:
+    """Show nothing."""
+
+    def show(self, progress: SweepProgress) -> None:
+        """Show nothing."""
+
+    def say(self, text: str) -> None:
+        """Say nothing."""
+
+    def close(self, progress: SweepProgress) -> None:
+        """Do nothing."""
+
+
+class Lines:
+    """A line now and then, for logs and pipes."""
+
+    def __init__(self) -> None:
+        self._last = time.monotonic()
+
+    def show(self, progress: SweepProgress) -> None:
+        """Print a line if the last one is some time ago."""
+        if time.monotonic() - self._last >= _LINE_EVERY:
+            self._last = time.monotonic()
+            self.close(progress)
+
+    def say(self, text: str) -> None:
+        """Print a line."""
+        print(text, file=sys.stderr, flush=True)
+
+    def close(self, progress: SweepProgress) -> None:
+        """Print the state."""
+        best = progress.best()
+        text = f"{_counts(progress)}; {_speed(progress)}"
+        self.say(f"{text}; best {best}" if best else text)
+
+
+class Live:
+    """A bar per worker and one over all, redrawn in place."""
+
+    def __init__(self, console: Console) -> None:
+        from rich.live import Live as RichLive
+
+        self._console = console
+        self._live = RichLive(console=console, auto_refresh=False, transient=False)
+
+    def show(self, progress: SweepProgress) -> None:
+        """Redraw."""
+        if not self._live.is_started:
+            self._live.start()  # not before: an early error must leave the terminal alone
+        self._live.update(_picture(progress), refresh=True)
+
+    def say(self, text: str) -> None:
+        """Print a line above the picture."""
+        self._console.print(text, markup=False, highlight=False)
+
+    def close(self, progress: SweepProgress) -> None:
+        """Draw the last state and give the terminal back."""
+        self.show(progress)
+        self._live.stop()
+
+
+def make_display(*, quiet: bool = False) -> Display:
+    """Return the display that suits where standard error goes."""
+    if quiet:
+        return Silent()
+    if sys.stderr.isatty():
+        from rich.console import Console
+
+        return Live(Console(stderr=True))
+    return Lines()
+
+
+def _counts(progress: SweepProgress) -> str:
+    present = progress.before + progress.done
+    text = f"{present:,} of {progress.total:,} runs"
+    if progress.failed:
+        text += f", {progress.failed:,} failed"
+    if progress.diverged:
+        text += f", {progress.diverged:,} diverged"
+    return text
+
+
+def _speed(progress: SweepProgress) -> str:
+    if not progress.done and progress.activities:
+        return "compiling" if progress.compiling else "first runs under way"
+    return f"{rate(progress.rate())}, {duration(progress.seconds_left())} left"
+
+
+def _picture(progress: SweepProgress) -> RenderableType:
+    from rich.console import Group
+    from rich.progress_bar import ProgressBar
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(no_wrap=True)
+    grid.add_column(width=30)
+    grid.add_column(no_wrap=True)
+    for activity in progress.activities:
+        detail = activity.note or "idle"
+        if activity.label:
+            parts = [activity.label, counted(activity.runs, "run"), duration(activity.seconds)]
+            detail = ", ".join([*parts, *([activity.note] if activity.note else [])])
+        bar = ProgressBar(total=1.0, completed=min(activity.fraction, 1.0), width=30)
+        grid.add_row(activity.worker, bar, detail)
+    present = progress.before + progress.done
+    whole = ProgressBar(total=max(progress.total, 1), completed=present, width=30)
+    grid.add_row("all", whole, f"{_counts(progress)}; {_speed(progress)}")
+    best = progress.best()
+    return Group(grid, Text(f"best cell so far: {best}")) if best else Group(grid)

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from mirrorax.errors import UserError
 from mirrorax.formatting import counted, duration, rate
-from mirrorax.store import live, studies
+from mirrorax.store import lock, studies
 from mirrorax.store.reading import Reader
 
 #: what is counted of each environment and pair
@@ -52,17 +52,16 @@ class Watcher:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._reader = Reader(root, ["diverged_at"])
-        self._recorded: studies.Recorded | None = None
-        self._name: str | None = None
+        self._recorded: studies.RecordedRuns | None = None
 
     def status(self) -> Status:
         """Return the present state; raise `UserError` if no study has been run here."""
-        notes = studies.latest_notes(self._root)
-        if notes is None:
+        last = studies.latest_head(self._root)
+        if last is None:
             raise UserError(f"store: {self._root} has no study yet; 'mirrorax sweep run' runs one")
-        if notes[0] != self._name:
-            self._recorded, self._name = studies.latest(self._root), notes[0]
         recorded = self._recorded
+        if recorded is None or recorded.file != last.file:
+            recorded = self._recorded = studies.latest(self._root)
         if recorded is None:
             raise UserError(f"store: the record of the study in {self._root} is damaged")
         self._reader.refresh()
@@ -77,7 +76,7 @@ class Watcher:
             counts = np.bincount(which[mask[mine]], minlength=len(groups))
             for group, count in zip(groups, counts, strict=True):
                 setattr(group, name, int(count))
-        now = live.read(self._root)
+        now = lock.read_live(self._root)
         for group in groups if now else []:
             label = f"{group.environment} {group.pair}"
             group.running = (now or {}).get("running", {}).get(label, 0)
@@ -85,12 +84,12 @@ class Watcher:
         return Status(recorded.name, groups, beyond, dict(self._reader.damaged), now)
 
 
-def _groups(recorded: studies.Recorded) -> tuple[list[GroupCounts], np.ndarray]:
+def _groups(recorded: studies.RecordedRuns) -> tuple[list[GroupCounts], np.ndarray]:
     """Return the groups in the study's order, and each configuration's group."""
     groups: dict[tuple[str, str], GroupCounts] = {}
     index: list[int] = []
     for settings in recorded.settings:
-        key = (settings["environment"], f"{settings['potential']} {settings['drift']}")
+        key = (settings.environment, f"{settings.potential} {settings.drift}")
         groups.setdefault(key, GroupCounts(*key))
         index.append(list(groups).index(key))
     group_of = np.array(index, dtype=np.int64)

@@ -17,11 +17,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64
 
-from mirrorax.errors import UserError
 from mirrorax.regularizers.potentials import Potential
 from mirrorax.regularizers.potentials import potential as as_potential
 from mirrorax.tabular.mdp import MDP
-from mirrorax.tabular.mirror import best_response, check_policy, numbers, temperature
+from mirrorax.tabular.mirror import best_response, check_policy, temperature
 
 
 @dataclass(frozen=True)
@@ -47,13 +46,7 @@ def evaluate(
     of temperatures), which broadcast with those of the MDP.
     """
     h, alpha = as_potential(potential), temperature("alpha", alpha)
-    policy = numbers("policy", policy)
-    if policy.shape[-2:] != mdp.rewards.shape[-2:]:
-        raise UserError(
-            f"policy: shape {policy.shape} is not allowed: [..., {mdp.num_states}, "
-            f"{mdp.num_actions}], the states and actions of the MDP"
-        )
-    check_policy(policy)
+    policy = check_policy(policy, mdp.rewards.shape[-2:])
     charge = alpha[..., None] * h.value(policy)
     reward = np.einsum("...a,...a->...", policy, mdp.rewards)
     # P = sum over a of pi(a | s) p(. | s, a), as a product of a row and a matrix for each state.

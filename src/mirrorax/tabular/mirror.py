@@ -7,7 +7,8 @@ The problem in each state, equation (5) of the paper with a general drift as in 
 **One family.** Every separable potential here has h'(p) = constant + sum of b ln_e(p), with the
 deformed logarithm ln_e(p) = (p^e - 1) / e and ln_0 = log: entropy has e = 0, Tsallis m - 1, the
 p-norm p - 1. A Bregman drift adds its own terms and moves <grad g(q), p> into the linear part;
-forward KL adds b = lambda q with e = -1. So with c for the linear part, every step is
+forward KL adds b = lambda q with e = -1, chi-square b = 2 lambda / q with e = 1. A potential
+d(p, mu) adds what the drift d from mu adds. So with c for the linear part, every step is
 
     psi_i(p_i) = sum over k of b_ik ln_{e_k}(p_i) = c_i - mu   (p_i = 0 where c_i - mu <= psi_i(0))
 
@@ -27,16 +28,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float64
 
-from mirrorax.convex import SMALLEST, minimize_on_simplex
 from mirrorax.errors import UserError
 from mirrorax.regularizers.drifts import (
     KL,
     Bregman,
+    ChiSquare,
     Drift,
     ForwardKL,
     SquaredTV,
@@ -49,8 +48,10 @@ from mirrorax.regularizers.potentials import (
     Zero,
 )
 from mirrorax.regularizers.potentials import potential as as_potential
+from mirrorax.regularizers.reference import To
 from mirrorax.simplex import largest, project, softmax, water_level
 from mirrorax.tabular import roots
+from mirrorax.tabular.unstructured import solve_convex
 
 Rows = Float64[np.ndarray, "rows actions"]
 Weights = Float64[np.ndarray, "rows"]
@@ -101,7 +102,22 @@ def mirror_step(
     linear = np.broadcast_to(q_values, (*batch, actions)).reshape(flat)
     old = np.broadcast_to(policy, (*batch, actions)).reshape(flat)
     weights = [np.broadcast_to(w, batch).reshape(-1) for w in (alpha, lam)]
-    return _by_regime(linear, old, h, d, *weights).reshape(*batch, actions)
+    mu = _reference(h, batch, actions).reshape(flat)
+    return _by_regime(linear, old, mu, h, d, *weights).reshape(*batch, actions)
+
+
+def _reference(h: Potential, batch: tuple[int, ...], actions: int) -> Any:
+    """Return the reference policy of each row; where h has none, anything."""
+    if not isinstance(h, To):
+        return np.broadcast_to(1 / actions, (*batch, actions))
+    table = h.reference(actions)
+    try:
+        return np.broadcast_to(table, (*batch, actions))
+    except ValueError:
+        raise UserError(
+            f"potential: {str(h)!r}: its reference has the shape {table.shape}, which does not "
+            f"broadcast to {(*batch, actions)}"
+        ) from None
 
 
 def numbers(field: str, value: Any) -> Any:
@@ -123,9 +139,17 @@ def temperature(field: str, value: Any) -> Any:
     return array
 
 
-def check_policy(policy: Any) -> Any:
-    """Check that every row is a probability vector, and return it as an array."""
+def check_policy(policy: Any, shape: tuple[int, ...] = ()) -> Any:
+    """Check that every row is a probability vector, and return it as an array.
+
+    `shape` are the states and actions of an MDP, for a policy of it.
+    """
     policy = numbers("policy", policy)
+    if shape and policy.shape[-2:] != shape:
+        raise UserError(
+            f"policy: shape {policy.shape} is not allowed: [..., {shape[0]}, {shape[1]}], the "
+            "states and actions of the MDP"
+        )
     with np.errstate(invalid="ignore"):
         off = np.abs(policy @ np.ones(policy.shape[-1]) - 1)
         if policy.min(initial=0) >= 0 and off.max(initial=0) <= 1e-6:
@@ -137,7 +161,9 @@ def check_policy(policy: Any) -> Any:
     )
 
 
-def _by_regime(linear: Rows, old: Rows, h: Potential, d: Drift, alpha: Any, lam: Any) -> Rows:
+def _by_regime(
+    linear: Rows, old: Rows, mu: Rows, h: Potential, d: Drift, alpha: Any, lam: Any
+) -> Rows:
     """Solve the rows by which temperatures are zero: a regulariser with weight zero is absent."""
     result = np.empty_like(linear)
     regime = 2 * (alpha > 0) + (lam > 0)
@@ -145,28 +171,42 @@ def _by_regime(linear: Rows, old: Rows, h: Potential, d: Drift, alpha: Any, lam:
         rows = slice(None) if (regime == kind).all() else regime == kind
         here_h = h if kind & 2 else Zero()
         here_d = d if kind & 1 else ZeroDrift()
-        result[rows] = _solve(linear[rows], old[rows], here_h, here_d, alpha[rows], lam[rows])
+        result[rows] = _solve(
+            linear[rows], old[rows], mu[rows], here_h, here_d, alpha[rows], lam[rows]
+        )
     return result
 
 
-def _solve(linear: Rows, old: Rows, h: Potential, d: Drift, alpha: Any, lam: Any) -> Rows:
+def _solve(linear: Rows, old: Rows, mu: Rows, h: Potential, d: Drift, alpha: Any, lam: Any) -> Rows:
     """Solve by structure where the structure is known, as a convex program otherwise."""
-    own = getattr(d, "potential", None)
-    known = isinstance(d, KL | Bregman) and _structured(own)
-    if not _structured(h) or not (known or isinstance(d, ForwardKL | SquaredTV | ZeroDrift)):
-        return _solve_convex(linear, old, h, d, alpha, lam)
+    pulls = [(d, old, lam)]
+    if isinstance(h, To):
+        pulls.append((h.drift, mu, alpha))
+    own = Zero() if isinstance(h, To) else h
+    if not (_structured(own) and all(_is_structured_drift(d) for d, _, _ in pulls)):
+        return solve_convex(linear, old, mu, h, d, alpha, lam)
     problem = Problem(linear.copy(), np.zeros(len(linear)), {})
-    problem.add_potential(h, alpha)
-    if isinstance(d, SquaredTV):
-        return _solve_squared_tv(problem, old, lam)
-    if isinstance(d, ForwardKL):
-        problem.linear += lam[:, None] * old
-        problem.add_power(-1.0, lam[:, None] * old)
-    elif own is not None:
-        # lam B_g(p, q) = lam g(p) - <lam grad g(q), p> + constant
-        problem.linear += lam[:, None] * slope(own, old)
-        problem.add_potential(own, lam)
+    problem.add_potential(own, alpha)
+    kinked = [pull for pull in pulls if isinstance(pull[0], SquaredTV)]
+    for drift, anchor, weight in pulls:
+        if not isinstance(drift, SquaredTV):
+            problem.add_drift(drift, anchor, weight)
+    if len(kinked) > 1:
+        raise UserError(f"drift: 'squared_tv' has no exact mirror step with the potential '{h}'")
+    if problem.uneven and problem.peak.any() and (kinked or list(problem.powers) != [-1.0]):
+        raise UserError(
+            f"potential, drift: '{h}' with '{d}' has no exact mirror step: max needs a partner "
+            "that treats all actions alike"
+        )
+    if kinked:
+        return _solve_squared_tv(problem, *kinked[0][1:])
     return problem.solve()
+
+
+def _is_structured_drift(d: Drift) -> bool:
+    if isinstance(d, KL | Bregman):
+        return _structured(d.potential)
+    return isinstance(d, ForwardKL | ChiSquare | SquaredTV | ZeroDrift)
 
 
 def _structured(g: Potential | None) -> bool:
@@ -196,9 +236,32 @@ class Problem:
         for coefficient, exponent in g.powers:
             self.add_power(exponent, coefficient * weight[:, None])
 
+    def add_drift(self, d: Drift, anchor: Rows, weight: Weights) -> None:
+        """Add weight * d(p, anchor), up to a constant."""
+        scale = weight[:, None]
+        if isinstance(d, ForwardKL):
+            self.linear += scale * anchor
+            self.add_power(-1.0, scale * anchor)
+        elif isinstance(d, ChiSquare):
+            # 2 (p / a - 1) = 2 / a ln_1(p) + 2 / a - 2; where a = 0 the action stays at zero.
+            with np.errstate(divide="ignore", over="ignore"):
+                b = np.where(anchor > 0, 2 * scale / anchor, np.inf)
+            taken = np.isfinite(b)
+            self.linear += np.where(taken, 2 * scale - np.where(taken, b, 0), -np.inf)
+            self.add_power(1.0, np.where(taken, b, 2 * scale))
+        elif isinstance(d, KL | Bregman):
+            # B_g(p, a) = g(p) - <grad g(a), p> + constant
+            self.linear += scale * slope(d.potential, anchor)
+            self.add_potential(d.potential, weight)
+
     def add_power(self, exponent: float, b: Any) -> None:
         """Add a separable term with derivative b ln_e(p)."""
         self.powers[exponent] = self.powers.get(exponent, 0) + b
+
+    @property
+    def uneven(self) -> bool:
+        """Whether the separable terms differ from action to action."""
+        return any(np.shape(b)[-1] > 1 for b in self.powers.values())
 
     def solve(self) -> Rows:
         """Return the minimiser of each row."""
@@ -215,7 +278,7 @@ class Problem:
         with np.errstate(over="ignore"):
             if list(self.powers) == [0.0]:
                 return np.asarray(softmax(linear / self.powers[0.0]))
-            if list(self.powers) == [1.0]:
+            if list(self.powers) == [1.0] and not self.uneven:
                 return np.asarray(project(linear / self.powers[1.0]))
         return roots.multiplier(linear, self.powers)
 
@@ -289,41 +352,6 @@ def _move_mass(linear: Rows, old: Rows, lam: Weights) -> Rows:
     kept = np.take_along_axis(p, best, axis=-1)
     np.put_along_axis(p, best, kept + moved.sum(-1, keepdims=True), axis=-1)
     return p
-
-
-@dataclass(frozen=True)
-class _Objective:
-    """The objective as one jax function; hashable, so that it is compiled once for a pair."""
-
-    potential: Potential
-    drift: Drift
-
-    def __call__(
-        self, p: jax.Array, c: jax.Array, q: jax.Array, alpha: jax.Array, lam: jax.Array
-    ) -> jax.Array:
-        return -jnp.dot(c, p) + alpha * self.potential.value(p) + lam * self.drift.value(p, q)
-
-
-def _solve_convex(
-    linear: Rows, old: Rows, h: Potential, d: Drift, alpha: Weights, lam: Weights
-) -> Rows:
-    if getattr(getattr(d, "potential", None), "steep", False) and not (old > 0).all():
-        raise UserError(
-            f"policy: has zero entries, which '{d}' can never raise; with a user's own function "
-            "give an old policy that takes every action"
-        )
-    kinked = [str(r) for r in (h, getattr(d, "potential", d)) if isinstance(r, Max | SquaredTV)]
-    if kinked:
-        raise UserError(
-            f"potential, drift: '{h}' with '{d}' has no exact mirror step: a user's own function "
-            f"needs a smooth partner, and {kinked[0]!r} has kinks"
-        )
-    called = f"potential, drift: '{h}' with '{d}'"
-    lifted = np.maximum(old, SMALLEST)  # derivatives overflow at the floor of 1e-300
-    p = minimize_on_simplex(
-        _Objective(h, d), (linear, lifted, alpha, lam), linear.shape, called, [old]
-    )
-    return np.where((old == 0) & (p <= 1e3 * SMALLEST), 0, p)
 
 
 def objective(

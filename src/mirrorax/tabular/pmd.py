@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Float64
 
-from mirrorax import lazy
+from mirrorax import registry
 from mirrorax.errors import UserError, unknown
 from mirrorax.formatting import Shown
 from mirrorax.regularizers.drifts import KL, Bregman, Drift
@@ -75,7 +75,7 @@ class Trace(Shown):
         if self.gap.ndim != 1:
             raise UserError("trace: it has a grid of temperatures; use to_xarray")
         columns = {"gap": self.gap, "return": self.returns, "policy_distance": self.policy_distance}
-        return lazy.optional("pandas").DataFrame(columns).rename_axis("iteration")
+        return registry.optional_package("pandas").DataFrame(columns).rename_axis("iteration")
 
     def to_xarray(self) -> Any:
         """Return a dataset over iterations, grid axes, states and actions."""
@@ -88,7 +88,7 @@ class Trace(Shown):
             "value": ((*over, "state"), self.values),
             "policy": ((*over, "state", "action"), self.policies),
         }
-        return lazy.optional("xarray").Dataset(names)
+        return registry.optional_package("xarray").Dataset(names)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the arrays to a file that ends in .npz; `mirrorax.load` gives the trace back."""
@@ -182,12 +182,8 @@ def solve(
     reference = temperature(
         "reference_alpha", default if reference_alpha is None else reference_alpha
     )
-    first = uniform_policy(mdp) if policy is None else check_policy(policy)
-    if first.shape[-2:] != mdp.rewards.shape[-2:]:
-        raise UserError(
-            f"policy: shape {first.shape} is not allowed: [..., {mdp.num_states}, "
-            f"{mdp.num_actions}], the states and actions of the MDP"
-        )
+    shape = mdp.rewards.shape[-2:]
+    first = uniform_policy(mdp) if policy is None else check_policy(policy, shape)
     # One policy per MDP and temperature, from the start, so that every trace has the same shape.
     sizes = {
         "mdp": mdp.batch,

@@ -2,69 +2,66 @@
 
     make_request(...) --> Request --train_request--> TrainResult
 
-`make_request` needs no jax. `train_request` is `train_chunk` in this process.
+`make_request` checks what is asked for and needs no jax. `train_request` is `train_chunk` in this
+process.
 """
 
 from __future__ import annotations
 
-import json
+import contextlib
+import itertools
 import math
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
-from mirrorax.envs import suite
-from mirrorax.errors import UserError
-from mirrorax.runs.chunk import Outcome
-from mirrorax.runs.scoring import normalised
-from mirrorax.runs.settings import RunValues, Settings
-from mirrorax.training.request import (
+from mirrorax.errors import UserError, shown, unknown
+from mirrorax.runs.chunk import Chunk, make_chunk
+from mirrorax.runs.settings import (
     GRID,
-    Numbers,
-    Request,
-    make_request,
-    plan_runs,
-    rows_of_cells,
-    varying,
+    RunValues,
+    Settings,
+    check_values,
+    coinciding,
+    make_settings,
 )
-from mirrorax.training.views import ResultView
 
 if TYPE_CHECKING:
     from mirrorax.callbacks import Callback
-    from mirrorax.envs.adapter import Environment
+    from mirrorax.envs.adapter import Task
+    from mirrorax.mdpo.program import Layout
     from mirrorax.mdpo.session import SegmentProgress, Session
     from mirrorax.regularizers import Drift, Potential
+    from mirrorax.training.result import TrainResult
 
-__all__ = [
-    "GRID",
-    "Request",
-    "TrainResult",
-    "finite",
-    "interval_of",
-    "make_request",
-    "mean_of_cells",
-    "plan_runs",
-    "rows_of_cells",
-    "train",
-    "train_request",
-    "varying",
-]
+#: One number, or several: several span a grid with the others.
+Numbers = float | Sequence[float] | np.ndarray | None
+
+#: how updates go over lanes: one by one, or batched
+LAYOUTS = ("map", "vmap")
+
+#: more seeds than this are a mistake
+MOST_SEEDS = 100_000
+
+#: more runs than this are a study, for `mirrorax sweep`
+MOST_RUNS = 100_000
+
+#: lanes are counted in 32 bits
+MOST_LANES = 2**31 - 1
 
 #: Of more sessions than this (32 runs each on a CPU) only the policies are kept, not the states.
 KEPT_SESSIONS = 4
 
 
 def train(
-    env: str | Environment,
+    env: str | Task,
     potential: str | Potential = "entropy",
     drift: str | Drift = "kl",
     alpha: Numbers = None,
-    lam: Numbers = 0.1,
+    lam: Numbers = None,
     seeds: int | Iterable[int] = 5,
     steps: int | None = None,
     *,
@@ -84,9 +81,10 @@ def train(
 ) -> TrainResult:
     """Train MDPO(h, D) and evaluate it.
 
-    `alpha` (0.01 unless learned), `lam`, `w` (0.5 where alpha is learned), `gamma`, `reward_scale`
-    and the learning rates may each be one number or several; several span a grid, and each point of
-    it is trained with every seed, all side by side. `seeds` is a number of seeds or a list of them;
+    `alpha` (0.01 unless learned), `lam` (0.1; 1 for a drift that sees advantages), `w` (0.5 where
+    alpha is learned), `gamma`, `reward_scale` and the learning rates may each be one number or
+    several; several span a grid, and each point of it is trained with every seed, all side by side.
+    `seeds` is a number of seeds or a list of them;
     `steps` is the preset's, 1,000,000 in `default`.
     `settings` are the fields of `mirrorax.runs.settings.Settings`, over those of the preset.
     `curve_points=n` evaluates about n times along the way (`curves["return"]`) and changes nothing;
@@ -132,18 +130,19 @@ def train_request(
     if not isinstance(curve_points, int) or isinstance(curve_points, bool) or curve_points < 0:
         raise UserError(f"curve_points: {curve_points!r}: expected a whole number, 0 or more")
     settings, runs = request.settings, request.runs
-    listeners = None
+    notify: Callable[..., None] | None = None
     if progress is None:
         progress = sys.stderr.isatty() or "ipykernel" in sys.modules
-    if progress or callbacks or not isinstance(callbacks, list | tuple):
+    if progress or callbacks not in ((), []):
         from mirrorax.callbacks import Callbacks, ProgressBar
 
-        listeners = Callbacks([*Callbacks(callbacks), *([ProgressBar()] if progress else [])])
+        notify = Callbacks([*Callbacks(callbacks), *([ProgressBar()] if progress else [])])
 
     # Everything is valid: only now what is heavy.
-    from mirrorax.mdpo.memory import check_memory
+    from mirrorax.mdpo.machine import check_memory
     from mirrorax.mdpo.program import default_lanes, make_program
     from mirrorax.mdpo.session import train_chunk
+    from mirrorax.training.result import TrainResult
 
     program = make_program(settings, request.environment, request.potential, request.drift)
     lanes = request.lanes or default_lanes()
@@ -162,13 +161,12 @@ def train_request(
     def report(segment: SegmentProgress) -> None:
         if on_segment is not None:
             on_segment(segment)
-        if listeners is not None:
-            listeners.on_segment(segment)
+        if notify is not None:
+            notify("on_segment", segment)
 
-    result = None
     try:
-        if listeners is not None:
-            listeners.on_start(settings, runs)
+        if notify is not None:
+            notify("on_start", settings, runs)
         outcome = train_chunk(
             request.chunk,
             on_segment=report,
@@ -177,219 +175,190 @@ def train_request(
             evaluate_every=every,
             on_session=keep,
         )
-        result = TrainResult(outcome, runs, np.concatenate(policies), sessions)
-    finally:
-        if listeners is not None:
-            listeners.on_end(result)
+    except BaseException:
+        if notify is not None:
+            with contextlib.suppress(Exception):  # the error of the training is raised
+                notify("on_end", None)
+        raise
+    result = TrainResult(outcome, runs, np.concatenate(policies), sessions)
+    if notify is not None:
+        notify("on_end", result)
     return result
 
 
-@dataclass(repr=False)
-class TrainResult(ResultView):
-    """What `train` returns: an outcome with one row per run, in the order of `runs`."""
+@dataclass(frozen=True, eq=False)
+class Request:
+    """A validated request: the settings, and the values of every run."""
 
-    outcome: Outcome
+    settings: Settings
     runs: list[RunValues]
-    #: the parameters of every policy
-    policies: Float[np.ndarray, "runs p"]
-    #: the states from which `more` goes on; empty where there are too many runs to keep them
-    sessions: list[Session] = field(default_factory=list, repr=False)
+    lanes: int | None = None
+    layout: Layout | None = None
+    #: objects that stand in for the names in the settings
+    environment: Task | None = None
+    potential: Potential | None = None
+    drift: Drift | None = None
 
     @property
-    def settings(self) -> Settings:
-        """The settings of all runs."""
-        return self.outcome.chunk.settings
-
-    @property
-    def returns(self) -> Float[np.ndarray, "runs episodes"]:
-        """The returns of the stochastic policies, of scaled rewards."""
-        return self.outcome.returns
-
-    @property
-    def greedy_returns(self) -> Float[np.ndarray, "runs episodes"]:
-        """The returns of the greedy policies, of scaled rewards."""
-        return self.outcome.greedy_returns
-
-    @property
-    def diverged_at(self) -> Int[np.ndarray, " runs"]:
-        """The update at which each run diverged, or -1."""
-        return self.outcome.diverged_at
-
-    @property
-    def curves(self) -> dict[str, Float[np.ndarray, "runs points"]]:
-        """The learning curves, by the name of what was recorded."""
-        return dict(self.outcome.curves)
-
-    @property
-    def wall_seconds(self) -> float:
-        """How long training and evaluation took."""
-        return self.outcome.wall_seconds
-
-    @property
-    def lanes(self) -> int:
-        """How many runs were trained side by side."""
-        return int(self.outcome.provenance["lanes"])
-
-    @property
-    def layout(self) -> str | None:
-        """How updates went over lanes; results depend on it in the last bits, as on `lanes`."""
-        return self.outcome.provenance.get("layout")
-
-    @property
-    def device(self) -> str:
-        """The kind of device that computed."""
-        return str(self.outcome.provenance["device"])
-
-    @property
-    def continued_from(self) -> tuple[int, ...]:
-        """The updates from which runs were trained on by `more`; none in a run of one go."""
-        return tuple(self.outcome.provenance.get("continued_from", ()))
-
-    @property
-    def bounds_source(self) -> str:
-        """Whether the bounds of returns are "known" or "estimated" from these runs."""
-        bounds = self.outcome.bounds
-        return "known" if bounds is not None and bounds[1] is not None else "estimated"
-
-    @cached_property
-    def return_bounds(self) -> tuple[float, float]:
-        """The returns that count as 0 and 1, of unscaled rewards; see `run_return_bounds`."""
-        assert self.outcome.bounds is not None
-        low, high = self.outcome.bounds
-        if high is not None:
-            return low, high
-        seen = np.stack([self.returns.mean(1), self.greedy_returns.mean(1)]) / self._scale
-        return suite.estimated_bounds(low, float(seen.max()))
-
-    @property
-    def _scale(self) -> Float[np.ndarray, " runs"]:
-        return self.outcome.chunk.columns["reward_scale"]
-
-    def _normalize(self, returns: Float[np.ndarray, "runs episodes"]) -> Any:
-        return normalised(returns.mean(1) / self._scale, *self.return_bounds)
-
-    @property
-    def run_return_bounds(self) -> Float[np.ndarray, "runs 2"]:
-        """The bounds of each run's `returns`: `return_bounds` times its reward scale."""
-        return self._scale[:, None] * np.array(self.return_bounds)
-
-    @property
-    def normalized(self) -> Float[np.ndarray, " runs"]:
-        """The mean stochastic return of each run, 0 and 1 at the bounds; never clipped."""
-        return self._normalize(self.returns)
-
-    @property
-    def greedy_normalized(self) -> Float[np.ndarray, " runs"]:
-        """The same for the greedy policy."""
-        return self._normalize(self.greedy_returns)
-
-    @property
-    def diverged(self) -> Bool[np.ndarray, " runs"]:
-        """Which runs were frozen because a loss or parameter was no longer finite."""
-        return self.diverged_at >= 0
-
-    @property
-    def mean(self) -> float:
-        """The mean of `normalized`."""
-        return float(self.normalized.mean())
-
-    @property
-    def interval(self) -> tuple[float, float] | None:
-        """Student's 95% interval of that mean over runs; None with fewer than three of them."""
-        return interval_of(self.normalized, self.bounds_source)
-
-    @property
-    def cells(self) -> list[dict[str, Any]]:
-        """Mean and interval of each point of the grid, over its seeds."""
-        return mean_of_cells(self.runs, self.normalized, self.greedy_normalized, self.bounds_source)
-
-    def more(
-        self, steps: int, on_segment: Callable[[SegmentProgress], None] | None = None
-    ) -> TrainResult:
-        """Train on for further environment steps; annealed schedules see the new total length.
-
-        This result stays as it is: it can be trained on again from the same state. The new one is
-        not what a run of that length in one go would be, and its `continued_from` says so: its
-        random numbers are those of the shorter run, whose annealed schedules had ended. A diverged
-        run stays frozen. `wall_seconds` is the time of the continuation.
-        """
-        from mirrorax.mdpo.session import train_sessions
-
-        least = self.settings.steps_per_update
-        if isinstance(steps, bool) or not isinstance(steps, int | np.integer) or steps < least:
-            allowed = f"at least one update of {least} steps"
-            raise UserError(f"steps: {steps!r} is not allowed: {allowed}")
-        if not self.sessions:
-            raise UserError(f"steps: the states of {len(self.runs)} runs were not kept")
-        longer = {**self.settings.model_dump(), "steps": self.settings.steps + int(steps)}
-        chunk = replace(self.outcome.chunk, settings=Settings(**longer))
-        sessions = [session.continued(chunk.settings) for session in self.sessions]
-        outcome = train_sessions(chunk, sessions, on_segment)
-        policies = np.concatenate([session.policies for session in sessions])
-        return TrainResult(outcome, self.runs, policies, sessions)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data, ready for JSON."""
-        return {
-            "returns": self.returns.tolist(),
-            "greedy_returns": self.greedy_returns.tolist(),
-            "normalized": self.normalized.tolist(),
-            "greedy_normalized": self.greedy_normalized.tolist(),
-            "mean": self.mean,
-            "interval": self.interval,
-            "cells": self.cells,
-            "diverged": self.diverged.tolist(),
-            "diverged_at": [int(k) if k >= 0 else None for k in self.diverged_at],
-            "return_bounds": list(self.return_bounds),
-            "bounds_source": self.bounds_source,
-            "run_return_bounds": self.run_return_bounds.tolist(),
-            "runs": [run.model_dump(mode="json") for run in self.runs],
-            "settings": self.settings.model_dump(mode="json"),
-            "continued_from": list(self.continued_from),
-            "wall_seconds": self.wall_seconds,
-            "lanes": self.lanes,
-            "layout": self.layout,
-            "device": self.device,
-        }
-
-    def to_json(self) -> str:
-        """Return `to_dict` as one line; a number that is not finite becomes null."""
-        return json.dumps(finite(self.to_dict()), allow_nan=False)
+    def chunk(self) -> Chunk:
+        """The runs as columns, with their random keys."""
+        columns = {n: [getattr(run, n) for run in self.runs] for n in RunValues.model_fields}
+        return make_chunk(self.settings, columns, self.lanes)
 
 
-def interval_of(
-    normalized: Float[np.ndarray, " runs"], bounds_source: str = "known"
-) -> tuple[float, float] | None:
-    """Return the 95% interval of a mean over runs, cut at 0 and 1 where the bounds are known."""
-    from mirrorax.analysis.few_seeds import UNIT, mean_interval
+def make_request(
+    env: str | Task,
+    *,
+    potential: str | Potential = "entropy",
+    drift: str | Drift = "kl",
+    grid: Mapping[str, Numbers] | None = None,
+    seeds: int | Iterable[int] = 5,
+    preset: str = "default",
+    lanes: int | None = None,
+    layout: Layout | None = None,
+    **settings: Any,
+) -> Request:
+    """Check what is to be trained; raise `UserError` on the first mistake.
 
-    return mean_interval(normalized, UNIT if bounds_source == "known" else None)
+    `grid` maps names of `GRID` to one number or several; `settings` are fields of `Settings`.
+    """
+    check_env_alone(env, settings)
+    checked = make_settings(
+        preset,
+        **{
+            **settings,
+            "environment": name_of("environment", env),
+            "potential": name_of("potential", potential),
+            "drift": name_of("drift", drift),
+        },
+    )
+    runs = plan_runs(checked, grid or {}, seeds)
+    check_lanes(lanes)
+    check_layout(layout)
+    return Request(
+        checked,
+        runs,
+        lanes,
+        layout,
+        None if isinstance(env, str) else env,
+        None if isinstance(potential, str) else potential,
+        None if isinstance(drift, str) else drift,
+    )
 
 
-def mean_of_cells(
-    runs: Sequence[RunValues],
-    normalized: Float[np.ndarray, " runs"],
-    greedy: Float[np.ndarray, " runs"],
-    bounds_source: str = "known",
-) -> list[dict[str, Any]]:
-    """Return mean and interval of each point of the grid, over its seeds; None: no interval."""
-    return [
-        {
-            **dict(zip(GRID, point, strict=True)),
-            "runs": len(rows),
-            "mean": float(normalized[rows].mean()),
-            "interval": interval_of(normalized[rows], bounds_source),
-            "scores": normalized[rows].tolist(),
-            "greedy_mean": float(greedy[rows].mean()),
-        }
-        for point, rows in rows_of_cells(runs).items()
-    ]
+def _several(name: str, values: Any) -> list[Any]:
+    """Return one number or several as a list of different numbers."""
+    values = _plain(values)
+    if values is None or isinstance(values, int | float | str):
+        values = [values]
+    elif isinstance(values, Mapping | bytes):
+        what = "a table" if isinstance(values, Mapping) else repr(values)
+        raise UserError(f"{name}: {what} is not allowed: one number, or a list of numbers")
+    else:
+        try:
+            values = [_plain(value) for value in values]
+        except TypeError:
+            raise UserError(f"{name}: {values!r} is not a number or a list of numbers") from None
+    if not values:
+        raise UserError(f"{name}: an empty list; give at least one number")
+    for value in values:
+        if isinstance(value, bool) or not isinstance(value, int | float | str | None):
+            raise UserError(f"{name}: {value!r} is not a number")
+    _refuse_repetitions(name, values, values)
+    return list(values)
 
 
-def finite(data: Any) -> Any:
-    """Return plain data as JSON has it: a number that is not finite is null."""
-    if isinstance(data, dict):
-        return {key: finite(value) for key, value in data.items()}
-    if isinstance(data, list):
-        return [finite(value) for value in data]
-    return None if isinstance(data, float) and not math.isfinite(data) else data
+def _plain(value: Any) -> Any:
+    """Return the numbers and arrays of numpy and jax as Python's."""
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+def _refuse_repetitions(name: str, values: Sequence[Any], shown_values: Sequence[Any]) -> None:
+    if len(set(values)) < len(shown_values):
+        raise UserError(
+            f"{name}: {list(shown_values)} has repetitions, which would be the same run twice"
+        )
+
+
+def expand_seeds(seeds: int | Iterable[int]) -> list[int]:
+    """Return the seeds: n stands for 0, ..., n - 1."""
+    values: Any = _plain(seeds)
+    if isinstance(values, int) and not isinstance(values, bool):
+        if not 1 <= values <= MOST_SEEDS:
+            raise UserError(
+                f"seeds: {values} is not allowed: 1 to {MOST_SEEDS} of them, or a list of seeds"
+            )
+        return list(range(values))
+    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+        raise UserError(f"seeds: {values!r} is not allowed: a whole number, or a list of seeds")
+    values = [_plain(seed) for seed in values]
+    if not values:
+        raise UserError("seeds: an empty list; give at least one seed")
+    for seed in values:
+        if isinstance(seed, bool) or not isinstance(seed, int):
+            raise UserError(f"seeds: {seed!r} is not a whole number")
+    _refuse_repetitions("seeds", values, values)
+    return list(values)
+
+
+def check_env_alone(env: Any, more: Mapping[str, Any]) -> None:
+    """Refuse a second environment under the name that the setting has."""
+    if "environment" in more:
+        raise UserError(f"environment: {more['environment']!r} and env = {env!r}; give env alone")
+
+
+def check_lanes(lanes: Any) -> None:
+    """Refuse what is not a number of lanes, or None for the device's own."""
+    if lanes is None:
+        return
+    if isinstance(lanes, bool) or not isinstance(lanes, int | np.integer):
+        raise UserError(f"lanes: {lanes!r} is not a whole number")
+    if not 1 <= lanes <= MOST_LANES:
+        raise UserError(f"lanes: {shown(lanes)} is not allowed: 1 to {MOST_LANES}")
+
+
+def check_layout(layout: Any) -> None:
+    """Refuse what is no layout, or None for the device's own."""
+    if layout is not None and layout not in LAYOUTS:
+        raise unknown("layout", layout, LAYOUTS)
+
+
+def plan_runs(
+    settings: Settings, grid: Mapping[str, Any], seeds: int | Iterable[int]
+) -> list[RunValues]:
+    """Span the grid of the given values and seeds; every run is checked."""
+    grid = {name: value for name, value in grid.items() if value is not None}
+    if settings.learned_alpha and "w" not in grid:
+        grid["w"] = 0.5
+    axes = {name: _several(name, grid[name]) for name in GRID if name in grid}
+    axes["seed"] = expand_seeds(seeds)
+    count = math.prod(map(len, axes.values()))
+    if count > MOST_RUNS:
+        raise UserError(
+            f"seeds: {len(axes['seed'])} of each point of the grid are {count} runs; "
+            f"at most {MOST_RUNS} are trained at once, and more are a study for a sweep"
+        )
+    points = (dict(zip(axes, point, strict=True)) for point in itertools.product(*axes.values()))
+    runs = [check_values(settings, values) for values in points]
+    for name in axes:
+        if name in GRID:
+            values = [getattr(run, name) for run in runs]
+            _refuse_repetitions(name, values, axes[name])  # two texts of one number
+            pair = coinciding(value for value in values if value is not None)
+            if pair is not None:
+                raise UserError(
+                    f"{name}: {pair[0]!r} and {pair[1]!r} are one number in float32, which "
+                    "training computes in; give one of them"
+                )
+    return runs
+
+
+def name_of(kind: str, value: Any) -> str:
+    """Return the name under which what was passed is recorded."""
+    if isinstance(value, str):
+        return value
+    from mirrorax.training import objects
+
+    if kind == "environment":
+        return objects.environment_name(value)
+    return objects.regularizer_name(kind, value)

@@ -25,7 +25,7 @@ from mirrorax.spec.toml import value_text
 
 if TYPE_CHECKING:
     from mirrorax.runs.settings import RunValues, Settings
-    from mirrorax.training import TrainResult
+    from mirrorax.training.result import TrainResult
 
 
 class Interrupts(Protocol):
@@ -48,7 +48,7 @@ _MOST_SHOWN = 4
 
 def config_text(result: TrainResult) -> str:
     """Write settings and values as TOML that `mirrorax train --config` takes."""
-    from mirrorax.training import GRID
+    from mirrorax.runs.settings import GRID
 
     fields = result.settings.model_dump(mode="json")
     lines = [f"env = {value_text(fields.pop('environment'))}"]
@@ -91,7 +91,8 @@ def check_free(out: Path, settings: Settings, runs: list[RunValues]) -> None:
 
 def _difference(path: Path, settings: Settings, runs: list[RunValues]) -> str | None:
     """Say in what a stored result differs from that of these runs; None if it does not."""
-    from mirrorax.runs.settings import LATER, RunValues, Settings
+    from mirrorax.runs.presets import LATER
+    from mirrorax.runs.settings import RunValues, Settings
 
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))
@@ -265,10 +266,10 @@ def save(folder: str | os.PathLike[str], result: TrainResult) -> Path:
 
 def load(folder: str | os.PathLike[str]) -> TrainResult:
     """Return the result that a folder holds. It cannot be trained on: states are not kept."""
-    from mirrorax.runs.chunk import CURVE, Outcome, make_chunk
-    from mirrorax.runs.scoring import matrix
+    from mirrorax.runs.arrow import CURVE, read_lists
+    from mirrorax.runs.chunk import Outcome, make_chunk
     from mirrorax.store.exporting import read_export
-    from mirrorax.training import TrainResult
+    from mirrorax.training.result import TrainResult
 
     policies, settings, runs, _ = read_policies(folder)
     if not (path := Path(folder) / "runs.parquet").is_file():
@@ -288,12 +289,12 @@ def load(folder: str | os.PathLike[str]) -> TrainResult:
     curves = [name for name in rows.column_names if name.startswith(CURVE)]
     outcome = Outcome(
         chunk=chunk,
-        returns=matrix(rows["returns"])[0],
-        greedy_returns=matrix(rows["greedy_returns"])[0],
+        returns=read_lists(rows["returns"])[0],
+        greedy_returns=read_lists(rows["greedy_returns"])[0],
         diverged_at=rows["diverged_at"].fill_null(-1).to_numpy(),
         wall_seconds=float(np.sum(rows["wall_seconds"].to_numpy())),
         bounds=origin.bounds,
         provenance=origin.provenance,
-        curves={name.removeprefix(CURVE): matrix(rows[name])[0] for name in curves},
+        curves={name.removeprefix(CURVE): read_lists(rows[name])[0] for name in curves},
     )
     return TrainResult(outcome, runs, policies)

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mirrorax.envs import suite
 from mirrorax.errors import UserError
 from mirrorax.figures import style
 from mirrorax.figures.curves import LearningCurve
 from mirrorax.figures.curves import draw_curves as draw
 from mirrorax.figures.style import PALETTE
 from mirrorax.files import write_file
-from mirrorax.runs.scoring import normalised
 
 if TYPE_CHECKING:
-    from mirrorax.training import TrainResult
+    from mirrorax.training.result import TrainResult
 
 #: As many points of a grid as can be told apart have a line each.
 MOST_LINES = len(PALETTE)
@@ -28,13 +28,13 @@ _MIDDLE = 0.8
 
 def learning_curves(result: TrainResult) -> list[LearningCurve]:
     """Return the curves of each point of the grid, over its seeds."""
-    from mirrorax.training import rows_of_cells, varying
+    from mirrorax.training.result import rows_of_cells, varying
 
     if "return" not in result.curves:
         raise UserError("curves: the result has none; train with curve_points=20 or eval_every")
     scale = np.array([run.reward_scale for run in result.runs])[:, None]
     steps = result.curves["update"][0] * result.settings.steps_per_update
-    scores = normalised(result.curves["return"] / scale, *result.return_bounds)
+    scores = suite.normalize(result.curves["return"], result.return_bounds, scale)
     random = 0.0 if result.bounds_source == "estimated" else None  # its estimated lower bound
     curves = []
     for rows in rows_of_cells(result.runs).values():

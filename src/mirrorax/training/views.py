@@ -6,18 +6,18 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mirrorax import lazy
+from mirrorax import registry
 from mirrorax.formatting import Shown, counted
 
 if TYPE_CHECKING:
-    from mirrorax.training import TrainResult
+    from mirrorax.training.result import TrainResult
 
 
 class ResultView(Shown):
     """The methods of `TrainResult` that people use in Python and in notebooks."""
 
     def _summary(self: TrainResult) -> tuple[str, list[list[str]]]:  # type: ignore[misc]
-        from mirrorax.training import varying
+        from mirrorax.training.result import varying
 
         settings, names = self.settings, varying(self.runs)
         title = (
@@ -41,12 +41,13 @@ class ResultView(Shown):
     def to_pandas(self: TrainResult) -> Any:  # type: ignore[misc]
         """Return a data frame with one row per run: its values, score and greedy score."""
         rows = [run.model_dump() for run in self.runs]
+        frame = registry.optional_package("pandas").DataFrame(rows)
         columns = {"score": self.normalized, "greedy_score": self.greedy_normalized}
-        return lazy.optional("pandas").DataFrame(rows).assign(**columns, diverged=self.diverged)
+        return frame.assign(**columns, diverged=self.diverged)
 
     def to_xarray(self: TrainResult) -> Any:  # type: ignore[misc]
         """Return a dataset of scores over the values in which runs differ, and seeds."""
-        from mirrorax.training import varying
+        from mirrorax.training.result import varying
 
         frame = self.to_pandas()
         index = [*varying(self.runs), "seed"]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mirrorax.errors import UserError, shown
-from mirrorax.store.names import MARK as STORE_MARK
+from mirrorax.store.files import MARK as STORE_MARK
 
 JOURNAL = "search.jsonl"
 

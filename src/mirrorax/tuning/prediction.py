@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 from scipy import ndimage
 
-from mirrorax.analysis.shares import reaches
+from mirrorax.analysis.scores import reaches
 from mirrorax.tuning.evidence import ScoreMap
 
 #: Cells this close to the best are as good as it: scores are means over a few runs.

@@ -22,7 +22,7 @@ import numpy as np
 from jaxtyping import Float
 
 from mirrorax.errors import UserError
-from mirrorax.training import finite
+from mirrorax.training.result import finite
 from mirrorax.tuning.cells import CheckedCell, SearchBatch, SearchRecord, best_cells
 from mirrorax.tuning.journal import (
     check_batch,

@@ -15,14 +15,15 @@ from jaxtyping import Bool
 from mirrorax.envs import suite
 from mirrorax.errors import UserError, nearest
 from mirrorax.formatting import counted
-from mirrorax.regularizers.names import parse_drift, parse_potential
-from mirrorax.runs.settings import OTHER_NUMBERS, PRESETS, RunValues, Settings
+from mirrorax.regularizers.names import parse_drift, parse_potential, sees_advantages
+from mirrorax.runs.presets import PRESETS
+from mirrorax.runs.settings import OTHER_NUMBERS, RunValues, Settings
 from mirrorax.tuning.evidence import Evidence, ScoreMap, family, of_results
 from mirrorax.tuning.prediction import Prediction, combine, good, grid_of, resample
 from mirrorax.tuning.validation import THRESHOLD, Validation, validate
 
 #: What a suggestion rests on, from the firmest to the weakest.
-Basis = Literal["measured", "same family", "other environments"]
+Basis = Literal["measured", "same family", "other environments", "nothing"]
 
 
 @dataclass(frozen=True)
@@ -112,6 +113,32 @@ def suggest(
     )
 
 
+def without_evidence(env: str, potential: str | None, drift: str | None) -> Suggestion:
+    """Return where a search of on-policy temperatures begins: nothing is known, ranges are wide."""
+    name, remark = _name(env)
+    h, d = parse_potential(potential or "entropy"), parse_drift(drift or "ppo_clip(0.2)")
+    lam = 1.0 if sees_advantages(d) else 0.1
+    reasons = (
+        *([remark] if remark else []),
+        "The results are of off-policy training: there is no evidence for on-policy training. The "
+        "temperatures are the defaults, and the ranges are wide.",
+    )
+    return Suggestion(
+        environment=name,
+        potential=str(h),
+        drift=str(d),
+        alpha=0.01,
+        lam=lam,
+        alpha_range=(1e-4, 1.0),
+        lam_range=(1e-2 * lam, 1e2 * lam),
+        basis="nothing",
+        score=math.nan,
+        settings="--algorithm on_policy",
+        reasons=reasons,
+        sure="Nothing was measured.",
+    )
+
+
 def _source(evidence: Evidence) -> str:
     names = counted(len({each.environment for each in evidence.maps}), "environment")
     length = evidence.settings.get("steps")
@@ -169,6 +196,11 @@ def _choose_pair(
     h = None if potential is None else str(parse_potential(potential))
     d = None if drift is None else str(parse_drift(drift))
     fitting = [p for p in evidence.pairs if (h is None or p[0] == h) and (d is None or p[1] == d)]
+    if not fitting and d is not None and sees_advantages(parse_drift(d)):
+        raise UserError(
+            f"drift: {d!r} is for on-policy training, of which the results have no runs; search "
+            f"with: mirrorax tune --algorithm on_policy --drift {shlex.quote(d)}"
+        )
     if not fitting:
         pair = (h or "entropy", d or "kl")
         reasons.append(

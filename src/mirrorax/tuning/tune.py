@@ -16,13 +16,13 @@ from mirrorax._version import ALGORITHM_VERSION
 from mirrorax.analysis.few_seeds import AGREE, UNIT, mean_interval, seeds_in_words
 from mirrorax.errors import UserError
 from mirrorax.runs.settings import OTHER_NUMBERS, TEMPERATURES, RunValues, Settings, make_settings
-from mirrorax.training import finite
-from mirrorax.training.request import check_env_alone, check_lanes, check_layout
+from mirrorax.training import check_env_alone, check_lanes, check_layout
+from mirrorax.training.result import finite
 from mirrorax.tuning.cells import CheckedCell, SearchRecord
 from mirrorax.tuning.journal import import_optuna, open_journal
 from mirrorax.tuning.search import Search
 from mirrorax.tuning.space import Axis, Cell, log_axis, plan_budget, w_axis
-from mirrorax.tuning.suggestion import Suggestion, as_flags, suggest
+from mirrorax.tuning.suggestion import Suggestion, as_flags, suggest, without_evidence
 
 if TYPE_CHECKING:
     from mirrorax.mdpo.session import SegmentProgress
@@ -201,14 +201,20 @@ def prepare(
     # Everything but the pair is checked first: a suggestion takes a while.
     if steps is not None:
         more["steps"] = steps
-    draft = make_settings(preset, **{**more, "environment": env})
-    suggestion = suggest(
-        draft.environment,
-        reward_scale=float(RunValues(**fixed).reward_scale),
-        potential=potential,
-        drift=drift,
-        results=results,
-    )
+    pair = {"potential": potential, "drift": drift}
+    known = {name: value for name, value in pair.items() if value is not None}
+    draft = make_settings(preset, **{**more, **known, "environment": env})
+    if draft.on_policy and results is None:
+        suggestion = without_evidence(draft.environment, potential, drift)
+    else:
+        scale = float(RunValues(**fixed).reward_scale)
+        suggestion = suggest(
+            draft.environment,
+            reward_scale=scale,
+            potential=potential,
+            drift=drift,
+            results=results,
+        )
     pair = {"potential": suggestion.potential, "drift": suggestion.drift}
     settings = make_settings(preset, **{**more, "environment": env, **pair})
     if settings.learned_alpha:
@@ -275,7 +281,7 @@ def run_task(
     if folder is not None and folder.exists() and not folder.is_dir():
         raise UserError(f"store: {str(folder)!r} is a file; name a folder")
     with open_journal(folder) as storage:
-        from mirrorax.mdpo.memory import check_memory
+        from mirrorax.mdpo.machine import check_memory
         from mirrorax.tuning.lanes import LaneTrainer
 
         trainer = LaneTrainer(

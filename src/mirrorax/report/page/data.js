@@ -1,5 +1,7 @@
 // What the page knows: decoded once; views of it (scores and errors of every cell) are kept.
 const DATA = JSON.parse(document.getElementById("data").textContent);
+// The choices that the page starts with.
+const STARTED = { evaluation: "stochastic", statistic: "mean", cells: "positive", threshold: DATA.threshold, environment: DATA.shared.length ? "shared" : "0" };
 const STATES = ["missing", "done", "diverged", "failed"];
 
 function bytes(text) {
@@ -114,7 +116,7 @@ const interval = (e, digits = 4) => (e.why ? "no interval" : `[${number(e.low, d
 // Where Rbst would be with infinitely many seeds; without a lower end only the upper one is shown.
 function limitText({ limit }) {
   if (!limit) return "no interval";
-  return limit.low === 0 && limit.high > 0 ? `≤ ${number(limit.high, 4)}` : interval(limit);
+  return limit.low === 0 && limit.high > 0 ? `<= ${number(limit.high, 4)}` : interval(limit);
 }
 
 // Elements from text only: nothing from a study or a store is ever read as HTML.

@@ -1,7 +1,6 @@
 // The page: one state, kept in the address, and what follows from it.
 const state = {
-  evaluation: "stochastic", statistic: "mean", cells: "positive", threshold: DATA.threshold,
-  environment: DATA.shared.length ? "shared" : "0", layout: "pair", pair: 0, first: 0,
+  ...STARTED, layout: "pair", pair: 0, first: 0,
   second: Math.min(1, ALGORITHMS.length - 1), zoom: 1, filter: "", hidden: new Set(), picked: null, cursor: null,
 };
 const nameOf = (a) => (a.reference && a.reference.label ? `${a.reference.label}  ` : "") + a.label;
@@ -298,7 +297,7 @@ function render() {
   showFrequency();
   const mine = rows.find((r) => r.a.index === state.pair);
   $("live").textContent = mine ? `${mine.label}: freq ${number(mine.freq.value)} ${interval(mine.freq, 3)}, Rbst ${number(mine.rbst.value, 4)} ${interval(mine.rbst)} at threshold ${state.threshold.toFixed(2)}` : "The pair has no score on this environment.";
-  $("robustness-note").textContent = `Scores: ${state.statistic === "mean" ? "mean" : "interquartile mean"} of normalised ${state.evaluation} returns, ${environmentLabel(state.environment)}. 95%: as many seeds: of what studies of these cells with as many seeds report on average. Infinitely many: of Rbst if every cell's mean were known, which is lower, as noise can only raise it; “≤ x”: no lower end shown, ${ENOUGH} seeds per cell or more may.`;
+  $("robustness-note").textContent = `Scores: ${state.statistic === "mean" ? "mean" : "interquartile mean"} of normalised ${state.evaluation} returns, ${environmentLabel(state.environment)}. 95%: as many seeds: of what studies of these cells with as many seeds report on average. Infinitely many: of Rbst if every cell's mean were known, which is lower, as noise can only raise it; “<= x”: no lower end shown, ${ENOUGH} seeds per cell or more may. Tuned: the best cell of each environment; held out: on seeds not used to choose. Good: a score that reaches the threshold; area in square decades, bands in decades; L: 1 is a perfect L.`;
   const comparison = compareOf(state);
   $("verdict").textContent = verdict(comparison, state);
   compareMaps = sync(compareMaps, compareSpecs(comparison, state), $("compare-maps"));

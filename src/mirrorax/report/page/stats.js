@@ -2,7 +2,7 @@
 // tests/browser feeds both the same runs and compares.
 
 const Z95 = 1.959963984540054;
-// As in analysis: seeds that agree (few_seeds), runs behind a score (estimates), shares (standard_errors).
+// As in analysis: seeds that agree (few_seeds), runs behind a score and shares (estimates).
 const AGREE = 0.1, ENOUGH = 10, SHARE = 0.25, AGAIN = Math.SQRT2 - 1;
 
 // Runs come as 32-bit numbers, so a mean that is 0.9 may come out as 0.8999999: it has reached 0.9.
@@ -121,7 +121,7 @@ function withoutOne(groups, count, statistic) {
   return [...Array(count).keys()].map((n) => groups.reduce((a, g, e) => a + (totals[e] - g[n]) / (g.length - 1), 0) / groups.length);
 }
 
-// What the seeds of a grid's cells say of their noise, as analysis.standard_errors.grid_scores.
+// What the seeds of a grid's cells say of their noise, as analysis.estimates.
 // `runs` gives the runs of a cell by environment. Rows and columns without a cell are no gaps.
 function gridScores(runs, height, width, cells, statistic) {
   const scored = [...cells.keys()].filter((k) => cells[k] && fewest(runs(k)) > 0);
@@ -168,7 +168,7 @@ function whyNone(all, used) {
   return "";
 }
 
-// Average each cell with its neighbours, as analysis.standard_errors.exchange.
+// Average each cell with its neighbours, as analysis.estimates.
 function exchange(values, { pairs, mask }, power = 1, back = false) {
   let from = values;
   for (const axis of back ? [1, 0] : [0, 1]) {
@@ -185,7 +185,7 @@ function exchange(values, { pairs, mask }, power = 1, back = false) {
   return from;
 }
 
-// The standard error of the mean over cells of what each contributes, as analysis.standard_errors.
+// The standard error of the mean over cells of what each contributes, as analysis.estimates
 function errorOfMean(grid, part, values, more) {
   const { used, pairs, leftOut, best, worst, noisy } = grid, size = values.length;
   const total = new Float64Array(size), number = new Float64Array(size);

@@ -5,7 +5,7 @@ const sorting = { key: null, down: true };
 function bestCell(a, view, mask) {
   let best = -1;
   for (let k = 0; k < view.d.length; k += 1) if (mask[k] && Number.isFinite(view.d[k]) && (best < 0 || view.d[k] > view.d[best])) best = k;
-  return best < 0 ? null : { alpha: a.alphas[Math.floor(best / a.L)], lam: a.lams[best % a.L], score: view.d[best] };
+  return best < 0 ? null : { cell: best, alpha: a.alphas[Math.floor(best / a.L)], lam: a.lams[best % a.L], score: view.d[best] };
 }
 
 function tableRows(state) {
@@ -20,7 +20,8 @@ function tableRows(state) {
     const runs = sum([...counted].map((k) => view.count[k])), wanted = counted.size * view.wanted;
     const like = state.environment === "shared" && state.evaluation === "stochastic" && state.statistic === "mean" && state.cells === "positive";
     const theirs = like && a.reference ? a.reference.rbst.find(([t]) => Math.abs(t - state.threshold) < 1e-9) : null;
-    rows.push({ a, label: a.label, referenceLabel: a.reference ? a.reference.label : "", best: bestCell(a, view, mask), rbst, freq, comparable, elsewhere, members,
+    const best = bestCell(a, view, mask), groups = view.runs(best.cell), mean = state.statistic === "mean";
+    rows.push({ a, label: a.label, best, range: cellInterval(groups, state.statistic, view.known), words: mean ? seedsInWords(groups, "mean", view.known).replace("95% interval ", "") : "", rbst, freq, comparable, elsewhere, members,
       reference: theirs ? theirs[1] : NaN, gap: theirs ? rbst.value - theirs[1] : NaN, cells: rbst.n, grid: counted.size, runs, wanted, unlike: theirs && a.reference.cells !== null && a.reference.cells !== rbst.n, otherwise: theirs ? a.reference.otherwise : "" });
   }
   // A rank is as sure as the differences that the data support, among rows over the same cells.
@@ -28,41 +29,55 @@ function tableRows(state) {
     const group = rows.filter((o) => o.a.axis === row.a.axis), gaps = group.filter((o) => o !== row).map((o) => differenceOf(row.rbst, o.rbst));
     row.rankLow = 1 + gaps.filter((g) => g.supported && g.high < 0).length;
     row.rankHigh = group.length - gaps.filter((g) => g.supported && g.low > 0).length;
-    row.rank = !row.comparable || group.some((o) => o.rbst.why) ? "" : (row.rankLow === row.rankHigh ? String(row.rankLow) : `${row.rankLow}–${row.rankHigh}`);
+    row.rank = !row.comparable || group.some((o) => o.rbst.why) ? "-" : (row.rankLow === row.rankHigh ? String(row.rankLow) : `${row.rankLow}-${row.rankHigh}`);
   }
   return rows;
 }
 
-const COLUMNS = [
-  { key: "referenceLabel", name: "#", value: (r) => r.referenceLabel },
-  { key: "label", name: "(h, D) and schedule", value: (r) => r.label },
-  { key: "alpha", name: "best α or w", number: true, value: (r) => r.best.alpha, show: (r) => plain(r.best.alpha) },
-  { key: "lam", name: "best λ", number: true, value: (r) => r.best.lam, show: (r) => plain(r.best.lam) },
-  { key: "score", name: "its score", number: true, value: (r) => r.best.score, show: (r) => number(r.best.score) },
-  { key: "freq", name: "freq", number: true, value: (r) => r.freq.value, show: (r) => number(r.freq.value) },
-  { key: "freqInterval", name: "95%: as many seeds", number: true, value: (r) => r.freq.low, show: (r) => interval(r.freq, 3) },
-  { key: "rbst", name: "Rbst", number: true, value: (r) => r.rbst.value, show: (r) => number(r.rbst.value, 4) },
-  { key: "interval", name: "95%: as many seeds", number: true, value: (r) => r.rbst.low, show: (r) => interval(r.rbst) },
-  { key: "limit", name: "infinitely many", number: true, value: (r) => (r.rbst.limit ? r.rbst.limit.high : NaN), show: (r) => limitText(r.rbst) },
-  { key: "rank", name: "rank", number: true, value: (r) => r.rankLow + r.rankHigh / 1000, show: (r) => r.rank },
-  { key: "reference", name: DATA.reference, number: true, value: (r) => r.reference, show: (r) => (Number.isFinite(r.reference) ? number(r.reference, 4) : "") },
-  { key: "gap", name: `ours − ${DATA.reference}`, number: true, value: (r) => r.gap, show: (r) => (Number.isFinite(r.gap) ? (r.gap < 0 ? "−" : "+") + number(Math.abs(r.gap), 4) : "") },
-  { key: "cells", name: "cells", number: true, value: (r) => r.cells / r.grid, show: (r) => `${r.cells}/${r.grid}` },
-  { key: "runs", name: "runs", number: true, value: (r) => r.runs / r.wanted, show: (r) => `${r.runs}/${r.wanted}` },
-];
+// The columns are those of figures/robustness_table.py, which also gives their values for the choices
+// the page starts with. These are computed for other choices, too: [value, text]. A value may be a
+// pair: the ends of an interval.
+const ends = (e) => (e.why ? null : [e.low, e.high]);
+const LIVE = {
+  label: (r) => [r.label, r.label],
+  "best.alpha": (r) => [r.best.alpha, `(${plain(r.best.alpha)}, ${plain(r.best.lam)})`],
+  "best.lam": (r) => [r.best.lam, ""],
+  "best.score": (r) => [r.best.score, `${number(r.best.score)} ${r.words && !r.words.startsWith("[") ? `(${r.words})` : r.words}`.trimEnd()],
+  "best.interval": (r) => [r.range ? [r.range.low, r.range.high] : null, ""],
+  "best.seeds": (r) => [r.words, ""],
+  freq: (r) => [r.freq.value, number(r.freq.value)],
+  freq_interval: (r) => [ends(r.freq), interval(r.freq, 3)],
+  rbst: (r) => [r.rbst.value, number(r.rbst.value, 4)],
+  rbst_interval: (r) => [ends(r.rbst), interval(r.rbst)],
+  rbst_limit: (r) => [r.rbst.limit && [r.rbst.limit.low, r.rbst.limit.high], limitText(r.rbst)],
+  no_interval: (r) => [r.rbst.why, ""],
+  no_limit: (r) => [r.rbst.noLimit, ""],
+  rank: (r) => [r.rank === "-" ? null : [r.rankLow, r.rankHigh], r.rank],
+  reference: (r) => [r.reference, Number.isFinite(r.reference) ? number(r.reference, 4) : ""],
+  difference: (r) => [r.gap, Number.isFinite(r.gap) ? (r.gap < 0 ? "" : "+") + number(r.gap, 4) : ""],
+  cells: (r) => [r.cells, `${r.cells}/${r.grid}`],
+  elsewhere: (r) => [r.elsewhere, ""],
+  grid: (r) => [r.grid, ""],
+  runs: (r) => [r.runs, `${r.runs}/${r.wanted}`],
+  wanted: (r) => [r.wanted, ""],
+};
+const COLUMNS = DATA.table.columns.map((c, k) => ({ ...c, value: LIVE[c.key] ?? ((r, state) => {
+  const cells = DATA.table.rows[r.label];
+  return cells && (c.fixed || asStarted(state)) ? cells[k] : [null, "-"];
+}) }));
+if (DATA.reference && ALGORITHMS.some((a) => a.reference)) COLUMNS.unshift({ key: "reference_label", name: "#", fixed: true, value: (r) => [r.a.reference?.label ?? "", r.a.reference?.label ?? ""] });
+const SHOWN = COLUMNS.filter((c) => c.name);
 
-function shownColumns() {
-  const reference = ALGORITHMS.some((a) => a.reference);
-  return COLUMNS.filter((c) => reference || !["referenceLabel", "reference", "gap"].includes(c.key));
-}
+const asStarted = (state) => ["evaluation", "statistic", "cells", "threshold", "environment"].every((name) => state[name] === STARTED[name]);
 
-function sortRows(rows) {
+function sortRows(rows, state) {
   const column = COLUMNS.find((c) => c.key === (sorting.key ?? "rbst")), sign = sorting.down ? -1 : 1;
-  const missing = (v) => (typeof v === "number" && !Number.isFinite(v)) || v === "";
+  const missing = (v) => v === null || v === "" || (typeof v === "number" && !Number.isFinite(v));
+  const compare = (a, b) => (typeof a === "string" ? a.localeCompare(b, undefined, { numeric: true }) : a - b);
   return [...rows].sort((p, q) => {
-    const a = column.value(p), b = column.value(q);
+    const [a, b] = [p, q].map((r) => column.value(r, state)[0]);
     if (missing(a) || missing(b)) return missing(a) - missing(b);
-    return sign * (typeof a === "string" ? a.localeCompare(b, undefined, { numeric: true }) : a - b);
+    return sign * (Array.isArray(a) ? compare(a[0], b[0]) || compare(a[1], b[1]) : compare(a, b));
   });
 }
 
@@ -72,7 +87,7 @@ const madeRows = new Map();
 function rowOf(row, columns, choose) {
   if (!madeRows.has(row.a.index)) {
     madeRows.set(row.a.index, element("tr", { "data-algorithm": row.a.index }, ...columns.map((c) => {
-      const cell = element("td", { class: c.number ? "number" : "" });
+      const cell = element("td", { class: c.fixed ? "" : "number" });
       if (c.key === "label") cell.append(element("button", { type: "button", title: "Show its landscapes", onclick: () => choose(row.a.index) }));
       return cell;
     })));
@@ -82,23 +97,23 @@ function rowOf(row, columns, choose) {
 
 function showTable(rows, state, choose) {
   if (sorting.key === null && rows.length) Object.assign(sorting, rows.every((r) => r.comparable) ? { key: "rbst", down: true } : { key: "label", down: false });
-  const table = $("table"), columns = shownColumns();
+  const table = $("table"), columns = SHOWN;
   const head = element("tr", {}, ...columns.map((c) => {
     const on = sorting.key === c.key;
     const button = element("button", { type: "button", text: c.name + (on ? (sorting.down ? " ▼" : " ▲") : ""), "data-key": c.key,
       onclick: () => {
-        sorting.down = on ? !sorting.down : Boolean(c.number);
+        sorting.down = on ? !sorting.down : !c.fixed;
         sorting.key = c.key;
         showTable(rows, state, choose);
         table.querySelector(`button[data-key="${c.key}"]`).focus();
       } });
-    return element("th", { scope: "col", class: c.number ? "number" : "", "aria-sort": on ? (sorting.down ? "descending" : "ascending") : "none" }, button);
+    return element("th", { scope: "col", class: c.fixed ? "" : "number", "aria-sort": on ? (sorting.down ? "descending" : "ascending") : "none" }, button);
   }));
-  const body = sortRows(rows).map((row) => {
+  const body = sortRows(rows, state).map((row) => {
     const tr = rowOf(row, columns, choose);
     tr.className = row.a.index === state.pair ? "chosen" : "";
     columns.forEach((c, k) => {
-      const text = String(c.show ? c.show(row) : c.value(row)), place = c.key === "label" ? tr.cells[k].firstChild : tr.cells[k];
+      const [, text] = c.value(row, state), place = c.key === "label" ? tr.cells[k].firstChild : tr.cells[k];
       if (place.textContent !== text) place.textContent = text;
     });
     return tr;
@@ -128,12 +143,21 @@ function tableNotes(rows, state) {
     const which = alike.length === beside.length ? "" : ` (${alike.map((r) => r.label).join(", ")})`;
     notes.push(`Other settings than the reference's${which}: ${how}.`);
   }
+  const still = SHOWN.filter((c) => !LIVE[c.key] && !c.fixed).map((c) => c.name);
+  if (still.length && !asStarted(state)) notes.push(`Only for the choices the page starts with, threshold ${STARTED.threshold.toFixed(2)}: ${still.join(", ")}.`);
   const left = DATA.environments.filter((_, e) => !DATA.shared.includes(e)).map((e) => e.label);
   if (state.environment === "shared" && left.length) notes.push(`Not averaged over: ${left.join(", ")}.`);
   return notes;
 }
 
-const tableCsv = (rows, state) => [
-  ["reference_label", "label", "environment", "evaluation", "statistic", "threshold", "best_alpha_or_w", "best_lam", "best_score", "freq", "freq_low", "freq_high", "rbst", "rbst_low", "rbst_high", "rbst_limit_low", "rbst_limit_high", "rank_low", "rank_high", "reference", "difference", "cells", "grid", "runs", "wanted"],
-  ...sortRows(rows).map((r) => [r.referenceLabel, r.label, environmentLabel(state.environment), state.evaluation, state.statistic, state.threshold, r.best.alpha, r.best.lam, r.best.score, r.freq.value, r.freq.low, r.freq.high, r.rbst.value, r.rbst.low, r.rbst.high, r.rbst.limit ? r.rbst.limit.low : "", r.rbst.limit ? r.rbst.limit.high : "", r.rank ? r.rankLow : "", r.rank ? r.rankHigh : "", r.reference, r.gap, r.cells, r.grid, r.runs, r.wanted]),
-];
+// The columns of `mirrorax robustness --format csv`, at one threshold and with the choices.
+function tableCsv(rows, state) {
+  const choices = ["environment", "evaluation", "statistic", "threshold"], name = (c) => c.key.replace(".", "_");
+  const head = COLUMNS.flatMap((c) => (c.ends ? ["low", "high"].map((end) => `${name(c).replace(/_interval$/, "")}_${end}`) : [name(c)]));
+  const cells = (r) => COLUMNS.flatMap((c) => {
+    const [value] = c.value(r, state);
+    if (c.ends) return value ?? ["", ""];
+    return [Array.isArray(value) ? value.join(" ") : value];
+  });
+  return [[...choices, ...head], ...sortRows(rows, state).map((r) => [environmentLabel(state.environment), state.evaluation, state.statistic, state.threshold, ...cells(r)])];
+}

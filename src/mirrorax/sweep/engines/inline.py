@@ -15,20 +15,19 @@ class InlineEngine(Engine):
 
     def __init__(self, function: ChunkFunction) -> None:
         self._function = function
-        self._queue: Queue | None = None
         self._configuration: int | None = None
 
     def start(self, queue: Queue) -> None:
         """Begin to take chunks from the queue."""
-        self._queue = queue
+        self.queue = queue
 
     def busy(self) -> bool:
         """Return whether chunks are waiting."""
-        return self._queue is not None and len(self._queue) > 0
+        return len(self.queue) > 0
 
     def finished(self, timeout: float) -> list[FinishedChunk]:
         """Run the next chunk."""
-        queued = self._queue.take(self._configuration) if self._queue is not None else None
+        queued = self.queue.take(self._configuration)
         if queued is None:
             return []
         self._configuration = queued.configuration
@@ -40,16 +39,14 @@ class InlineEngine(Engine):
 
     def cancel(self) -> None:
         """Start nothing more."""
-        if self._queue is not None:
-            self._queue.clear()
+        self.queue.clear()
 
     def activities(self) -> list[Activity]:
         """Return nothing: between two calls nothing happens."""
         return []
 
     def kill(self) -> None:
-        """Start nothing more."""
-        self.cancel()
+        """Do nothing: there are no workers to end."""
 
     def close(self) -> None:
         """Do nothing: there are no workers to end."""

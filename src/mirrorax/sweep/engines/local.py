@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from mirrorax import plugins
-from mirrorax.sweep import processes
+from mirrorax.mdpo import machine
 from mirrorax.sweep.engine import (
     RETRIES,
     Activity,
@@ -94,14 +94,13 @@ class LocalEngine(Engine):
         function: str = CHUNK_FUNCTION,
         chunk_timeout: float | None = None,
     ) -> None:
-        self._cores = processes.cores()
+        self._cores = machine.cores()
         self._gpus = gpus
         self.workers = workers or gpus or len(self._cores)
         self._logs = logs
         self._function = function
         self._timeout = chunk_timeout
         self._processes: list[_Process] = []
-        self._queue: Queue | None = None
         self._attempts: Counter[int] = Counter()
         self._failed_starts = 0
         self._cancelled = False
@@ -110,13 +109,13 @@ class LocalEngine(Engine):
 
     def start(self, queue: Queue) -> None:
         """Start the workers; each gets a chunk as soon as it is ready."""
-        self._queue = queue
+        self.queue = queue
         for index in range(min(self.workers, len(queue))):
             self._spawn(index)
 
     def busy(self) -> bool:
         """Return whether chunks are waiting or under way."""
-        waiting = self._queue is not None and len(self._queue) > 0 and not self._cancelled
+        waiting = len(self.queue) > 0 and not self._cancelled
         return waiting or any(worker.queued is not None for worker in self._processes)
 
     def finished(self, timeout: float) -> list[FinishedChunk]:
@@ -136,8 +135,7 @@ class LocalEngine(Engine):
         A worker that compiles has no segment to stop at for a while, and no work to lose.
         """
         self._cancelled = True
-        if self._queue is not None:
-            self._queue.clear()
+        self.queue.clear()
         for worker in self._processes:
             with contextlib.suppress(OSError):
                 if worker.fraction:
@@ -169,7 +167,7 @@ class LocalEngine(Engine):
 
     def _spawn(self, index: int) -> None:
         ours, theirs = socket.socketpair()
-        variables, core = processes.ONE_CPU, self._cores[index % len(self._cores)]
+        variables, core = machine.ONE_CPU, self._cores[index % len(self._cores)]
         if self._gpus:
             variables, core = {"CUDA_VISIBLE_DEVICES": str(index % self._gpus)}, -1
         log = self._logs / f"worker-{index}.log"
@@ -180,16 +178,16 @@ class LocalEngine(Engine):
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env=processes.environment(variables),
+                env=machine.environment(variables),
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,  # Ctrl-C in the terminal reaches the driver alone
             )
         self._processes.append(_Process(index, process, Connection(ours.detach()), log))
 
     def _hand_out(self, worker: _Process) -> None:
-        if self._cancelled or not worker.ready or worker.queued is not None or self._queue is None:
+        if self._cancelled or not worker.ready or worker.queued is not None:
             return
-        queued = self._queue.take(worker.configuration)
+        queued = self.queue.take(worker.configuration)
         if queued is None:
             return
         worker.queued, worker.configuration = queued, queued.configuration
@@ -258,7 +256,7 @@ class LocalEngine(Engine):
                 advice = fitting(worker.queued, self.workers)
                 reason += f"\nif the kernel killed it for lack of memory: {lanes}, {advice}"
             ended = self._again(worker.queued, reason)
-        if self._queue is not None and len(self._queue) > 0:
+        if len(self.queue) > 0:
             self._spawn(worker.index)
         return ended
 
@@ -266,8 +264,8 @@ class LocalEngine(Engine):
         self._attempts[queued.number] += 1
         if self._attempts[queued.number] > RETRIES:
             return [give_up(queued, reason, self._attempts[queued.number])]
-        if self._queue is not None and not self._cancelled:
-            self._queue.put_back(queued)
+        if not self._cancelled:
+            self.queue.put_back(queued)
         return []
 
     def _end_overdue(self) -> None:

@@ -16,7 +16,8 @@ from typing import Any
 
 from mirrorax import plugins
 from mirrorax.errors import UserError
-from mirrorax.sweep import execute, processes
+from mirrorax.mdpo import machine
+from mirrorax.sweep import execute
 from mirrorax.sweep.engine import (
     RETRIES,
     Activity,
@@ -88,13 +89,12 @@ class RayEngine(Engine):
             raise EngineError(f"no Ray cluster at {address!r}: {first}") from None
         self._gpus = gpus
         self._fixed = workers
-        environment = {} if gpus else processes.ONE_CPU
+        environment = {} if gpus else machine.ONE_CPU
         resources: dict[str, Any] = {"num_gpus": gpus} if gpus else {"num_cpus": 1}
         self._run = self._ray.remote(
             max_retries=RETRIES, runtime_env={"env_vars": environment}, **resources
         )(_remote)
         self._function = function
-        self._queue: Queue | None = None
         self._under_way: dict[Any, tuple[QueuedChunk, float]] = {}
         self._configuration: int | None = None
         self.workers = self._places()
@@ -110,11 +110,11 @@ class RayEngine(Engine):
 
     def start(self, queue: Queue) -> None:
         """Begin to submit chunks from the queue."""
-        self._queue = queue
+        self.queue = queue
 
     def busy(self) -> bool:
         """Return whether chunks are waiting or under way."""
-        return bool(self._under_way) or (self._queue is not None and len(self._queue) > 0)
+        return bool(self._under_way) or len(self.queue) > 0
 
     def finished(self, timeout: float) -> list[FinishedChunk]:
         """Keep the cluster supplied; return the chunks that have ended."""
@@ -132,8 +132,8 @@ class RayEngine(Engine):
 
     def _submit(self) -> None:
         self.workers = self._places()
-        while self._queue is not None and len(self._under_way) < self.workers * _AHEAD:
-            queued = self._queue.take(self._configuration)
+        while len(self._under_way) < self.workers * _AHEAD:
+            queued = self.queue.take(self._configuration)
             if queued is None:
                 return
             self._configuration = queued.configuration
@@ -157,8 +157,7 @@ class RayEngine(Engine):
 
     def cancel(self) -> None:
         """Submit nothing more and drop what is under way: a task cannot be asked to pause."""
-        if self._queue is not None:
-            self._queue.clear()
+        self.queue.clear()
         for reference in list(self._under_way):
             with contextlib.suppress(Exception):
                 self._ray.cancel(reference, force=True)

@@ -1,51 +1,14 @@
-"""Two algorithms or more: differences and ranks, with what the data support."""
+"""Spearman's correlation of noisy estimates with known values."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from scipy import stats
 
 from mirrorax.analysis.estimates import Estimate, Interval
-
-
-def difference(a: Estimate, b: Estimate) -> Estimate:
-    """Return a - b; the runs of different algorithms are independent."""
-    value = a.value - b.value
-    if a.error is None or b.error is None:
-        return Estimate(value, None, a.why or b.why)
-    return Estimate(value, math.hypot(a.error, b.error))
-
-
-def supported(estimate: Estimate, level: float = 0.95) -> bool:
-    """Say whether the data support that a difference is not zero."""
-    interval = estimate.interval(level)
-    return interval is not None and 0 not in interval
-
-
-@dataclass(frozen=True, eq=False)
-class Ranks:
-    """The ranks that supported differences leave open; rank 1 is the most robust."""
-
-    low: Int[np.ndarray, " algorithm"]
-    high: Int[np.ndarray, " algorithm"]
-
-
-def ranks(estimates: Sequence[Estimate], level: float = 0.95) -> Ranks | None:
-    """Return the best and the worst rank that each may have."""
-    if not estimates or any(e.error is None for e in estimates):
-        return None
-    above = np.array(
-        [
-            [a.value > b.value and supported(difference(a, b), level) for b in estimates]
-            for a in estimates
-        ]
-    )
-    return Ranks(1 + above.sum(axis=0), len(estimates) - above.sum(axis=1))
 
 
 def rank_correlation(

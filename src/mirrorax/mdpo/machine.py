@@ -1,12 +1,19 @@
-"""What a program needs: bytes per lane and work per pass, asked of the program itself.
+"""The machine: the cache of compiled programs, memory, and the processes that train on a CPU.
 
-Importing this module needs no jax; `program_sizes` does.
+The cache is a folder named after the versions and the machine, because a compiled program holds
+machine code. `MIRRORAX_COMPILE_CACHE` is another folder, or `off`.
+
+One process with XLA's own threads on two cores is much slower than two single-threaded processes.
+Importing this module needs no jax; `enable_cache` and `program_sizes` do.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
+import platform
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,6 +22,49 @@ from mirrorax.errors import UserError
 
 if TYPE_CHECKING:
     from mirrorax.mdpo.program import Program
+
+
+VARIABLE = "MIRRORAX_COMPILE_CACHE"
+
+
+def _machine() -> str:
+    """Return a short digest of the processor's kind and abilities."""
+    seen = [platform.machine(), platform.processor(), platform.node()]
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        seen += sorted({line for line in lines if line.startswith(("model name", "flags"))})
+    except OSError:
+        pass  # no such file outside Linux: the names above have to do
+    return hashlib.sha256("\n".join(seen).encode()).hexdigest()[:12]
+
+
+def cache_folder(name: str) -> Path | None:
+    """Return the folder of one kind of cached data, or None where the cache is off."""
+    choice = os.environ.get(VARIABLE, "")
+    if choice.lower() == "off":
+        return None
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return Path(choice) if choice else base / "mirrorax" / name
+
+
+def enable_cache() -> Path | None:
+    """Turn the cache on for this process; return its folder, or None where it is off."""
+    import jax
+    from jaxlib.version import __version__ as jaxlib_version
+
+    root = cache_folder("xla")
+    if root is None:
+        return None
+    folder = root / f"jax-{jax.__version__}-jaxlib-{jaxlib_version}-{_machine()}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return None  # a home that cannot be written costs time, not results
+    update: Callable[[str, object], None] = jax.config.update
+    update("jax_compilation_cache_dir", str(folder))
+    update("jax_persistent_cache_min_compile_time_secs", 0.5)
+    return folder
+
 
 #: A worker's memory before its first lane: interpreter, jax, compiled programs.
 BASE_BYTES = 550_000_000
@@ -45,12 +95,12 @@ def program_sizes(program: Program) -> Sizes:
     import jax
     import numpy as np
 
-    from mirrorax.mdpo import transitions
+    from mirrorax.mdpo import replay
     from mirrorax.mdpo.program import make_values
     from mirrorax.mdpo.update import init_learner
 
     settings, env = program.settings, program.env
-    row = transitions.width(env) * np.dtype(env.memory_dtype).itemsize
+    row = replay.width(env) * np.dtype(env.memory_dtype).itemsize
     values = jax.tree.map(lambda x: x[0], make_values({}, 1))
 
     def floats(*shape: int) -> Any:
@@ -97,3 +147,29 @@ def available_bytes() -> int:
     except (OSError, ValueError):
         pass
     return max(free, 0)
+
+
+XLA_FLAGS = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+#: variables that keep a process to one thread
+ONE_THREAD = {
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "XLA_FLAGS": XLA_FLAGS,
+}
+#: the same, and on a CPU
+ONE_CPU = {**ONE_THREAD, "JAX_PLATFORMS": "cpu"}
+
+
+def environment(variables: dict[str, str]) -> dict[str, str]:
+    """Return this process's environment with other variables; XLA flags are added to the user's."""
+    flags = [os.environ.get("XLA_FLAGS", ""), variables.get("XLA_FLAGS", "")]
+    return {**os.environ, **variables, "XLA_FLAGS": " ".join(flags).strip()}
+
+
+def cores() -> list[int]:
+    """Return the cores this process may use."""
+    try:
+        return sorted(os.sched_getaffinity(0))
+    except AttributeError:
+        return list(range(os.cpu_count() or 1))

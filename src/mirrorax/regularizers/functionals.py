@@ -1,0 +1,222 @@
+"""Drift functionals that see the advantage of the action taken: PPO's clipping, DPO, your own.
+
+Mirror learning (Kuba, Schroeder de Witt and Foerster, 2022) lets a drift depend on advantages:
+
+    D(pi, pi_k | s) = E over a ~ pi_k of f(r, A(s, a)),    r = pi(a | s) / pi_k(a | s).
+
+Such a functional is one function f(r, A) with f >= 0, f(1, A) = 0 and no slope in r at r = 1. On a
+rollout it is estimated at the action taken. An ordinary drift D(p, q) is computed exactly, over all
+actions. `drift_of_samples` computes either, so both stand in the same place of an objective.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from mirrorax.errors import UserError, in_one_line
+from mirrorax.regularizers import names
+from mirrorax.regularizers.checks import Check
+from mirrorax.regularizers.drifts import Drift
+from mirrorax.regularizers.drifts import drift as as_drift
+from mirrorax.regularizers.functions import registered
+from mirrorax.regularizers.names import number
+
+
+@dataclass(frozen=True)
+class DriftFunctional(abc.ABC):
+    """A drift that sees the probability ratio and the advantage of the action taken."""
+
+    #: what tells it from a function of two policies, without importing this module
+    sees_advantages = True
+
+    @abc.abstractmethod
+    def value(
+        self, log_ratio: Float[Array, "*batch"], advantage: Float[Array, "*batch"]
+    ) -> Float[Array, "*batch"]:
+        """Return f(r, A) for log r and A, entry by entry."""
+
+    @abc.abstractmethod
+    def __str__(self) -> str:
+        """Return the name that gives this functional back."""
+
+
+@final
+@dataclass(frozen=True)
+class PPOClip(DriftFunctional):
+    """f(r, A) = max((r - clip(r, 1 - eps, 1 + eps)) A, 0): zero inside the clip range.
+
+    With lambda = 1 the objective r A - f is PPO's min(r A, clip(r) A) (Schulman et al., 2017; as a
+    drift: Kuba et al., 2022).
+    """
+
+    eps: float
+
+    def __post_init__(self) -> None:
+        _check_positive("ppo_clip", "eps", self.eps)
+
+    def value(
+        self, log_ratio: Float[Array, "*batch"], advantage: Float[Array, "*batch"]
+    ) -> Float[Array, "*batch"]:
+        """Return what clipping takes away from r A."""
+        ratio = jnp.exp(log_ratio)
+        beyond = ratio - jnp.clip(ratio, 1 - self.eps, 1 + self.eps)
+        return jax.nn.relu(beyond * advantage)
+
+    def __str__(self) -> str:
+        return f"ppo_clip({number(self.eps)})"
+
+
+@final
+@dataclass(frozen=True)
+class DPO(DriftFunctional):
+    """The drift of Discovered Policy Optimisation (Lu et al., 2022, arXiv:2210.05639).
+
+    f(r, A) = relu((r - 1) A - a tanh((r - 1) A / a))    where A >= 0
+              relu(log(r) A - b tanh(log(r) A / b))      where A < 0
+
+    The paper has a = 2 and b = 0.6.
+    """
+
+    a: float = 2.0
+    b: float = 0.6
+
+    def __post_init__(self) -> None:
+        _check_positive("dpo", "a", self.a)
+        _check_positive("dpo", "b", self.b)
+
+    def value(
+        self, log_ratio: Float[Array, "*batch"], advantage: Float[Array, "*batch"]
+    ) -> Float[Array, "*batch"]:
+        """Return f entry by entry."""
+        gain = jnp.where(advantage >= 0, jnp.expm1(log_ratio), log_ratio) * advantage
+        scale = jnp.where(advantage >= 0, self.a, self.b)
+        return jax.nn.relu(gain - scale * jnp.tanh(gain / scale))
+
+    def __str__(self) -> str:
+        if (self.a, self.b) == (2.0, 0.6):
+            return "dpo"
+        return f"dpo({number(self.a)}, {number(self.b)})"
+
+
+@final
+@dataclass(frozen=True)
+class FunctionFunctional(DriftFunctional):
+    """A user's function f(ratio, advantage) of two numbers; see `register_functional`."""
+
+    name: str
+    function: Callable[[jax.Array, jax.Array], jax.Array] = field(repr=False)
+
+    def value(
+        self, log_ratio: Float[Array, "*batch"], advantage: Float[Array, "*batch"]
+    ) -> Float[Array, "*batch"]:
+        """Call the function for every entry."""
+        return jnp.vectorize(self._one)(jnp.exp(log_ratio), advantage)
+
+    def _one(self, ratio: jax.Array, advantage: jax.Array) -> jax.Array:
+        where = f"drift: {self.name!r}"
+        try:
+            value = jnp.asarray(self.function(ratio, advantage))
+        except Exception as error:  # code of the user's may fail in any way
+            raise UserError(f"{where}: {in_one_line(error)}") from error
+        if value.shape != ():
+            raise UserError(
+                f"{where} returns an array of shape {value.shape}, expected one number for a "
+                "ratio and an advantage"
+            )
+        return value
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def register_functional(
+    name: str, function: Callable[[jax.Array, jax.Array], jax.Array] | None = None
+) -> Any:
+    """Add a drift functional f(ratio, advantage) to the drifts, under a name.
+
+    The function takes two numbers, the probability ratio and the advantage of an action taken, and
+    returns one, computed with `jax.numpy`. Use it as a call or as a decorator, like
+    `register_drift`; `check_functional` tests the conditions of mirror learning. It is for the
+    algorithm `on_policy`.
+    """
+    return registered("drift", name, function, FunctionFunctional)
+
+
+def any_drift(name: str | Drift | DriftFunctional) -> Drift | DriftFunctional:
+    """Return the drift or the drift functional that a name stands for; an object as it is."""
+    if isinstance(name, DriftFunctional):
+        return name
+    if isinstance(name, str) and names.sees_advantages(parsed := names.parse_drift(name)):
+        functional: DriftFunctional = names.build(parsed)
+        return functional
+    return as_drift(name)
+
+
+def drift_of_samples(
+    drift: Drift | DriftFunctional,
+    logits: Float[Array, "actions batch"],
+    old_logits: Float[Array, "actions batch"],
+    action: Int[Array, " batch"],
+    advantage: Float[Array, " batch"],
+) -> Float[Array, " batch"]:
+    """Return the drift of every sample: exact over the actions, or at the action taken."""
+    if isinstance(drift, Drift):
+        return jnp.asarray(drift.value_from_logits(logits.T, old_logits.T))
+    return drift.value(log_ratio(logits, old_logits, action), advantage)
+
+
+def log_ratio(
+    logits: Float[Array, "actions batch"],
+    old_logits: Float[Array, "actions batch"],
+    action: Int[Array, " batch"],
+) -> Float[Array, " batch"]:
+    """Return log pi(a | s) - log pi_k(a | s) of the actions taken."""
+    change = jax.nn.log_softmax(logits, axis=0) - jax.nn.log_softmax(old_logits, axis=0)
+    # A sum over a handful of actions, which is cheaper than a gather and its scatter.
+    taken = jnp.arange(logits.shape[0])[:, None] == action[None]
+    return jnp.sum(jnp.where(taken, change, 0), axis=0)
+
+
+def check_functional(functional: DriftFunctional, *, samples: int = 300, seed: int = 0) -> Check:
+    """Test the conditions of mirror learning: f >= 0, f(1, A) = 0, no slope in r at r = 1.
+
+    The slope is tested from both sides, by steps of shrinking length, because a kink at r = 1 has
+    no derivative to see.
+    """
+    rng = np.random.default_rng(seed)
+    with jax.enable_x64(True):
+        ratio = jnp.asarray(np.exp(rng.normal(0, 1, samples)))
+        advantage = jnp.asarray(rng.normal(0, 3, samples))
+
+        def value(ratio: Any) -> Any:
+            return np.asarray(functional.value(jnp.log(ratio), advantage))
+
+        apart, together = value(ratio), value(jnp.ones(samples))
+        sides = [1 + sign * 1e-6 for sign in (-1, 1)]
+        slopes = [np.abs(value(jnp.full(samples, r))) / 1e-6 for r in sides]
+    size = 1 + np.abs(np.asarray(advantage))
+    failures = (
+        ("being a number", ~np.isfinite(apart) | ~np.isfinite(together)),
+        ("f(r, A) >= 0", apart < -1e-12 * size),
+        ("f(1, A) = 0", np.abs(together) > 1e-12 * size),
+        ("no slope in r at r = 1", np.maximum(*slopes) > 1e-3 * size),
+    )
+    for condition, failed in failures:
+        if failed.any():
+            row = int(np.argmax(failed))
+            where = f"r = {float(ratio[row]):.4g}, A = {float(advantage[row]):.4g}"
+            return Check(str(functional), False, condition, where)
+    return Check(str(functional), True)
+
+
+def _check_positive(name: str, parameter: str, value: float) -> None:
+    if not (isinstance(value, int | float) and 0 < value < float("inf")):
+        raise UserError(f"drift: {name}: {parameter} = {value!r} is not allowed: a number > 0")

@@ -1,0 +1,189 @@
+"""A reference policy as a potential: h(pi(s)) = d(pi(s), mu(s)), with d any drift.
+
+The objective alpha d(pi, mu) + lambda D(pi, pi_k) keeps a policy near mu, as fine-tuning with a
+reference model does, and lets each step move only a little. mu is
+
+- `UNIFORM`, the policy that takes every action alike: to(uniform, kl) is entropy plus log n;
+- a `Table` of probabilities, one row per state: for the exact solver;
+- a `FrozenPolicy`, a network with fixed parameters: for training.
+
+The first two are values of the state alone. A frozen policy depends on what is observed:
+`at_observations` gives the potential of a batch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from mirrorax.errors import UserError
+from mirrorax.regularizers.drifts import Drift
+from mirrorax.regularizers.drifts import drift as as_drift
+from mirrorax.regularizers.functions import in_own_precision
+from mirrorax.regularizers.potentials import Potential
+from mirrorax.simplex import exact_log, log_softmax, namespace
+
+
+@final
+@dataclass(frozen=True)
+class Uniform:
+    """The policy that takes every action with the same probability."""
+
+    def probabilities(self, num_actions: int) -> Any:
+        """Return 1 / n for each action."""
+        return np.full(num_actions, 1 / num_actions)
+
+    def __str__(self) -> str:
+        return "uniform"
+
+
+UNIFORM = Uniform()
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Fixed probabilities, [..., states, actions] or [actions]; they broadcast with a policy's."""
+
+    array: Any
+    #: their logarithms, where these are what is known
+    log: Any = None
+
+    def __post_init__(self) -> None:
+        if self.log is not None:
+            return
+        array = np.asarray(self.array, float)
+        off = np.abs(array.sum(-1) - 1) if array.ndim else np.ones(1)
+        if not (array.ndim and (array >= 0).all() and (off <= 1e-6).all()):
+            raise UserError(
+                f"potential: to: the reference, of shape {array.shape}, must hold non-negative "
+                "rows that sum to one"
+            )
+        object.__setattr__(self, "array", array)
+
+    @classmethod
+    def from_logits(cls, logits: Any) -> Table:
+        """Return the table of softmax(logits), which need not be known before a trace runs."""
+        log = log_softmax(logits)
+        return cls(namespace(log).exp(log), log)
+
+    def probabilities(self, num_actions: int) -> Any:
+        """Return the table, if it has this many actions."""
+        if self.array.shape[-1] != num_actions:
+            raise UserError(
+                f"potential: to: the reference has {self.array.shape[-1]} actions, the policy "
+                f"{num_actions}"
+            )
+        return self.array
+
+    def __str__(self) -> str:
+        return "table"
+
+
+@final
+@dataclass(frozen=True)
+class FrozenPolicy:
+    """A network whose parameters do not change; equal content is an equal policy."""
+
+    network: Any = field(compare=False, repr=False)  # a function of (parameters, observations)
+    parameters: bytes = field(repr=False)
+    #: of the parameters and of what the network is made from
+    digest: str
+
+    def logits(self, x: Float[Any, "observation batch"]) -> Float[Any, "actions batch"]:
+        """Return the logits at some observations."""
+        vector = jnp.asarray(np.frombuffer(self.parameters, np.float32))
+        return jax.lax.stop_gradient(self.network(vector, x))
+
+    def __str__(self) -> str:
+        return "policy"
+
+
+Reference = Uniform | Table | FrozenPolicy
+
+
+@final
+@dataclass(frozen=True)
+class To(Potential):
+    """h(p) = d(p, mu), the distance from a reference policy; convex where d is convex in p."""
+
+    mu: Reference
+    drift: Drift
+
+    powers = None
+
+    def reference(self, num_actions: int) -> Any:
+        """Return the probabilities of mu."""
+        if isinstance(self.mu, FrozenPolicy):
+            raise UserError(
+                f"potential: {str(self)!r}: its reference is a network; it has values only at "
+                "observations"
+            )
+        return self.mu.probabilities(num_actions)
+
+    def range(self, num_actions: int) -> tuple[float, float]:
+        """Return 0 and the largest distance of a vertex; inf where a drift has no bound.
+
+        For a frozen policy these are the numbers of the uniform one.
+        """
+        mu = UNIFORM if isinstance(self.mu, FrozenPolicy) else self.mu
+        table = np.asarray(mu.probabilities(num_actions), float).reshape(-1, 1, num_actions)
+        shape = (len(table), num_actions, num_actions)
+        vertices, rows = (np.broadcast_to(x, shape) for x in (np.eye(num_actions), table))
+        return 0.0, float(np.max(self.drift.value(vertices, rows)))
+
+    def bound(self, num_actions: int) -> float:
+        """Return the largest value."""
+        return self.range(num_actions)[1]
+
+    def __str__(self) -> str:
+        return f"to({self.mu}, {self.drift})"
+
+    def _like(self, p: Any) -> Any:
+        mu = self.reference(p.shape[-1])
+        return namespace(p).asarray(mu, p.dtype)
+
+    def _value(self, p: Any) -> Any:
+        return self.drift.value(p, self._like(p))
+
+    def _grad(self, p: Any) -> Any:
+        mu = self._like(p)
+
+        def total(p: Any, mu: Any) -> Any:
+            return jnp.sum(self.drift.value(p, mu))
+
+        return in_own_precision(jax.grad(total), p, namespace(p).broadcast_to(mu, p.shape))
+
+    def _value_from_log(self, logp: Any) -> Any:
+        known = getattr(self.mu, "log", None)
+        log_mu = exact_log(self._like(logp)) if known is None else known
+        return self.drift._value_from_log(logp, namespace(logp).broadcast_to(log_mu, logp.shape))
+
+    def _bregman(self, p: Any, q: Any, logp: Any, logq: Any) -> Any:
+        return self._value(p) - self._value(q) - (self._grad(q) * (p - q)).sum(-1)
+
+
+def to(mu: str | Reference, drift: str | Drift) -> To:
+    """Return the potential to(mu, drift); `mu` is a reference or the word `uniform`."""
+    if not isinstance(mu, str):
+        return To(mu, as_drift(drift))
+    if mu != "uniform":
+        raise UserError(
+            f"potential: to: the reference {mu!r} is a saved policy; give its folder as `reference`"
+        )
+    return To(UNIFORM, as_drift(drift))
+
+
+def at_observations(potential: Potential, x: Float[Any, "observation batch"]) -> Potential:
+    """Return the potential of a batch: that of a frozen reference sees its logits there.
+
+    Every other potential is the same in all states.
+    """
+    if not (isinstance(potential, To) and isinstance(potential.mu, FrozenPolicy)):
+        return potential
+    return To(Table.from_logits(potential.mu.logits(x).T), potential.drift)
