@@ -305,7 +305,8 @@ def folder(tmp_path_factory):
 
 def test_train_writes_a_folder_that_gives_the_same_run_again(folder, capsys):
     names = {path.name for path in folder.iterdir()}
-    assert names == {"results.json", "config.toml", "policies.npz", "learning_curve.png"}
+    written = {"results.json", "config.toml", "policies.npz", "runs.parquet", "learning_curve.png"}
+    assert names == written
     stored = json.loads((folder / "results.json").read_text())
     config = tomllib.loads((folder / "config.toml").read_text())
     assert config["env"] == "Catch"
@@ -399,7 +400,8 @@ def test_what_cannot_be_written_is_still_shown(folder, tmp_path, monkeypatch, ca
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("mirrorax.training.folder.write_file", full)
+    for module in ("training.folder", "files"):
+        monkeypatch.setattr(f"mirrorax.{module}.write_file", full)
     out = tmp_path / "out"
     for arguments, field in (
         ([*CLI, "--seeds", "2", "--alpha", "0.05", "--json", "--out", str(out)], "out"),
@@ -521,13 +523,9 @@ def table(shown, title):
     """Return the columns and the rows of a table that a command showed."""
     lines = iter(shown.splitlines())
     next(line for line in lines if line.strip() == title)
-    cells = []
-    for line in lines:
-        if line.startswith("└"):
-            break
-        if line[0] in "│┃":
-            cells.append([cell.strip() for cell in re.split("[│┃]", line)[1:-1]])
-    return cells[0], cells[1:]
+    rows = itertools.takewhile(bool, lines)  # up to an empty line
+    names, *cells = (re.split(r" {2,}", row.strip()) for row in rows)
+    return names, cells
 
 
 def test_play_shows_what_tells_the_runs_apart_and_their_mean(tmp_path, monkeypatch, capsys):
@@ -556,7 +554,7 @@ def test_play_shows_what_tells_the_runs_apart_and_their_mean(tmp_path, monkeypat
     expected = itertools.product(*(axes[name] for name in order), [0])
     assert [tuple(map(float, row[1:7])) for row in rows] == list(expected)
     # What the two commands call the same is in the same columns.
-    assert table(trained, "MDPO(entropy, kl) on Catch")[0][:6] == [*order, "seed"]
+    assert table(trained, "MDPO(entropy, kl) on Catch")[0][:7] == ["run", *order, "seed"]
     assert table(shown, "over seeds")[0][:6] == [*order, "runs"]
     assert main(["play", out, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
