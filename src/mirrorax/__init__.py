@@ -13,24 +13,26 @@ from mirrorax._version import __version__
 if TYPE_CHECKING:
     from mirrorax.environment_check import check_environment
     from mirrorax.envs.suite import register_environment
+    from mirrorax.loading import load
     from mirrorax.plugins import load_plugin
     from mirrorax.registry import register_network, register_optimizer, register_schedule
     from mirrorax.regularizers.checks import check_drift, check_potential
     from mirrorax.regularizers.drifts import drift
     from mirrorax.regularizers.functions import register_drift, register_potential
     from mirrorax.regularizers.potentials import potential
-    from mirrorax.store import load
+    from mirrorax.spec.study import Study
     from mirrorax.training import train
     from mirrorax.tuning.suggestion import suggest
     from mirrorax.tuning.tune import tune
 
 #: public name -> the module it lives in
 _HOME = {
+    "Study": "mirrorax.spec.study",
     "check_drift": "mirrorax.regularizers.checks",
     "check_environment": "mirrorax.environment_check",
     "check_potential": "mirrorax.regularizers.checks",
     "drift": "mirrorax.regularizers.drifts",
-    "load": "mirrorax.store",
+    "load": "mirrorax.loading",
     "load_plugin": "mirrorax.plugins",
     "potential": "mirrorax.regularizers.potentials",
     "register_drift": "mirrorax.regularizers.functions",
@@ -44,7 +46,11 @@ _HOME = {
     "tune": "mirrorax.tuning.tune",
 }
 
+#: rooms that are public; `mirrorax.sweep` can be called
+_ROOMS = ("regularizers", "sweep", "tabular")
+
 __all__ = [
+    "Study",
     "__version__",
     "check_drift",
     "check_environment",
@@ -68,10 +74,10 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in _HOME:
         return getattr(importlib.import_module(_HOME[name]), name)
-    if name in ("tabular", "regularizers"):
+    if name in _ROOMS:
         return importlib.import_module(f"mirrorax.{name}")
     raise AttributeError(f"module 'mirrorax' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, "regularizers", "tabular"])
+    return sorted([*__all__, *_ROOMS])

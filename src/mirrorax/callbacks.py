@@ -1,4 +1,4 @@
-"""What `train` calls between segments: a small contract, and TensorBoard as the one built in.
+"""What `train` calls between segments: a small contract, TensorBoard, and the progress bar.
 
 A callback is an object with three methods, see `Callback`. It cannot change a run. One that raises
 ends the training with an error that names it.
@@ -6,8 +6,9 @@ ends the training with an error that names it.
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -65,6 +66,9 @@ class Callbacks:
                 )
         self._callbacks = tuple(callbacks)
 
+    def __iter__(self) -> Iterator[Callback]:
+        return iter(self._callbacks)
+
     def __call__(self, method: str, *arguments: Any) -> None:
         """Call a method of each; raise the first error, with the name of its callback."""
         failure: Exception | None = None
@@ -80,6 +84,46 @@ class Callbacks:
                 failure = failure or named
         if failure is not None:
             raise failure
+
+
+class ProgressBar:
+    """A progress bar on standard error, or in a notebook, with the mean return so far."""
+
+    def on_start(self, settings: Settings, runs: Sequence[RunValues]) -> None:
+        """Show it; until the first segment is done, jax compiles."""
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self._bar = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f}%"),
+            TextColumn("{task.fields[seen]}"),
+            TimeRemainingColumn(),
+            console=None if "ipykernel" in sys.modules else Console(file=sys.stderr),
+        )
+        self._name = settings.environment
+        self._task = self._bar.add_task(f"{self._name} (compiling)", total=None, seen="")
+        self._bar.start()
+
+    def on_segment(self, progress: SegmentProgress) -> None:
+        """Move it on."""
+        returns = progress.returns
+        self._bar.update(
+            self._task,
+            description=self._name,
+            completed=progress.updates_done,
+            total=progress.updates_total,
+            seen="" if returns is None else f"return {returns.mean():.4g}",
+        )
+
+    def on_end(self, result: TrainResult | None) -> None:
+        """Leave it as it is; remove it if there was an error, which is one line."""
+        if result is None:
+            self._bar.live.transient = True
+            self._bar.live.stop()
+        else:
+            self._bar.stop()
 
 
 class TensorBoard:

@@ -243,3 +243,11 @@ class LazyModule:
 
     def __getattr__(self, attribute: str) -> Any:
         return getattr(importlib.import_module(self._name), attribute)
+
+
+def optional_package(name: str) -> Any:
+    """Import a package that mirrorax does not need; a `UserError` says how to install it."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise UserError(f"{name}: it is not installed; pip install {name}") from None

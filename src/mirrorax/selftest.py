@@ -1,5 +1,7 @@
 """A self-test of ten seconds, for `mirrorax doctor`: `python -m mirrorax.selftest` prints JSON.
 
+Each check returns a status ("ok", "remark" or "wrong"), a text for a person, and its numbers.
+
 It runs in its own process, so that the doctor survives and reports what kills it: a jaxlib for
 another processor, a driver, too little memory. It prints one line per finding, so that those before
 a crash are not lost.
@@ -15,25 +17,26 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from mirrorax.formatting import counted
+
 #: The learned policy must close this share of the gap between a random and the best policy.
 LEARNED_SHARE = 0.9
 #: How far a mirror step may be from its closed form.
 STEP_ERROR = 1e-9
+#: Slower than the shipped table by more than this is worth a remark.
+SLOW = 2.0
 #: The configuration whose speed is compared with the shipped table.
 SPEED_ENVIRONMENT = "CartPole"
 
 
-def devices() -> dict[str, Any]:
+def device() -> dict[str, Any]:
     """Import jax and look at what computes."""
     import jax
 
-    everything = jax.devices()
-    return {
-        "jax": jax.__version__,
-        "platform": everything[0].platform,
-        "kind": everything[0].device_kind,
-        "count": len(everything),
-    }
+    first, count = jax.devices()[0], len(jax.devices())
+    facts = {"jax": jax.__version__, "platform": first.platform, "kind": first.device_kind}
+    text = f"{count} x {first.platform} ({first.device_kind}), jax {jax.__version__}"
+    return {"status": "ok", "text": text, "count": count, **facts}
 
 
 def cache() -> dict[str, Any]:
@@ -41,20 +44,18 @@ def cache() -> dict[str, Any]:
     from mirrorax.mdpo.machine import VARIABLE, enable_cache
 
     folder = enable_cache()
-    off = os.environ.get(VARIABLE, "").lower() == "off"
-    if folder is None:
-        return {"folder": None, "off": off, "files": 0, "bytes": 0, "writable": False}
+    if os.environ.get(VARIABLE, "").lower() == "off":
+        return {"status": "remark", "text": "off: every start compiles again", "folder": None}
+    if folder is None or not os.access(folder, os.W_OK):
+        text = f"{folder or 'its folder cannot be made'}: cannot be written, so it is not used"
+        return {"status": "remark", "text": text, "folder": None}
     sizes = [entry.stat().st_size for entry in Path(folder).iterdir() if entry.is_file()]
-    return {
-        "folder": str(folder),
-        "off": False,
-        "files": len(sizes),
-        "bytes": sum(sizes),
-        "writable": os.access(folder, os.W_OK),
-    }
+    text = f"{folder} ({counted(len(sizes), 'file')}, {sum(sizes) / 2**20:.0f} MiB)"
+    facts = {"folder": str(folder), "files": len(sizes), "bytes": sum(sizes)}
+    return {"status": "ok", "text": text, **facts}
 
 
-def exact_step() -> dict[str, Any]:
+def mirror_step() -> dict[str, Any]:
     """Compare the exact mirror step with its closed form for entropy and KL.
 
     argmin <p, -Q> + alpha h(p) + lam KL(p, q) is proportional to
@@ -62,15 +63,16 @@ def exact_step() -> dict[str, Any]:
     """
     import numpy as np
 
-    from mirrorax.tabular import mirror_step
+    from mirrorax import tabular
 
     q_values, old = np.array([1.0, 0.0, 2.0, -1.0]), np.array([0.1, 0.2, 0.3, 0.4])
     alpha, lam = 0.3, 0.7
     closed = old ** (lam / (alpha + lam)) * np.exp(q_values / (alpha + lam))
     closed /= closed.sum()
-    step = mirror_step(q_values, old, "entropy", "kl", alpha, lam)
+    step = tabular.mirror_step(q_values, old, "entropy", "kl", alpha, lam)
     error = float(np.abs(np.asarray(step) - closed).max())
-    return {"error": error, "allowed": STEP_ERROR, "ok": error <= STEP_ERROR}
+    text = f"off its closed form by {error:.1e} (allowed {STEP_ERROR:.0e})"
+    return {"status": "ok" if error <= STEP_ERROR else "wrong", "text": text, "error": error}
 
 
 def learning() -> dict[str, Any]:
@@ -114,7 +116,11 @@ def learning() -> dict[str, Any]:
         values.append(value(chances / chances.sum(axis=-1, keepdims=True)))
     # The median: one run in a few may fail to learn and say nothing against the machine.
     share = (float(np.median(values)) - random) / (best - random)
-    return {"share": share, "allowed": LEARNED_SHARE, "ok": share >= LEARNED_SHARE}
+    text = (
+        f"closed {share:.1%} of the gap between a random and the best policy "
+        f"(at least {LEARNED_SHARE:.0%})"
+    )
+    return {"status": "ok" if share >= LEARNED_SHARE else "wrong", "text": text, "share": share}
 
 
 def _best_rate(work: Callable[[], float], seconds: float) -> float:
@@ -141,7 +147,12 @@ def products() -> dict[str, Any]:
         chain(a, b).block_until_ready()
         return 2.0 * size**3 * times
 
-    return {"gflops": _best_rate(work, 1.0) / 1e9}
+    gflops = _best_rate(work, 1.0) / 1e9
+    return {
+        "status": "ok",
+        "text": f"{gflops:.0f} GFLOP/s in float32 on one core",
+        "gflops": gflops,
+    }
 
 
 def speed() -> dict[str, Any]:
@@ -159,34 +170,37 @@ def speed() -> dict[str, Any]:
     lanes = default_lanes()
     keys = np.arange(2 * lanes, dtype=np.uint32).reshape(lanes, 2)
     session = Session(make_chunk(settings, {}, lanes, keys))
-    start = time.perf_counter()
     session.advance(1)
-    compiling = time.perf_counter() - start
 
     def work() -> float:
         session.advance(4)
         return 4.0 * lanes
 
-    cpu = jax.default_backend() == "cpu"
-    measured = settings.updates / _best_rate(work, 2.0)
     # Seconds of this process are core-seconds on a CPU; elsewhere the device does the work.
-    expected = modelled_seconds(settings) if cpu else None
-    return {
-        "environment": SPEED_ENVIRONMENT,
-        "core_seconds_per_run": measured if cpu else None,
-        "expected_core_seconds": expected,
-        "ratio": measured / expected if expected else None,
-        "first_call_seconds": compiling,
-        "lanes": lanes,
-    }
+    if jax.default_backend() != "cpu":
+        text = "not compared: the expected speeds are of CPU cores"
+        return {"status": "ok", "text": text, "ratio": None}
+    return judge_speed(settings.updates / _best_rate(work, 2.0), modelled_seconds(settings))
+
+
+def judge_speed(measured: float, expected: float) -> dict[str, Any]:
+    """Compare the core-seconds of a run with those that are expected."""
+    ratio = measured / expected
+    slow = ratio > SLOW
+    text = (
+        f"{measured:.1f} core-seconds for a run of 10^6 steps on {SPEED_ENVIRONMENT}, "
+        f"{ratio:.2f} times the expected {expected:.1f}{'; is the machine busy?' if slow else ''}"
+    )
+    facts = {"core_seconds_per_run": measured, "expected_core_seconds": expected, "ratio": ratio}
+    return {"status": "remark" if slow else "ok", "text": text, **facts}
 
 
 CHECKS: dict[str, Callable[[], dict[str, Any]]] = {
-    "devices": devices,
-    "cache": cache,
-    "exact_step": exact_step,
+    "device": device,
+    "compile cache": cache,
+    "mirror step": mirror_step,
     "learning": learning,
-    "products": products,
+    "matrix products": products,
     "speed": speed,
 }
 
@@ -198,7 +212,8 @@ def findings(names: tuple[str, ...] = tuple(CHECKS)) -> Iterator[dict[str, Any]]
         try:
             finding = CHECKS[name]()
         except Exception as error:  # whatever is wrong with the installation
-            finding = {"error_raised": " ".join(f"{type(error).__name__}: {error}".split())[:500]}
+            text = " ".join(f"{type(error).__name__}: {error}".split())[:500]
+            finding = {"status": "wrong", "text": text}
         yield {"check": name, "seconds": time.perf_counter() - start, **finding}
 
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import argparse
 import csv
 import io
 import re
@@ -17,7 +16,7 @@ from mirrorax.analysis.findings import headline, telling_threshold
 from mirrorax.analysis.landscape import landscapes
 from mirrorax.analysis.scores import cell_scores, environment_scores, frequency, rbst
 from mirrorax.analysis.summary import summarise
-from mirrorax.cli import train
+from mirrorax.cli import parser_of
 from mirrorax.figures import robustness_table
 from mirrorax.paper.table_1 import reference
 
@@ -474,9 +473,7 @@ def test_a_click_gives_the_command_that_trains_the_cell(visit, table):
     assert float(flags["--alpha"]) == item.alphas[i]
     assert float(flags["--lam"]) == item.lams[j]
     assert flags["--seeds"] == "0,1,2,3"
-    parser = argparse.ArgumentParser()
-    train.add_arguments(parser)
-    parser.parse_args(words[2:])  # or it exits
+    parser_of("train").parse_args(words[2:])  # or it raises
     assert seen.errors == []
 
 

@@ -39,7 +39,7 @@ def test_an_error_of_the_operating_system_names_the_file(capsys, monkeypatch):
     def fails(args):
         raise PermissionError(13, "Permission denied", "some/file")
 
-    module = types.SimpleNamespace(add_arguments=lambda parser: None, run=fails)
+    module = types.SimpleNamespace(EXAMPLES="", run=fails)
     monkeypatch.setitem(sys.modules, "failing_command", module)
     monkeypatch.setitem(cli.COMMANDS, "fail", ("failing_command", "fails"))
     assert cli.main(["fail"]) == 1

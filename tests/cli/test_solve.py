@@ -51,7 +51,7 @@ def test_every_mdp(mdp, extra, capsys):
     ("arguments", "parts"),
     [
         (["--alpha", "-1"], ["--alpha", "-1", ">= 0"]),
-        (["--gamma", "1"], ["--gamma", "1.0", "[0, 1)"]),
+        (["--gamma", "1"], ["--gamma", "1", ">= 0 and < 1"]),
         (["--iterations", "0"], ["--iterations", "0", ">= 1"]),
         (["--potential", "entrpy"], ["--potential", "'entrpy'", "'entropy'"]),
         (["--mdp", "chess"], ["--mdp", "chess", "deepsea"]),

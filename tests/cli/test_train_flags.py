@@ -1,13 +1,14 @@
 """Every field of a run is a flag and a key of a file; every flag but one has a default."""
 
-import argparse
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from mirrorax.cli import flags, main, train
-from mirrorax.runs.settings import FIELDS, RunValues, Settings
+import mirrorax
+from mirrorax.cli import flags, main, parser_of, train
+from mirrorax.runs.settings import FIELDS, RunValues, Settings, make_settings
+from mirrorax.training import make_request
 
 #: for each kind of field one that is not at its default, as typed and as it is meant
 GIVEN = {
@@ -28,9 +29,7 @@ GIVEN = {
 
 def request(words):
     """Return what the command line requests, checked."""
-    parser = argparse.ArgumentParser()
-    train.add_arguments(parser)
-    return train.make_request(**train.gather(parser.parse_args(words), {}))
+    return make_request(**train.gather(parser_of("train").parse_args(words), {}))
 
 
 def value(made, name):
@@ -50,9 +49,7 @@ def test_all_defaults_are_those_of_the_documentation():
 
 
 def test_every_field_has_a_flag_with_a_sentence():
-    parser = argparse.ArgumentParser()
-    train.add_arguments(parser)
-    helps = {action.dest: action.help for action in parser._actions}
+    helps = {action.dest: action.help for action in parser_of("train")._actions}
     for name in FIELDS:
         if name in ("environment", "seed", "plugins"):
             continue  # --env, --seeds, and what --plugin leads to
@@ -92,25 +89,25 @@ def test_whole_numbers_and_empty_lists_are_read_as_they_are_written(typed, name,
 def test_the_defaults_of_the_command_are_those_of_the_function(monkeypatch):
     seen = []
 
-    def trained(**arguments):
-        seen.append(arguments)
+    def trained(request, **_):
+        seen.append(request)
         raise SystemExit
 
-    monkeypatch.setattr("mirrorax.training.train", trained)
-    monkeypatch.setattr("mirrorax.sweep.measure.check_memory", lambda *_: None)
+    monkeypatch.setattr("mirrorax.training.train_request", trained)
     with pytest.raises(SystemExit):
         main(["train", "--env", "Catch", "--quiet"])
-    (arguments,) = seen
-    assert arguments["env"] == "Catch"
-    assert not set(flags.VALUES) & set(arguments)  # the function's own defaults
+    with pytest.raises(SystemExit):
+        mirrorax.train("Catch")
+    assert seen[0].settings == seen[1].settings
+    assert seen[0].runs == seen[1].runs
 
 
 def test_the_bar_shows_returns_so_far_and_the_time_left(capsys):
     from rich.console import Console
 
-    from mirrorax.cli.live import Bar
+    from mirrorax.callbacks import ProgressBar
 
-    bar = Bar("Catch", hidden=False)
+    bar = ProgressBar()
 
     def shown():
         screen = Console(width=120, record=True, file=None)
@@ -118,15 +115,32 @@ def test_the_bar_shows_returns_so_far_and_the_time_left(capsys):
             screen.print(bar._bar.get_renderable())
         return text.get()
 
-    with bar:
-        assert "Catch (compiling)" in shown()
-        at = SimpleNamespace(updates_done=10, updates_total=40, returns=None)
-        bar(at)
-        assert "25%" in shown()
-        assert "return" not in shown()
-        at.updates_done, at.returns = 20, np.array([1.0, 2.0])
-        bar(at)
-        assert "50%" in shown()
-        assert "return 1.5" in shown()
-        assert ":" in shown().split("return 1.5")[1]  # hours, minutes and seconds
+    bar.on_start(make_settings(environment="Catch"), [])
+    assert "Catch (compiling)" in shown()
+    at = SimpleNamespace(updates_done=10, updates_total=40, returns=None)
+    bar.on_segment(at)
+    assert "25%" in shown()
+    assert "return" not in shown()
+    at.updates_done, at.returns = 20, np.array([1.0, 2.0])
+    bar.on_segment(at)
+    assert "50%" in shown()
+    assert "return 1.5" in shown()
+    assert ":" in shown().split("return 1.5")[1]  # hours, minutes and seconds
+    bar.on_end(None)
     capsys.readouterr()
+
+
+@pytest.mark.parametrize(
+    ("terminal", "progress", "shown"), [(1, None, 1), (0, None, 0), (1, False, 0)]
+)
+def test_a_bar_is_shown_in_a_terminal_unless_it_is_turned_off(
+    terminal, progress, shown, monkeypatch
+):
+    bars = []
+    monkeypatch.setattr("mirrorax.callbacks.ProgressBar.on_start", lambda self, *_: bars.append(1))
+    monkeypatch.setattr("mirrorax.callbacks.ProgressBar.on_segment", lambda *_: None)
+    monkeypatch.setattr("mirrorax.callbacks.ProgressBar.on_end", lambda *_: None)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: bool(terminal), raising=False)
+    small = {"num_envs": 4, "env_steps_per_update": 16, "batch_size": 16, "buffer_size": 160}
+    mirrorax.train("Catch", steps=320, seeds=1, hidden=(8,), progress=progress, **small)
+    assert len(bars) == shown

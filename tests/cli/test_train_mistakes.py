@@ -52,7 +52,7 @@ MISTAKES = [
     ([*CATCH, "--seeds", "many"], "--seeds: "),
     ([*CATCH, "--seeds", "1000000000000"], "--seeds: 1000000000000 is not allowed"),
     ([*CATCH, "--seeds", "100000", "--lam", "1,2"], "--seeds: 100000 of each point of the grid"),
-    ([*CATCH, "--lanes", "x"], "argument --lanes: "),
+    ([*CATCH, "--lanes", "x"], "--lanes: 'x' is not a whole number"),
     ([*CATCH, "--lanes", "0"], "--lanes: 0 is not allowed"),
     ([*CATCH, "--layout", "pmap"], "--layout: unknown value 'pmap'"),
     ([*CATCH, "--steps", "1.5"], "--steps: "),

@@ -8,11 +8,16 @@ import sys
 import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from mirrorax.cli import main, results
-from mirrorax.cli.live import Stop
-from mirrorax.training import train
+import mirrorax
+from mirrorax.cli import main
+from mirrorax.cli.terminal import Stop
+from mirrorax.errors import UserError
+from mirrorax.store import read_results
+from mirrorax.training import folder as results
+from mirrorax.training import pictures, train
 
 FIELDS = {
     "num_envs": 4,
@@ -28,7 +33,7 @@ COMMAND += [
     for name, value in FIELDS.items()
     for text in (f"--{name.replace('_', '-')}", "8" if name == "hidden" else str(value))
 ]
-NAMES = {"results.json", "config.toml", "policies.npz", "learning_curve.png"}
+NAMES = {"results.json", "config.toml", "policies.npz", "runs.parquet", "learning_curve.png"}
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +50,7 @@ def contents(folder):
 
 
 def no_training(monkeypatch):
-    monkeypatch.setattr("mirrorax.training.train", lambda **_: pytest.fail("trained"))
+    monkeypatch.setattr("mirrorax.training.train_request", lambda *_, **__: pytest.fail("trained"))
 
 
 def refused(arguments, capsys):
@@ -86,6 +91,8 @@ def test_a_result_that_was_trained_on_is_another_one(pair, tmp_path, monkeypatch
     no_training(monkeypatch)
     command = [*COMMAND, "--steps", "640", "--out", str(tmp_path)]
     assert "it was trained on from update 20" in refused(command, capsys)
+    with pytest.raises(UserError, match="trained on by `more`"):
+        mirrorax.load(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -146,9 +153,9 @@ class Killed(BaseException):
     """Nothing can be done any more."""
 
 
-@pytest.mark.parametrize("at", range(9))
+@pytest.mark.parametrize("at", range(11))
 def test_files_of_two_results_never_lie_together(pair, at, tmp_path, monkeypatch):
-    """Wherever in the exchange the process is killed; at the ninth move it is over."""
+    """Wherever in the exchange the process is killed; at the eleventh move it is over."""
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     for folder, result in ((ours, pair[0]), (theirs, pair[1])):
         folder.mkdir()
@@ -165,19 +172,19 @@ def test_files_of_two_results_never_lie_together(pair, at, tmp_path, monkeypatch
         return replace(source, target)
 
     monkeypatch.setattr(results.os, "replace", killing)
-    if at < 8:
+    if at < 10:
         with pytest.raises(Killed):
             results.write(ours, pair[1])
     else:
         results.write(ours, pair[1])
     found = contents(ours)
-    assert len(found) == abs(4 - at)
-    assert found.items() <= (old if at < 4 else new).items()
+    assert len(found) == abs(5 - at)
+    assert found.items() <= (old if at < 5 else new).items()
     # The file that says that a result is whole is the first to go and the last to come.
-    assert ("results.json" in found) == (len(found) == 4)
+    assert ("results.json" in found) == (len(found) == 5)
 
 
-@pytest.mark.parametrize("at", range(8))
+@pytest.mark.parametrize("at", range(10))
 def test_a_move_that_fails_leaves_the_old_result_whole(pair, at, tmp_path, monkeypatch):
     results.write(tmp_path, pair[0])
     old = contents(tmp_path)
@@ -204,7 +211,7 @@ def test_a_file_that_cannot_be_made_leaves_the_old_result_whole(pair, tmp_path, 
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(results, "save_figure", full)
+    monkeypatch.setattr(pictures, "save_curves", full)
     with pytest.raises(OSError, match="No space"):
         results.write(tmp_path, pair[1])
     assert contents(tmp_path) == old
@@ -218,10 +225,11 @@ def test_control_c_while_files_are_written_leaves_one_result(pair, where, tmp_pa
     old = contents(tmp_path)
     code = f"""
 import os, signal, sys, time
-from mirrorax.cli import live, main, results
+from mirrorax.cli import main, terminal
+from mirrorax.training import folder as results
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
-live.PATIENCE_SECONDS = 0.1
+terminal.PATIENCE_SECONDS = 0.1
 work = results.{where}
 
 def slow(*arguments):
@@ -279,6 +287,21 @@ def test_a_result_of_names_that_are_not_known_here_is_told_apart(
     no_training(monkeypatch)
     line = refused([*COMMAND, "--out", str(tmp_path)], capsys)
     assert '(plugins is ["mine==sha256-a"] there, [] here)' in line
+
+
+def test_a_saved_result_comes_back_and_every_reader_takes_its_folder(pair, tmp_path):
+    result = pair[0]
+    loaded = mirrorax.load(result.save(tmp_path / "one"))
+    assert loaded.to_dict() == result.to_dict()
+    np.testing.assert_array_equal(loaded.policies, result.policies)
+    for name, curve in result.curves.items():
+        np.testing.assert_array_equal(loaded.curves[name], curve)
+    pair[1].save(tmp_path / "two")
+    with pytest.raises(UserError, match="holds another result"):
+        pair[1].save(tmp_path / "one")
+    runs = read_results(tmp_path)  # both folders
+    expected = {*result.outcome.chunk.ids.tolist(), *pair[1].outcome.chunk.ids.tolist()}
+    assert set(runs.ids.tolist()) == expected
 
 
 def test_a_folder_that_cannot_be_looked_into_is_one_line(tmp_path, capsys):

@@ -125,7 +125,7 @@ def test_an_environment_of_ones_own_is_learned():
 
 
 def test_a_result_that_was_trained_on_says_so_wherever_it_goes(tmp_path):
-    from mirrorax.cli.results import config_text, read, write
+    from mirrorax.training.folder import config_text, read_policies, write
 
     fields = {"lanes": 2, "seeds": 2, "curve_points": 2, **TINY}
     first, whole = (train("Catch", steps=steps, **fields) for steps in (16 * 20, 16 * 30))
@@ -141,7 +141,7 @@ def test_a_result_that_was_trained_on_says_so_wherever_it_goes(tmp_path):
     np.testing.assert_array_equal(second.sessions[0].chunk.keys, first.sessions[0].chunk.keys)
     # As files.
     write(tmp_path, third)
-    assert read(str(tmp_path))[1]["continued_from"] == [20, 30]
+    assert read_policies(str(tmp_path))[3]["continued_from"] == [20, 30]
     config = (tmp_path / "config.toml").read_text()
     assert config.startswith("# The result was trained on from update 20, 30; ")
     assert tomllib.loads(config)["steps"] == 16 * 35
@@ -305,7 +305,8 @@ def folder(tmp_path_factory):
 
 def test_train_writes_a_folder_that_gives_the_same_run_again(folder, capsys):
     names = {path.name for path in folder.iterdir()}
-    assert names == {"results.json", "config.toml", "policies.npz", "learning_curve.png"}
+    written = {"results.json", "config.toml", "policies.npz", "runs.parquet", "learning_curve.png"}
+    assert names == written
     stored = json.loads((folder / "results.json").read_text())
     config = tomllib.loads((folder / "config.toml").read_text())
     assert config["env"] == "Catch"
@@ -388,7 +389,7 @@ def test_a_folder_that_cannot_be_written_is_found_before_training(tmp_path, monk
     def full(**_):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("mirrorax.cli.results.tempfile.NamedTemporaryFile", full)
+    monkeypatch.setattr("mirrorax.training.folder.tempfile.NamedTemporaryFile", full)
     monkeypatch.setattr("mirrorax.training.train", lambda **_: pytest.fail("trained"))
     assert main([*CLI, "--out", str(tmp_path / "new" / "deep")]) == 2
     assert capsys.readouterr().err.startswith("mirrorax: error: --out: cannot write into ")
@@ -399,7 +400,7 @@ def test_what_cannot_be_written_is_still_shown(folder, tmp_path, monkeypatch, ca
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    for module in ("cli.results", "files"):
+    for module in ("training.folder", "files"):
         monkeypatch.setattr(f"mirrorax.{module}.write_file", full)
     out = tmp_path / "out"
     for arguments, field in (
@@ -447,11 +448,11 @@ def test_control_c_does_not_wait_for_what_does_not_return(tmp_path):
     """As a compilation that takes long; what was made for nothing is taken away."""
     code = f"""
 import os, signal, sys, time
-from mirrorax.cli import live, main
+from mirrorax.cli import main, terminal
 from mirrorax.mdpo.session import Session
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
-live.PATIENCE_SECONDS = 0.1
+terminal.PATIENCE_SECONDS = 0.1
 
 def stuck(self, updates):
     os.kill(os.getpid(), signal.SIGINT)
@@ -475,7 +476,7 @@ def _heeding_control_c():
 
 @pytest.mark.usefixtures("_heeding_control_c")
 def test_control_c_is_heard_by_whoever_heard_it_before():
-    from mirrorax.cli.live import Stop
+    from mirrorax.cli.terminal import Stop
 
     with Stop() as stop:
         stop.check()
@@ -522,13 +523,9 @@ def table(shown, title):
     """Return the columns and the rows of a table that a command showed."""
     lines = iter(shown.splitlines())
     next(line for line in lines if line.strip() == title)
-    cells = []
-    for line in lines:
-        if line.startswith("└"):
-            break
-        if line[0] in "│┃":
-            cells.append([cell.strip() for cell in re.split("[│┃]", line)[1:-1]])
-    return cells[0], cells[1:]
+    rows = itertools.takewhile(bool, lines)  # up to an empty line
+    names, *cells = (re.split(r" {2,}", row.strip()) for row in rows)
+    return names, cells
 
 
 def test_play_shows_what_tells_the_runs_apart_and_their_mean(tmp_path, monkeypatch, capsys):
@@ -557,7 +554,7 @@ def test_play_shows_what_tells_the_runs_apart_and_their_mean(tmp_path, monkeypat
     expected = itertools.product(*(axes[name] for name in order), [0])
     assert [tuple(map(float, row[1:7])) for row in rows] == list(expected)
     # What the two commands call the same is in the same columns.
-    assert table(trained, "MDPO(entropy, kl) on Catch")[0][:6] == [*order, "seed"]
+    assert table(trained, "MDPO(entropy, kl) on Catch")[0][:7] == ["run", *order, "seed"]
     assert table(shown, "over seeds")[0][:6] == [*order, "runs"]
     assert main(["play", out, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)

@@ -18,7 +18,9 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Bool, Float, Int
 
+from mirrorax import registry
 from mirrorax.errors import UserError, unknown
+from mirrorax.formatting import Shown
 from mirrorax.runs.arrow import Configuration
 from mirrorax.runs.results import Results, as_results
 from mirrorax.runs.scoring import (
@@ -62,8 +64,8 @@ _VALUES = tuple(name for name in TRACED if name not in (*TEMPERATURES, "seed", "
 _FIRST = ("potential", "drift", "alpha_schedule", "lam_schedule", "actor_q")
 
 
-@dataclass(frozen=True, eq=False)
-class Landscape:
+@dataclass(frozen=True, eq=False, repr=False)
+class Landscape(Shown):
     """One algorithm's runs. `alphas` are values of `axis`: alpha, or w where alpha is learned."""
 
     #: every setting but the environment, learning rates, discount, version of the algorithm
@@ -82,6 +84,48 @@ class Landscape:
     unflagged: Bool[np.ndarray, "alpha lam env seed"]
     #: what `lams` are values of: lam, or v where lambda is learned
     lam_axis: Literal["lam", "v"] = "lam"
+
+    def _summary(self) -> tuple[str, list[list[str]]]:
+        shape = f"{len(self.alphas)} {self.axis} x {len(self.lams)} lam"
+        title = f"{self.label}, {shape}, {int(self.ended.sum()):,} runs with a result"
+        rows = [["environment", "cells", "runs", "best mean score"]]
+        for k, spec in enumerate(self.environments):
+            scores = self.runs()[:, :, k]
+            count = np.isfinite(scores).sum(-1)
+            means = np.divide(np.nansum(scores, -1), count, where=count > 0, out=count * 0.0)
+            best = f"{means.max(initial=0.0, where=count > 0):.3f}"
+            rows.append([spec.name, str(int((count > 0).sum())), str(int(count.sum())), best])
+        return title, rows
+
+    def heatmap(self, ax: Any = None, environment: str | None = None) -> Any:
+        """Draw the mean scores of the cells, of all environments or of one; return the axis."""
+        pictures = registry.LazyModule("mirrorax.figures.heatmap")
+        data = pictures.heat_map(self, environment=environment)
+        return pictures.draw_heat_map(data, registry.LazyModule("mirrorax.figures.style").axis(ax))
+
+    def to_xarray(self) -> Any:
+        """Return the score of each run over alpha (or w), lambda, environment and seed."""
+        coordinates = {
+            self.axis: self.alphas,
+            "lam": self.lams,
+            "environment": [spec.name for spec in self.environments],
+            "run": np.arange(self.seeds.shape[-1]),
+        }
+        return registry.optional_package("xarray").DataArray(
+            self.runs(), coordinates, tuple(coordinates), name="score"
+        )
+
+    def to_pandas(self) -> Any:
+        """Return a data frame with one row per run that has a result."""
+        i, j, k, n = np.nonzero(self.ended)
+        columns = {
+            self.axis: self.alphas[i],
+            "lam": self.lams[j],
+            "environment": np.array([spec.name for spec in self.environments])[k],
+            "seed": self.seeds[i, j, k, n],
+            "score": self.runs()[i, j, k, n],
+        }
+        return registry.optional_package("pandas").DataFrame(columns)
 
     def runs(
         self, evaluation: Evaluation = "stochastic", diverged: Diverged = "lowest"

@@ -1,9 +1,11 @@
 """The command line: one module per command, imported only when its command is called.
 
-A command module has two functions and imports nothing heavy at its top:
+A command module imports nothing heavy at its top and has
 
-- `add_arguments(parser)` declares the flags,
-- `run(args)` does the work and returns the exit code.
+- `EXAMPLES`, the end of its help,
+- `FLAGS`, a table of flags (see `Parser.add_flags`), or `ACTIONS`: name -> (sentence, flags),
+- `run(args)`, which does the work and returns the exit code,
+- `add_arguments(parser)` where flags are made from something else, such as the settings.
 
 A mistake in the input is a `mirrorax.errors.UserError`: one line on standard error, exit code 2.
 An error of the operating system, such as a full disk, is one line too, with exit code 1.
@@ -15,13 +17,16 @@ import argparse
 import contextlib
 import importlib
 import itertools
+import math
+import operator
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from mirrorax._version import __version__
+from mirrorax.cli.flags import SHARED
 from mirrorax.errors import UserError, nearest, plain, unknown
 from mirrorax.formatting import whole
 
@@ -57,20 +62,104 @@ _OTHER_NAMES = {
     "--seed": "--seeds",
 }
 
+# A row of a table, and the value in it: metavar or choices, how many, needed, bounds, default.
+_ROW = re.compile(r"(?P<names>[^\s,]+(?:, --\S+)*)(?: (?P<value>\S+))?\s{2,}(?P<text>\S.*)")
+_VALUE = re.compile(
+    r"(?P<word>[\w.,:|-]+?)(?P<many>[+*?]?)(?P<needed>!?)"
+    r"(?P<bounds>(?:[<>]=?\d+)*)(?:=(?P<default>.*))?"
+)
+_SIGNS = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}
+
 _NUMBER = re.compile(r"-?[\d.]+(e[+-]?\d+)?", re.IGNORECASE)
 _UNKNOWN = "unrecognized arguments: "
 _MISSING = "the following arguments are required: "
+
+
+class Typed(argparse.Action):
+    """Store a value, and the spelling of the flag that gave it in `args.typed`."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        """Store both; two spellings of one flag are a mistake."""
+        typed = getattr(namespace, "typed", {})
+        flag = option_string or self.dest
+        if typed.get(self.dest, flag) != flag:
+            parser.error(f"{flag}: {typed[self.dest]} is given too, and means the same")
+        setattr(namespace, self.dest, values)
+        namespace.typed = {**typed, self.dest: flag}
 
 
 class Parser(argparse.ArgumentParser):
     """An argument parser that raises a `UserError` with one line."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
+        options = {
+            "formatter_class": argparse.RawDescriptionHelpFormatter,
+            "allow_abbrev": False,
+            **options,
+        }
         super().__init__(*arguments, **options)
-        self.register("type", int, whole)
+        self.register("action", None, Typed)
+
+    def add_flags(self, table: str) -> None:
+        """Declare the flags of a table: one row each, with two spaces before its sentence.
+
+            FOLDER              a positional argument; FOLDER? may be left out, NAME* may be several
+            --greedy            a switch
+            --gif FILE.gif      a text
+            --episodes N>=1=10  a whole number in bounds, 10 unless given; X is any number
+            --critic one|two    one of these
+            --store DIR!        it is needed
+            --thresholds X+     several values; with * the flag may be given several times
+            @json               the rows of this name in `flags.SHARED`
+
+        A line that begins with spaces continues the sentence above it.
+        """
+        for row in re.sub(r"\n +", " ", table).split("\n"):
+            if row.startswith("@"):
+                self.add_flags(SHARED[row[1:]])
+            elif row:
+                self._add_row(row)
+
+    def _add_row(self, row: str) -> None:
+        match = _ROW.fullmatch(row)
+        assert match is not None, row
+        names, text = match["names"].split(", "), match["text"].replace("%", "%%")
+        if match["value"] is None and names[0].startswith("-"):
+            self.add_argument(*names, action="store_true", help=text)
+            return
+        value = _VALUE.fullmatch(match["value"] or names[0])
+        assert value is not None, row
+        word, many, default = value["word"], value["many"], value["default"]
+        options: dict[str, Any] = {"metavar": word, "help": text}
+        if "|" in word:
+            options["choices"] = word.split("|")
+        if word in ("N", "X"):
+            options["type"] = _number(word, value["bounds"])
+        if default is not None:
+            read = options.get("type", str)
+            options["default"] = [read(v) for v in default.split(",")] if many else default
+            options["help"] += f" ({default.replace(',', ' ')})"
+        if not names[0].startswith("-"):
+            name = names[0].partition(".")[0].rstrip("?*")
+            options |= {"nargs": many or None, "metavar": name if "|" in word else word}
+            self.add_argument(name.lower(), **options)
+            return
+        if many == "*":
+            options |= {"action": "append", "default": []}
+        elif many:
+            options["nargs"] = many
+        dest = names[0].lstrip("-").replace("-", "_")
+        self.add_argument(*names, dest=dest, required=bool(value["needed"]), **options)
 
     def error(self, message: str) -> NoReturn:
         """Raise the mistake as a `UserError`, so that there is one way to report mistakes."""
+        message = message.removeprefix("argument ")
         if (name := message.removeprefix(_MISSING)) != message:
             message += self._choices(name)
         raise UserError(f"{message} (see '{self.prog} --help')")
@@ -106,6 +195,25 @@ class Parser(argparse.ArgumentParser):
         return ""
 
 
+def _number(word: str, bounds: str) -> Callable[[str], float]:
+    """Return what reads a number within bounds, such as ">=0<1"."""
+    limits = [(sign, int(limit)) for sign, limit in re.findall(r"([<>]=?)(\d+)", bounds)]
+    kind = "a whole number" if word == "N" else "a finite number"
+    allowed = " and".join(f" {sign} {limit}" for sign, limit in limits)
+
+    def read(text: str) -> float:
+        try:
+            value = whole(text) if word == "N" else float(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text!r} is not {kind}") from None
+        inside = all(_SIGNS[sign](value, limit) for sign, limit in limits)
+        if not (inside and math.isfinite(value)):
+            raise argparse.ArgumentTypeError(f"{text} is not allowed: {kind}{allowed}")
+        return value
+
+    return read
+
+
 def _overview() -> str:
     width = max(map(len, COMMANDS))
     rows = "\n".join(f"  {name:<{width}}  {line}" for name, (_, line) in COMMANDS.items())
@@ -122,14 +230,17 @@ def _overview() -> str:
 
 def parser_of(name: str) -> Parser:
     """Return the parser of a command, with all its flags."""
-    module, line = COMMANDS[name]
-    parser = Parser(
-        prog=f"mirrorax {name}",
-        description=f"{line[0].upper()}{line[1:].removesuffix(', ...')}.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    importlib.import_module(module).add_arguments(parser)
+    path, line = COMMANDS[name]
+    module = importlib.import_module(path)
+    description = f"{line[0].upper()}{line[1:].removesuffix(', ...')}."
+    parser = Parser(prog=f"mirrorax {name}", description=description, epilog=module.EXAMPLES)
+    parser.add_flags(getattr(module, "FLAGS", ""))
+    if hasattr(module, "add_arguments"):
+        module.add_arguments(parser)
+    if hasattr(module, "ACTIONS"):
+        actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+        for action, (text, table) in module.ACTIONS.items():
+            actions.add_parser(action, help=text, description=text).add_flags(table)
     return parser
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-_EXAMPLES = """examples:
+EXAMPLES = """examples:
   mirrorax completion bash > ~/.local/share/bash-completion/completions/mirrorax
   mirrorax completion zsh > ~/.zfunc/_mirrorax     (a folder in your fpath)
 
@@ -52,10 +52,9 @@ compdef _mirrorax mirrorax
 """
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags."""
-    parser.epilog = _EXAMPLES
-    parser.add_argument("shell", choices=("bash", "zsh"), help="the shell to write the script for")
+FLAGS = """
+SHELL bash|zsh      the shell to write the script for
+"""
 
 
 def run(args: argparse.Namespace) -> int:

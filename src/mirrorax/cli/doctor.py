@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import platform
@@ -13,11 +14,11 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from mirrorax.cli import flags
-from mirrorax.cli.output import columns
+from mirrorax.cli.terminal import columns
 from mirrorax.errors import UserError
 from mirrorax.formatting import counted
 
-_EXAMPLES = """examples:
+EXAMPLES = """examples:
   mirrorax doctor                 everything, in about ten seconds
   mirrorax doctor --no-self-test  versions, cores and memory only
   mirrorax doctor --json
@@ -29,8 +30,6 @@ policy with the exact solution, and compares the speed of one core with the expe
 exit codes: 0 nothing is wrong (there may be remarks), 1 something is wrong.
 """
 
-#: Slower than the shipped table by more than this is worth a remark.
-SLOW = 2.0
 #: Longer than this, and something hangs.
 TIMEOUT = 300.0
 #: Extras that only people who change mirrorax need.
@@ -48,14 +47,11 @@ class Finding:
     text: str
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags."""
-    parser.epilog = _EXAMPLES
-    parser.add_argument(
-        "--no-self-test", action="store_true", help="look at the installation, train nothing"
-    )
-    flags.add_plugin(parser)
-    flags.add_json(parser)
+FLAGS = """
+--no-self-test      look at the installation, train nothing
+@plugin
+@json
+"""
 
 
 def _installed(package: str) -> str | None:
@@ -201,83 +197,13 @@ def self_test(timeout: float = TIMEOUT) -> dict[str, dict[str, Any]]:
         code, last = -1, [f"it was still running after {timeout:g} seconds"]
     results = {}
     for line in output.splitlines():
-        try:
+        with contextlib.suppress(ValueError):
             result = json.loads(line)
-        except ValueError:
-            continue
-        results[result.pop("check")] = result
+            results[result.pop("check")] = result
     if code != 0:
-        results["end"] = {"code": code, "reason": " ".join(last) or f"it ended with code {code}"}
+        reason = " ".join(last) or f"it ended with code {code}"
+        results["self-test"] = {"status": "wrong", "text": f"it ended early: {reason}"}
     return results
-
-
-def judge(results: dict[str, dict[str, Any]]) -> list[Finding]:
-    """Turn the results of the self-test into lines for a person."""
-    findings = []
-    for name, result in results.items():
-        if "error_raised" in result:
-            findings.append(Finding(name.replace("_", " "), "wrong", result["error_raised"]))
-        elif name == "end":
-            findings.append(Finding("self-test", "wrong", f"it ended early: {result['reason']}"))
-        else:
-            findings.append(_LINES[name](result))
-    return findings
-
-
-def _devices(result: dict[str, Any]) -> Finding:
-    text = f"{result['count']} x {result['platform']} ({result['kind']}), jax {result['jax']}"
-    return Finding("device", "ok", text)
-
-
-def _cache(result: dict[str, Any]) -> Finding:
-    if result["off"]:
-        return Finding("compile cache", "remark", "off: every start compiles again")
-    if result["folder"] is None or not result["writable"]:
-        where = result["folder"] or "its folder cannot be made"
-        return Finding("compile cache", "remark", f"{where}: cannot be written, so it is not used")
-    size = f"{counted(result['files'], 'file')}, {result['bytes'] / 2**20:.0f} MiB"
-    return Finding("compile cache", "ok", f"{result['folder']} ({size})")
-
-
-def _exact(result: dict[str, Any]) -> Finding:
-    text = f"off its closed form by {result['error']:.1e} (allowed {result['allowed']:.0e})"
-    return Finding("mirror step", "ok" if result["ok"] else "wrong", text)
-
-
-def _learning(result: dict[str, Any]) -> Finding:
-    text = (
-        f"closed {result['share']:.1%} of the gap between a random and the best policy "
-        f"(at least {result['allowed']:.0%}), in {result['seconds']:.1f} s"
-    )
-    return Finding("learning", "ok" if result["ok"] else "wrong", text)
-
-
-def _products(result: dict[str, Any]) -> Finding:
-    text = f"{result['gflops']:.0f} GFLOP/s in float32 on one core"
-    return Finding("matrix products", "ok", text)
-
-
-def _speed(result: dict[str, Any]) -> Finding:
-    if result["ratio"] is None:
-        return Finding("speed", "ok", "not compared: the expected speeds are of CPU cores")
-    text = (
-        f"{result['core_seconds_per_run']:.1f} core-seconds for a run of 10^6 steps on "
-        f"{result['environment']}, {result['ratio']:.2f} times the expected "
-        f"{result['expected_core_seconds']:.1f}"
-    )
-    slow = result["ratio"] > SLOW
-    hint = "; is the machine busy?" if slow else ""
-    return Finding("speed", "remark" if slow else "ok", text + hint)
-
-
-_LINES = {
-    "devices": _devices,
-    "cache": _cache,
-    "exact_step": _exact,
-    "learning": _learning,
-    "products": _products,
-    "speed": _speed,
-}
 
 
 def run(args: argparse.Namespace) -> int:
@@ -301,7 +227,7 @@ def run(args: argparse.Namespace) -> int:
         if not args.json and sys.stderr.isatty():
             print("self-test, about ten seconds ...", file=sys.stderr)
         results = self_test()
-        findings += judge(results)
+        findings += [Finding(name, r["status"], r["text"]) for name, r in results.items()]
     wrong = [finding.subject for finding in findings if finding.status == "wrong"]
     if args.json:
         answer = {

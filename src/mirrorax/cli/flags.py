@@ -1,4 +1,4 @@
-"""Flags that several commands share, and errors that name the flag as it was typed.
+"""Flags that several commands share, and errors that name them.
 
 Settings and values have one flag for each field, the same in `train` and `tune`.
 """
@@ -20,24 +20,48 @@ if TYPE_CHECKING:
 # The field at the head of an error's line, with the place in a list if there is one: "hidden.1: ".
 _HEAD = re.compile(r"(?P<field>[a-z_]+)(?:\.\d+)*: ")
 
-
-class Typed(argparse.Action):
-    """Store a value, and the spelling of the flag that gave it in `args.typed`."""
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: Any,
-        option_string: str | None = None,
-    ) -> None:
-        """Store both; two spellings of one flag are a mistake."""
-        typed = getattr(namespace, "typed", {})
-        flag = option_string or self.dest
-        if typed.get(self.dest, flag) != flag:
-            parser.error(f"{flag}: {typed[self.dest]} is given too, and means the same")
-        setattr(namespace, self.dest, values)
-        namespace.typed = {**typed, self.dest: flag}
+#: rows that tables of flags name, such as "@json"
+SHARED = {
+    "plugin": """
+--plugin MODULE*    import a module that registers your own names; may be given several times
+""",
+    "json": """
+--json              print one JSON object and nothing else
+""",
+    "environment": """
+--env, --environment NAME   the environment, see 'mirrorax list environments'
+""",
+    "preset": """
+--preset NAME       start from the settings of a preset, see 'mirrorax list presets'
+""",
+    "lanes": """
+--lanes N           runs trained side by side (set by the device)
+--layout NAME       update lane by lane (map), or batched (vmap) (set by the device)
+""",
+    "results": """
+RESULTS?            a store, an exported file, or a folder that holds results
+--store DIR         another way to give RESULTS
+""",
+    "reference": """
+--reference FILE    compare with the values of Rbst in a TOML file, or with `paper`: its Table 1
+""",
+    "sizes": """
+--lanes N>=1        runs trained side by side (chosen to fit)
+--workers N>=1      worker processes (one for each core)
+--gpus N>=1         one worker on each of N GPUs
+--retry-failed      run failed runs again
+""",
+    "engine": """
+@sizes
+--engine local|ray=local    train on this machine or on a Ray cluster
+--address HOST:PORT=auto    the Ray cluster; auto: the one here
+--fail-fast         stop at the first failed chunk
+--take-over         take the store from a process on another machine that has ended
+--chunk-timeout N>=1        end a worker whose chunk takes longer, in seconds; the chunk is tried
+                    again
+--quiet             show no progress
+""",
+}
 
 
 @contextlib.contextmanager
@@ -71,17 +95,6 @@ def naming(
         raise
 
 
-def add_plugin(parser: argparse.ArgumentParser) -> None:
-    """Declare `--plugin MODULE`, which may be given several times."""
-    parser.add_argument(
-        "--plugin",
-        action="append",
-        default=[],
-        metavar="MODULE",
-        help="import a module that registers your own names; may be given several times",
-    )
-
-
 def load_plugins(args: argparse.Namespace) -> None:
     """Import the plugins of the flag."""
     if args.plugin:
@@ -90,66 +103,16 @@ def load_plugins(args: argparse.Namespace) -> None:
         plugins.load_all(args.plugin)
 
 
-def add_environment(parser: argparse.ArgumentParser) -> None:
-    """Declare `--env`."""
-    parser.add_argument(
-        "--env", "--environment", dest="env", metavar="NAME", help=MEANING["environment"]
-    )
-
-
-def add_preset(parser: argparse.ArgumentParser) -> None:
-    """Declare `--preset`."""
-    from mirrorax.runs.presets import PRESETS
-
-    parser.add_argument(
-        "--preset",
-        metavar="NAME",
-        help=f"start from the settings of a preset: {' or '.join(PRESETS)} (default)",
-    )
-
-
-def add_lanes(parser: argparse.ArgumentParser) -> None:
-    """Declare `--lanes` and `--layout`."""
-    parser.add_argument(
-        "--lanes", type=int, metavar="N", help="runs trained side by side (set by the device)"
-    )
-    parser.add_argument(
-        "--layout", metavar="map|vmap", help="update lane by lane, or batched (set by the device)"
-    )
-
-
-def add_json(parser: argparse.ArgumentParser) -> None:
-    """Declare `--json`."""
-    parser.add_argument(
-        "--json", action="store_true", help="print one JSON object and nothing else"
-    )
-
-
-def add_place(parser: argparse.ArgumentParser, what: str) -> None:
-    """Declare the path of results: positional, or `--store` as another way to write it."""
-    parser.add_argument("place", nargs="?", metavar="RESULTS", help=what)
-    parser.add_argument("--store", metavar="DIR", help="another way to give RESULTS")
-
-
 def place_of(args: argparse.Namespace) -> str:
     """Return the path that was given."""
-    if args.place is not None and args.store is not None:
-        raise UserError(f"--store: {args.store!r}: RESULTS is given too ({args.place!r})")
-    path: str | None = args.place if args.place is not None else args.store
+    if args.results is not None and args.store is not None:
+        raise UserError(f"--store: {args.store!r}: RESULTS is given too ({args.results!r})")
+    path: str | None = args.results if args.results is not None else args.store
     if path is None:
         raise UserError("RESULTS: missing; for example 'results/paper', or the store of a sweep")
     if not Path(path).exists():
         raise UserError(f"store: {path!r} does not exist")
     return path
-
-
-def add_reference(parser: argparse.ArgumentParser) -> None:
-    """Declare `--reference`."""
-    parser.add_argument(
-        "--reference",
-        metavar="FILE",
-        help="compare with the values of Rbst in a TOML file, or with `paper`: its Table 1",
-    )
 
 
 def load_reference(args: argparse.Namespace) -> Reference | None:

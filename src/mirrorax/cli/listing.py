@@ -7,9 +7,9 @@ import json
 from collections.abc import Callable
 
 from mirrorax.cli import flags
-from mirrorax.cli.output import columns
+from mirrorax.cli.terminal import columns
 
-_EXAMPLES = """examples:
+EXAMPLES = """examples:
   mirrorax list environments
   mirrorax list potentials
   mirrorax list drifts --plugin mine       your own names, too
@@ -113,14 +113,11 @@ KINDS: dict[str, Callable[[], Rows]] = {
 }
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags."""
-    parser.epilog = _EXAMPLES
-    parser.add_argument(
-        "kind", choices=tuple(KINDS), metavar="KIND", help=f"what to list: {', '.join(KINDS)}"
-    )
-    flags.add_plugin(parser)
-    flags.add_json(parser)
+FLAGS = f"""
+KIND {"|".join(KINDS)}   what to list: {", ".join(KINDS)}
+@plugin
+@json
+"""
 
 
 def run(args: argparse.Namespace) -> int:

@@ -12,11 +12,7 @@ if TYPE_CHECKING:
     from mirrorax.paper.collection import Collection
     from mirrorax.spec.study import Study
 
-_READING = (
-    "how the paper is read: a name of `paper list --readings` (that of the first published results)"
-)
-
-_EXAMPLES = """\
+EXAMPLES = """\
 examples:
   mirrorax paper list
   mirrorax paper run --scale demo --store demo/store
@@ -27,58 +23,38 @@ examples:
 """
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the actions and their flags."""
-    from mirrorax.cli.sweep import add_engine
-
-    parser.epilog = _EXAMPLES
-    commands = parser.add_subparsers(
-        dest="action", required=True, metavar="ACTION", parser_class=type(parser)
-    )
-
-    def command(name: str, text: str) -> argparse.ArgumentParser:
-        return commands.add_parser(name, help=text, description=text, allow_abbrev=False)
-
-    listed = command("list", "List the studies, their figures and numbers of runs.")
-    listed.add_argument(
-        "--readings",
-        action="store_true",
-        help="list the readings of what the paper leaves open, with their cost",
-    )
-    flags.add_json(listed)
-
-    run = command("run", "Run studies of the paper, from the start or again.")
-    run.add_argument("names", nargs="*", metavar="NAME", help="studies of `paper list` (all)")
-    run.add_argument(
-        "--scale",
-        choices=("demo", "reduced", "full"),
-        help="demo: some minutes; reduced: fewer cells and seeds; full: as in the paper "
-        "('fingerprint', 'zero' and 'best' need none)",
-    )
-    run.add_argument(
-        "--grid",
-        type=int,
-        choices=(6, 8, 15, 29),
-        metavar="N",
-        help="values of each temperature when reduced: 6 (positive ones), 8, 15 or 29 (8)",
-    )
-    run.add_argument("--seeds", type=int, metavar="N", help="number of seeds (reduced: 2, full: 5)")
-    run.add_argument("--reading", metavar="NAME", help=_READING)
-    run.add_argument("--store", metavar="DIR", required=True, help="the folder of results")
-    add_engine(run)
-
-    report = command("report", "Draw every figure and table that the runs allow; compare.")
-    flags.add_place(
-        report,
-        "a store, exported results, or a folder of either for each reading",
-    )
-    report.add_argument(
-        "--reading", metavar="NAME", help="only this reading (all of them, side by side)"
-    )
-    report.add_argument(
-        "--out", metavar="DIR", default="paper_report", help="the folder to write (paper_report)"
-    )
-    report.add_argument("--seed", type=int, default=0, help="seed of the resampling (0)")
+ACTIONS = {
+    "list": (
+        "List the studies, their figures and numbers of runs.",
+        """
+--readings          list the readings of what the paper leaves open, with their cost
+@json
+""",
+    ),
+    "run": (
+        "Run studies of the paper, from the start or again.",
+        """
+NAME*               studies of `paper list` (all)
+--scale demo|reduced|full   demo: some minutes; reduced: fewer cells and seeds; full: as in the
+                    paper ('fingerprint', 'zero' and 'best' need none)
+--grid 6|8|15|29    values of each temperature when reduced: 6 (positive ones), 8, 15 or 29 (8)
+--seeds N           number of seeds (reduced: 2, full: 5)
+--reading NAME      how the paper is read: a name of `paper list --readings` (that of the first
+                    published results)
+--store DIR!        the folder of results
+@engine
+""",
+    ),
+    "report": (
+        "Draw every figure and table that the runs allow; compare.",
+        """
+@results
+--reading NAME      only this reading (all of them, side by side)
+--out DIR=paper_report      the folder to write
+--seed N>=0=0       seed of the resampling
+""",
+    ),
+}
 
 
 def run(args: argparse.Namespace) -> int:
@@ -161,13 +137,14 @@ def _run(args: argparse.Namespace) -> int:
     from mirrorax.paper import catalogue, readings
 
     reading = args.reading or readings.FIRST
-    if args.names == ["best"]:
+    if args.name == ["best"]:
         study = _best(args.store, reading)
-    elif args.scale is None and not set(args.names) & set(catalogue.EXTRAS):
+    elif args.scale is None and not set(args.name) & set(catalogue.EXTRAS):
         raise UserError(f"--scale: one of {', '.join(catalogue.SCALES)} is needed")
     else:
+        grid = int(args.grid) if args.grid else None
         study = catalogue.make(
-            args.names, args.scale or "reduced", grid=args.grid, seeds=args.seeds, reading=reading
+            args.name, args.scale or "reduced", grid=grid, seeds=args.seeds, reading=reading
         )
     return reported(lambda: run_study(study, args))
 
@@ -200,13 +177,10 @@ def _collect(path: str) -> Collection:
 def _report(args: argparse.Namespace) -> int:
     from pathlib import Path
 
-    from mirrorax.errors import UserError
     from mirrorax.formatting import counted
     from mirrorax.paper.matrix import holds
     from mirrorax.paper.report import write
 
-    if args.seed < 0:
-        raise UserError(f"seed: {args.seed} is negative; a whole number from 0 is needed")
     collection = _collect(flags.place_of(args))
     report = write(collection, args.out, args.seed, args.reading)
     if len(report.matrix.claims) > 1:

@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mirrorax.cli import flags
-from mirrorax.errors import UserError, in_one_line
+from mirrorax.cli.terminal import Stop, check_target, conditions, show_result
+from mirrorax.errors import UserError
 from mirrorax.formatting import counted
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from mirrorax.cli.live import Stop
     from mirrorax.mdpo.program import Program
-    from mirrorax.runs.settings import RunValues, Settings
+    from mirrorax.runs.settings import RunValues
 
-_EXAMPLES = """examples:
+EXAMPLES = """examples:
   mirrorax play runs/catch
   mirrorax play runs/catch --episodes 100 --json
   mirrorax play runs/catch --gif catch.gif --run 2 --greedy
@@ -29,67 +29,38 @@ _EXAMPLES = """examples:
 _LAST_MILLISECONDS = 1500
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags."""
-    parser.epilog = _EXAMPLES
-    parser.register("action", None, flags.Typed)
-    add = parser.add_argument
-    add("folder", metavar="FOLDER", help="the folder that 'mirrorax train --out' wrote")
-    add("--episodes", type=int, default=10, metavar="N", help="episodes of each run (10)")
-    add("--seed", type=int, default=0, metavar="N", help="seed of the episodes (0)")
-    add("--gif", metavar="FILE.gif", help="record an episode, if the environment can be drawn")
-    add("--run", type=int, default=0, metavar="N", help="the run to record, counted from 0 (0)")
-    add("--greedy", action="store_true", help="record the greedy policy")
-    flags.add_plugin(parser)
-    flags.add_json(parser)
-
-
-def _check(args: argparse.Namespace) -> None:
-    if args.episodes < 1:
-        raise UserError(f"episodes: {args.episodes} is not allowed: at least 1")
-    if not 0 <= args.seed < 2**32:
-        raise UserError(f"seed: {args.seed} is not allowed: 0 to {2**32 - 1}")
-    if args.run < 0:
-        raise UserError(f"run: {args.run} is not allowed: runs are counted from 0")
-    if args.gif is not None:
-        from mirrorax.cli.output import check_target
-
-        check_target("gif", args.gif, (".gif",))
-    if not Path(args.folder).is_dir():
-        raise UserError(f"folder: there is no folder {args.folder!r}")
+FLAGS = """
+FOLDER              the folder that 'mirrorax train --out' wrote
+--episodes N>=1=10  episodes of each run
+--seed N>=0<4294967296=0    seed of the episodes
+--gif FILE.gif      record an episode, if the environment can be drawn
+--run N>=0=0        the run to record, counted from 0
+--greedy            record the greedy policy
+@plugin
+@json
+"""
 
 
 def run(args: argparse.Namespace) -> int:
     """Evaluate, show, record."""
-    from mirrorax.cli.live import Stop, leave
+    with flags.naming(args), Stop() as stop:
+        if args.gif is not None:
+            check_target("gif", args.gif, (".gif",))
+        if not Path(args.folder).is_dir():
+            raise UserError(f"folder: there is no folder {args.folder!r}")
+        return _play(args, stop)
 
-    try:
-        with flags.naming(args), Stop() as stop:
-            return _run(args, stop)
-    except KeyboardInterrupt:
-        leave()
 
-
-def _run(args: argparse.Namespace, stop: Stop) -> int:
-    _check(args)
-    from mirrorax.cli.results import read
-
-    policies, meta = read(args.folder)
-    if not 0 <= args.run < len(policies):
-        raise UserError(f"run: {args.run} is not allowed: 0 to {len(policies) - 1}")
-
+def _play(args: argparse.Namespace, stop: Stop) -> int:
     import numpy as np
 
-    from mirrorax.mdpo.checkpoint import settings_in
     from mirrorax.mdpo.program import make_program
-    from mirrorax.runs.settings import check_values
+    from mirrorax.training.folder import read_policies
 
     flags.load_plugins(args)
-    settings = settings_in(meta, f"folder: {args.folder!r}")
-    try:
-        runs = [check_values(settings, values) for values in meta["runs"]]
-    except (TypeError, ValueError) as error:
-        raise UserError(f"folder: {args.folder!r}: runs: {in_one_line(error)}") from None
+    policies, settings, runs, meta = read_policies(args.folder)
+    if args.run >= len(policies):
+        raise UserError(f"run: {args.run} is not allowed: 0 to {len(policies) - 1}")
     program = make_program(settings)
     if policies.shape != (len(runs), program.actor.num_parameters):
         raise UserError(f"folder: {args.folder!r}: the policies do not fit their settings")
@@ -107,7 +78,17 @@ def _run(args: argparse.Namespace, stop: Stop) -> int:
     if args.json:
         print(json.dumps(result))
     else:
-        _show(result, settings, runs, args.episodes)
+        show_result(
+            f"{settings.environment}, {counted(args.episodes, 'episode')} each",
+            runs,
+            {},
+            result["cells"],
+            (np.array(result["normalized"]), np.array(result["greedy_normalized"])),
+            result["bounds_source"] == "known",
+        )
+        print(conditions(settings, runs))
+        if "gif" in result:
+            print(f"{result['frames']} frames written to {result['gif']}")
     if failure:
         raise failure
     return 0
@@ -125,6 +106,7 @@ def _evaluate(
     import jax.numpy as jnp
     import numpy as np
 
+    from mirrorax.envs import suite
     from mirrorax.envs.host import Gymnasium
     from mirrorax.mdpo import host
     from mirrorax.mdpo.program import as_keys
@@ -140,11 +122,11 @@ def _evaluate(
     else:
         both = evaluate(program, args.episodes, actors, jax_keys, jax_scale)
     returns, greedy = (np.asarray(each, float) for each in both)
-    low, high = _bounds(meta.get("return_bounds") or program.env.return_bounds, args.folder)
+    bounds = meta["return_bounds"] or program.env.return_bounds or (0.0, 1.0)
     normalized, greedy_normalized = (
-        (each.mean(1) / np.float32(scale) - low) / (high - low) for each in (returns, greedy)
+        suite.normalize(each.mean(1), bounds, np.float32(scale)) for each in (returns, greedy)
     )
-    source = "estimated" if meta.get("return_bounds") else "known"
+    source = str(meta.get("bounds_source", "known"))
     return {
         "returns": returns.tolist(),
         "normalized": normalized.tolist(),
@@ -157,17 +139,6 @@ def _evaluate(
         "settings": meta["settings"],
         "runs": meta["runs"],
     }
-
-
-def _bounds(value: Any, folder: str) -> tuple[float, float]:
-    """Return the returns that count as 0 and 1."""
-    try:
-        low, high = map(float, value)
-    except (TypeError, ValueError):
-        low = high = 0.0
-    if not low < high:
-        raise UserError(f"folder: {folder!r}: its return_bounds are {value!r}; need low < high")
-    return low, high
 
 
 def _record(
@@ -202,28 +173,3 @@ def _record(
         return UserError(f"gif: cannot write {args.gif!r}: {error.strerror or error}")
     result |= {"gif": args.gif, "frames": len(frames)}
     return None
-
-
-def _show(result: dict[str, Any], settings: Settings, runs: list[RunValues], episodes: int) -> None:
-    import numpy as np
-
-    from mirrorax.cli import output
-
-    screen = output.console()
-    scores = np.array(result["normalized"]), np.array(result["greedy_normalized"])
-    output.show_result(
-        screen,
-        f"{settings.environment}, {counted(episodes, 'episode')} each",
-        runs,
-        {
-            "normalised": [f"{score:.3f}" for score in scores[0]],
-            "greedy": [f"{score:.3f}" for score in scores[1]],
-        },
-        result["cells"],
-        scores,
-        result["bounds_source"] == "known",
-        numbered=True,
-    )
-    screen.print(output.conditions(settings, runs))
-    if "gif" in result:
-        screen.print(f"{result['frames']} frames written to {result['gif']}")

@@ -16,7 +16,7 @@ from mirrorax.formatting import counted
 if TYPE_CHECKING:
     from mirrorax.analysis.reference import Reference
 
-_EXAMPLES = """\
+EXAMPLES = """\
 examples:
   mirrorax report runs --open                       writes runs.html and shows it
   mirrorax report results/paper --out paper.html
@@ -25,38 +25,20 @@ examples:
   mirrorax report runs --watch                      while a sweep runs; Ctrl-C ends
 """
 
-_DAY = 86_400
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags."""
-    parser.epilog = _EXAMPLES
-    flags.add_place(parser, "a store, an exported file, or a folder of exported files")
-    parser.add_argument(
-        "--out", metavar="FILE", help="the HTML file to write (the name of RESULTS with .html)"
-    )
-    parser.add_argument(
-        "--figures", metavar="DIR", help="also write every figure and the table to this folder"
-    )
-    flags.add_reference(parser)
-    parser.add_argument("--title", metavar="TEXT", help="title of the page (the study's name)")
-    parser.add_argument("--open", action="store_true", help="show the page in the browser")
-    parser.add_argument(
-        "--watch", action="store_true", help="build it again whenever the store has new runs"
-    )
-    parser.add_argument(
-        "--every",
-        type=float,
-        default=10.0,
-        metavar="SECONDS",
-        help="how often --watch looks for new runs (10)",
-    )
+FLAGS = """
+@results
+--out FILE          the HTML file to write (the name of RESULTS with .html)
+--figures DIR       also write every figure and the table to this folder
+@reference
+--title TEXT        title of the page (the study's name)
+--open              show the page in the browser
+--watch             build it again whenever the store has new runs
+--every X>0<=86400=10   how often --watch looks for new runs, in seconds
+"""
 
 
 def run(args: argparse.Namespace) -> int:
     """Build the page, once or whenever there are new runs."""
-    if not 0 < args.every <= _DAY:
-        raise UserError(f"every: {args.every} is not a positive number of seconds up to {_DAY}")
     place = flags.place_of(args)
     if args.out is None:
         args.out = f"{Path(place).resolve().stem}.html"

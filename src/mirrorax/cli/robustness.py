@@ -7,7 +7,7 @@ import sys
 
 from mirrorax.cli import flags
 
-_EXAMPLES = """\
+EXAMPLES = """\
 examples:
   mirrorax robustness runs
   mirrorax robustness runs --thresholds 0.9 0.95 --format markdown
@@ -16,55 +16,17 @@ examples:
 """
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags."""
-    parser.epilog = _EXAMPLES
-    flags.add_place(parser, "a store, an exported file, or a folder of exported files")
-    parser.add_argument(
-        "--thresholds",
-        nargs="+",
-        type=float,
-        default=[0.9, 0.95],
-        metavar="T",
-        help="levels T of freq(T) and Rbst_T, in [0, 1) (0.9 0.95)",
-    )
-    parser.add_argument(
-        "--cells",
-        choices=["positive", "all"],
-        default="positive",
-        help="count the cells with positive temperatures, or all (positive)",
-    )
-    parser.add_argument(
-        "--format",
-        choices=["text", "markdown", "csv", "json"],
-        default="text",
-        help="how to write the table (text)",
-    )
-    parser.add_argument(
-        "--environments",
-        nargs="+",
-        metavar="NAME",
-        help="average over these environments (those that every algorithm has)",
-    )
-    parser.add_argument(
-        "--statistic",
-        choices=["mean", "median", "iqm"],
-        default="mean",
-        help="how the seeds of a cell are averaged (mean)",
-    )
-    parser.add_argument(
-        "--evaluation",
-        choices=["stochastic", "greedy"],
-        default="stochastic",
-        help="score the policy as it is, or its greedy choice (stochastic)",
-    )
-    parser.add_argument(
-        "--diverged",
-        choices=["lowest", "exclude"],
-        default="lowest",
-        help="count diverged runs with the lowest return, or not at all (lowest)",
-    )
-    flags.add_reference(parser)
+FLAGS = """
+@results
+--thresholds X+=0.9,0.95    levels T of freq(T) and Rbst_T, in [0, 1)
+--cells positive|all=positive   count the cells with positive temperatures, or all
+--format text|markdown|csv|json=text   how to write the table
+--environments NAME+        average over these environments (those that every algorithm has)
+--statistic mean|median|iqm=mean   how the seeds of a cell are averaged
+--evaluation stochastic|greedy=stochastic   score the policy as it is, or its greedy choice
+--diverged lowest|exclude=lowest   count diverged runs with the lowest return, or not at all
+@reference
+"""
 
 
 def run(args: argparse.Namespace) -> int:

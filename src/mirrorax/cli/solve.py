@@ -7,12 +7,13 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from mirrorax.cli import flags
+from mirrorax.cli.terminal import check_target, columns, save_figure
 from mirrorax.errors import UserError
 
 if TYPE_CHECKING:
     from mirrorax.tabular import MDP, Trace
 
-_EXAMPLES = """examples:
+EXAMPLES = """examples:
   mirrorax solve --mdp deepsea --size 8 --potential entropy --drift kl --alpha 0.01 --lam 0.1
   mirrorax solve --mdp catch --potential "tsallis(0.5)" --drift "bregman(tsallis(0.5))" \\
       --alpha 0.1 --lam 1 --plot gap.png
@@ -20,42 +21,29 @@ _EXAMPLES = """examples:
 """
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags."""
-    parser.epilog = _EXAMPLES
-    add = parser.add_argument
-    add(
-        "--mdp",
-        default="deepsea",
-        choices=("deepsea", "catch", "chain", "garnet"),
-        help="the finite MDP; garnet is a random one (deepsea)",
-    )
-    sizes = "deepsea: side (8); catch: rows (10); chain: length (10)"
-    add("--size", type=int, metavar="N", help=sizes)
-    add("--columns", type=int, metavar="N", help="catch: columns (5)")
-    add("--states", type=int, metavar="N", help="garnet: states (20)")
-    add("--actions", type=int, metavar="N", help="garnet: actions (4)")
-    add("--branching", type=int, metavar="N", help="garnet: states each action can lead to (3)")
-    add("--seed", type=int, default=0, metavar="N", help="seed of a garnet and of --noise (0)")
-    add("--gamma", type=float, default=0.99, metavar="X", help="discount factor (0.99)")
-    add("--potential", default="entropy", metavar="NAME", help="the potential h (entropy)")
-    add("--drift", default="kl", metavar="NAME", help="the drift D (kl)")
-    add("--alpha", type=float, default=0.01, metavar="X", help="temperature of h (0.01)")
-    add("--lam", type=float, default=0.1, metavar="X", help="temperature of D (0.1)")
-    add("--anneal-alpha", action="store_true", help="let alpha fall to 0 (homotopic PMD)")
-    add("--anneal-lam", action="store_true", help="let lam fall to 0")
-    add("--v", type=float, metavar="X", help="learn lam: keep the drift of a step at this weight")
-    add(
-        "--critic",
-        default="regularized",
-        choices=("regularized", "unregularized"),
-        help="the Q that steps follow; unregularized is APMD (regularized)",
-    )
-    add("--noise", type=float, default=0.0, metavar="X", help="noise on Q, its deviation (0)")
-    add("--iterations", type=int, default=50, metavar="N", help="number of steps (50)")
-    add("--plot", metavar="FILE", help="draw the gap on a log axis: .png, .svg or .pdf")
-    flags.add_plugin(parser)
-    flags.add_json(parser)
+FLAGS = """
+--mdp deepsea|catch|chain|garnet=deepsea   the finite MDP; garnet is a random one
+--size N            deepsea: side (8); catch: rows (10); chain: length (10)
+--columns N         catch: columns (5)
+--states N          garnet: states (20)
+--actions N         garnet: actions (4)
+--branching N       garnet: states each action can lead to (3)
+--seed N>=0=0       seed of a garnet and of --noise
+--gamma X>=0<1=0.99     discount factor
+--potential NAME=entropy   the potential h
+--drift NAME=kl     the drift D
+--alpha X>=0=0.01   temperature of h
+--lam X>=0=0.1      temperature of D
+--anneal-alpha      let alpha fall to 0 (homotopic PMD)
+--anneal-lam        let lam fall to 0
+--v X>=0            learn lam: keep the drift of a step at this weight
+--critic regularized|unregularized=regularized   the Q that steps follow; unregularized is APMD
+--noise X>=0=0      noise on Q, its deviation
+--iterations N>=1=50    number of steps
+--plot FILE         draw the gap on a log axis: .png, .svg or .pdf
+@plugin
+@json
+"""
 
 
 #: MDP -> {flag: the builder's argument}: the flags that mean something for it
@@ -88,24 +76,12 @@ def _build(args: argparse.Namespace) -> MDP:
 def run(args: argparse.Namespace) -> int:
     """Solve, print, draw."""
     flags.load_plugins(args)
-    # Names and numbers are checked before anything heavy is imported.
+    # Names are checked before anything heavy is imported.
     from mirrorax.regularizers.names import parse_drift, parse_potential
 
     parse_potential(args.potential, "--potential")
     parse_drift(args.drift, "--drift")
-    for name in ("alpha", "lam", "noise"):
-        value = getattr(args, name)
-        if not 0 <= value < float("inf"):
-            raise UserError(f"--{name}: {value} is not allowed: a finite number >= 0")
-    if not 0 <= args.gamma < 1:
-        raise UserError(f"--gamma: {args.gamma} is not allowed: a number in [0, 1)")
-    if args.iterations < 1:
-        raise UserError(f"--iterations: {args.iterations} is not allowed: a whole number >= 1")
-    if args.seed < 0:
-        raise UserError(f"--seed: {args.seed} is not allowed: a whole number >= 0")
     if args.plot is not None:
-        from mirrorax.cli.output import check_target
-
         check_target("--plot", args.plot)
 
     from mirrorax.tabular import solve
@@ -144,7 +120,7 @@ def _annealed(start: float, iterations: int) -> Any:
 
 
 def _as_json(mdp: MDP, trace: Trace, args: argparse.Namespace) -> dict[str, Any]:
-    other = ("json", "plot", "plugin")
+    other = ("json", "plot", "plugin", "typed")
     settings = {k: v for k, v in vars(args).items() if v is not None and k not in other}
     measured = float(trace.measured_rate)
     return {
@@ -181,35 +157,24 @@ def _title(args: argparse.Namespace) -> str:
 
 
 def _print(mdp: MDP, trace: Trace, args: argparse.Namespace) -> None:
-    from rich.table import Table
-
-    from mirrorax.cli.output import console
-
-    out = console()
-    table = Table(title=f"{mdp.name}: {_title(args)}", title_justify="left")
-    for column in ("step", "gap to optimum", "return", "policy change", "distance to pi*"):
-        table.add_column(column, justify="right")
-    rows = range(args.iterations + 1)
-    shown = [k for k in rows if k < 5 or k == rows[-1] or k % max(1, args.iterations // 10) == 0]
-    for k in shown:
-        table.add_row(
-            str(k),
-            f"{trace.gap[k]:.3e}",
-            f"{trace.returns[k]:.6f}",
-            f"{trace.policy_change[k - 1]:.3e}" if k else "",
-            f"{trace.policy_distance[k]:.3e}",
-        )
-    out.print(table)
+    rows = [("step", "gap to optimum", "return", "policy change", "distance to pi*")]
+    every = max(1, args.iterations // 10)
+    for k in range(args.iterations + 1):
+        if k < 5 or k == args.iterations or k % every == 0:
+            change = f"{trace.policy_change[k - 1]:.3e}" if k else ""
+            distance = f"{trace.policy_distance[k]:.3e}"
+            row = (str(k), f"{trace.gap[k]:.3e}", f"{trace.returns[k]:.6f}", change, distance)
+            rows.append(row)
+    print(f"{mdp.name}: {_title(args)}\n{columns(rows, left=0)}\n")
     best = float((trace.optimum.v * mdp.initial).sum())
     which = f"regularised with alpha = {float(trace.reference_alpha):g}"
-    out.print(f"values are of the MDP {which}; its optimal return is {best:.6f}")
-    out.print(_rates(trace))
+    print(f"values are of the MDP {which}; its optimal return is {best:.6f}")
+    print(_rates(trace))
     if args.plot:
-        out.print(f"picture: {args.plot}")
+        print(f"picture: {args.plot}")
 
 
 def _draw(mdp: MDP, trace: Trace, args: argparse.Namespace) -> None:
-    from mirrorax.cli.output import save_figure
     from mirrorax.tabular.figures import convergence
 
     save_figure(args.plot, lambda ax: convergence(trace, ax, title=f"{mdp.name}: {_title(args)}"))

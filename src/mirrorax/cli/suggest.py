@@ -10,14 +10,14 @@ from math import isnan
 from typing import TYPE_CHECKING
 
 from mirrorax.cli import flags
-from mirrorax.cli.output import columns
+from mirrorax.cli.terminal import columns
 from mirrorax.errors import UserError
 
 if TYPE_CHECKING:
     from mirrorax.tuning.suggestion import Suggestion
     from mirrorax.tuning.validation import Validation
 
-_EXAMPLES = """examples:
+EXAMPLES = """examples:
   mirrorax suggest --env CartPole
   mirrorax suggest --env CartPole --max-return 50          its rewards divided by ten
   mirrorax suggest --plugin mine --env Maze --drift kl     a task without results
@@ -29,24 +29,18 @@ The environment may be unknown to mirrorax: then --max-return says how large its
 """
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags."""
-    parser.epilog = _EXAMPLES
-    add = parser.add_argument
-    add("--env", "--environment", dest="env", metavar="NAME", help="the environment, known or not")
-    add("--max-return", type=float, metavar="R", help="the return that counts as 1")
-    add("--reward-scale", type=float, default=1.0, metavar="X", help="factor on all rewards (1)")
-    add("--potential", metavar="NAME", help="suggest for this potential h only")
-    add("--drift", metavar="NAME", help="suggest for this drift D only")
-    add("--results", metavar="PATH", help="learn from a store or exports (the shipped table)")
-    add(
-        "--validate",
-        action="store_true",
-        help="leave each environment out in turn and predict it from the others",
-    )
-    add("--threshold", type=float, metavar="T", help="with --validate: a good score (0.9)")
-    flags.add_plugin(parser)
-    flags.add_json(parser)
+FLAGS = """
+@environment
+--max-return X      the return that counts as 1
+--reward-scale X=1  factor on all rewards
+--potential NAME    suggest for this potential h only
+--drift NAME        suggest for this drift D only
+--results PATH      learn from a store or exports (the shipped table)
+--validate          leave each environment out in turn and predict it from the others
+--threshold X       with --validate: a good score (0.9)
+@plugin
+@json
+"""
 
 
 def run(args: argparse.Namespace) -> int:

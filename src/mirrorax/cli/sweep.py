@@ -5,18 +5,20 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mirrorax.cli import flags
+from mirrorax.cli.terminal import columns
 from mirrorax.errors import UserError, plain
-from mirrorax.formatting import counted, whole
+from mirrorax.formatting import counted
 
 if TYPE_CHECKING:
     from mirrorax.spec.study import Study
 
-_EXAMPLES = """\
+EXAMPLES = """\
 examples:
   mirrorax sweep plan   study.toml --store results       what is left to do, and how long it takes
   mirrorax sweep plan   study.toml --store results --speedup 20 --nodes 4
@@ -31,124 +33,53 @@ input; 130 or 143 after Ctrl-C or SIGTERM.
 """
 
 
-def _count(text: str) -> int:
-    value = whole(text)
-    if value < 1:
-        raise ValueError
-    return value
+_STUDY = """
+STUDY.toml          the study, a TOML file
+--store DIR!        the folder of results
+@plugin
+"""
 
-
-_count.__name__ = "whole number above 0"  # what argparse calls the type in its message
-
-
-def _factor(text: str) -> float:
-    value = float(text)
-    if not 0 < value < float("inf"):
-        raise ValueError
-    return value
-
-
-_factor.__name__ = "number above 0"
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the actions and their flags."""
-    parser.epilog = _EXAMPLES
-    actions = parser.add_subparsers(
-        dest="action", required=True, metavar="ACTION", parser_class=type(parser)
-    )
-
-    def action(name: str, text: str) -> argparse.ArgumentParser:
-        return actions.add_parser(name, help=text, description=text, allow_abbrev=False)
-
-    plan = action("plan", "Say what a study has left to do; write nothing.")
-    run = action("run", "Run what a study has left to do; the same command resumes it.")
-    for each in (plan, run):
-        each.add_argument("study", metavar="STUDY.toml", help="the study, a TOML file")
-        each.add_argument("--store", metavar="DIR", required=True, help="the folder of results")
-        flags.add_plugin(each)
-    _add_sizes(plan)
-    plan.add_argument(
-        "--measure", action="store_true", help="train a little of each configuration and time it"
-    )
-    plan.add_argument(
-        "--speedup",
-        type=_factor,
-        metavar="S",
-        help="also estimate the time on a GPU that is S times as fast as a worker here",
-    )
-    plan.add_argument(
-        "--nodes", type=_count, metavar="N", help="also estimate the time on N machines (Ray)"
-    )
-    plan.add_argument(
-        "--node-workers", type=_count, metavar="W", help="workers on each machine (as many as here)"
-    )
-    add_engine(run)
-    status = action("status", "Say how a sweep is doing, while it runs or afterwards.")
-    flags.add_place(status, "the store of the sweep")
-    status.add_argument("--watch", action="store_true", help="update every second until Ctrl-C")
-    verify = action("verify", "Check every file of a store; name the damaged ones.")
-    flags.add_place(verify, "the store to check")
-    imported = action("import", "Put exported runs into a store; runs it has are kept.")
-    imported.add_argument("--store", metavar="DIR", required=True, help="the folder of results")
-    imported.add_argument(
-        "--from",
-        dest="source",
-        metavar="PATH",
-        required=True,
-        help="the exported file (FILE.parquet), or a folder of such files",
-    )
-    export = action("export", "Write all runs, or those of one study, to one file.")
-    flags.add_place(export, "the store to export")
-    flags.add_plugin(export)
-    export.add_argument("--study", metavar="STUDY.toml", help="export only the runs of this study")
-    export.add_argument(
-        "--to", metavar="FILE", required=True, help="the file to write: FILE.csv or FILE.parquet"
-    )
-    export.add_argument(
-        "--no-provenance", action="store_true", help="leave out times, versions, device and host"
-    )
-
-
-def _add_sizes(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--lanes", type=_count, metavar="N", help="runs trained side by side (chosen to fit)"
-    )
-    parser.add_argument(
-        "--workers", type=_count, metavar="N", help="worker processes (one for each core)"
-    )
-    parser.add_argument("--gpus", type=_count, metavar="N", help="one worker on each of N GPUs")
-    parser.add_argument("--retry-failed", action="store_true", help="run failed runs again")
-
-
-def add_engine(parser: argparse.ArgumentParser) -> None:
-    """Declare everything about running a study but the study and the store."""
-    _add_sizes(parser)
-    parser.add_argument(
-        "--engine",
-        choices=("local", "ray"),
-        default="local",
-        help="train on this machine or on a Ray cluster (local)",
-    )
-    parser.add_argument(
-        "--address",
-        default="auto",
-        metavar="HOST:PORT",
-        help="the Ray cluster (auto: the one here)",
-    )
-    parser.add_argument("--fail-fast", action="store_true", help="stop at the first failed chunk")
-    parser.add_argument(
-        "--take-over",
-        action="store_true",
-        help="take the store from a process on another machine that has ended",
-    )
-    parser.add_argument(
-        "--chunk-timeout",
-        type=_count,
-        metavar="SECONDS",
-        help="end a worker whose chunk takes longer; the chunk is tried again",
-    )
-    parser.add_argument("--quiet", action="store_true", help="show no progress")
+ACTIONS = {
+    "plan": (
+        "Say what a study has left to do; write nothing.",
+        f"""{_STUDY}
+@sizes
+--measure           train a little of each configuration and time it
+--speedup X>0       also estimate the time on a GPU that is X times as fast as a worker here
+--nodes N>=1        also estimate the time on N machines (Ray)
+--node-workers N>=1     workers on each machine (as many as here)
+""",
+    ),
+    "run": (
+        "Run what a study has left to do; the same command resumes it.",
+        f"{_STUDY}@engine",
+    ),
+    "status": (
+        "Say how a sweep is doing, while it runs or afterwards.",
+        """
+@results
+--watch             update every second until Ctrl-C
+""",
+    ),
+    "verify": ("Check every file of a store; name the damaged ones.", "@results"),
+    "import": (
+        "Put exported runs into a store; runs it has are kept.",
+        """
+--store DIR!        the folder of results
+--from PATH!        the exported file (FILE.parquet), or a folder of such files
+""",
+    ),
+    "export": (
+        "Write all runs, or those of one study, to one file.",
+        """
+@results
+@plugin
+--study STUDY.toml  export only the runs of this study
+--to FILE!          the file to write: FILE.csv or FILE.parquet
+--no-provenance     leave out times, versions, device and host
+""",
+    ),
+}
 
 
 def run(args: argparse.Namespace) -> int:
@@ -187,7 +118,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def run_study(study: Study, args: argparse.Namespace) -> int:
-    """Run what a study has left to do, with the flags of `add_engine`."""
+    """Run what a study has left to do, with the flags of `@engine`."""
     from mirrorax.sweep import execute, progress
     from mirrorax.sweep.driver import sweep
     from mirrorax.sweep.engine import Engine
@@ -242,43 +173,26 @@ def run_study(study: Study, args: argparse.Namespace) -> int:
 
 
 def _status(args: argparse.Namespace) -> int:
-    from rich.console import Console, Group
-    from rich.table import Table
-    from rich.text import Text
-
     from mirrorax.store import files
     from mirrorax.sweep import status
 
     watcher = status.Watcher(files.existing(flags.place_of(args)))
 
-    def picture() -> Group:
+    def text() -> str:
         now = watcher.status()
-        head, *body = status.rows_of(now)
-        table = Table(box=None, pad_edge=False)
-        for index, name in enumerate(head):
-            table.add_column(name, justify="left" if index < 2 else "right", no_wrap=True)
-        for row in body:
-            table.add_row(*(Text(cell) for cell in row))
-        return Group(Text(status.summary(now)), table)
+        rows = [[plain(cell) for cell in row] for row in status.rows_of(now)]
+        return f"{status.summary(now)}\n{columns(rows, left=2)}"
 
-    console = Console(highlight=False, markup=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, markup=False, width=160)
     if not args.watch:
-        console.print(picture())
+        print(text())
         return 0
-    return _watch(console, picture)
-
-
-def _watch(console: Any, picture: Callable[[], Any]) -> int:
-    import time
-
     from rich.live import Live
+    from rich.text import Text
 
-    with Live(picture(), console=console, auto_refresh=False) as view:
+    with Live(Text(text()), auto_refresh=False) as view:
         while True:
             time.sleep(1.0)
-            view.update(picture(), refresh=True)
+            view.update(Text(text()), refresh=True)
 
 
 def _verify(args: argparse.Namespace) -> int:
@@ -308,6 +222,6 @@ def _export(args: argparse.Namespace) -> int:
 def _import(args: argparse.Namespace) -> int:
     from mirrorax.store.legacy import import_runs
 
-    new, total = import_runs(args.store, args.source)
+    new, total = import_runs(args.store, getattr(args, "from"))
     print(f"{new:,} of {total:,} runs are new in {args.store}")
     return 0

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mirrorax.cli import flags
-from mirrorax.cli.output import columns
+from mirrorax.cli.terminal import columns
 from mirrorax.errors import UserError
 from mirrorax.formatting import counted, duration
 

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from mirrorax import plugins
 from mirrorax.cli import flags
+from mirrorax.cli.terminal import Stop, conditions, show_result
 from mirrorax.errors import UserError, unknown
 from mirrorax.formatting import counted
 
 if TYPE_CHECKING:
-    from mirrorax.cli.live import Stop
     from mirrorax.training import Request
     from mirrorax.training.result import TrainResult
 
-_EXAMPLES = """examples:
+EXAMPLES = """examples:
   mirrorax train --env Catch --alpha 0.05 --lam 1 --steps 150000
   mirrorax train --env CartPole --potential entropy --drift kl --alpha 0.2 --lam 0.1
   mirrorax train --env DeepSea --alpha 0.01,0.1 --lam 0,1 --seeds 3 --steps 200000 --out runs/sea
@@ -38,23 +38,24 @@ _OTHER = ("env", "seeds", "preset", "lanes", "layout")
 _FLAGS = {"environment": "env", "seed": "seeds"}
 
 
+FLAGS = """
+@environment
+--seeds N,N         number of seeds, or seeds with commas; 7, is seed 7 (5)
+@preset
+--config FILE.toml  read fields from a file; --preset and flags win
+--out DIR           write results, curves, configuration and policies there
+--overwrite         replace another result in the folder of --out
+--tensorboard DIR   write learning curves for TensorBoard there
+@lanes
+@plugin
+@json
+--quiet             show no progress bar
+"""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags: one for every field."""
-    parser.epilog = _EXAMPLES
+    """Declare a flag for every field."""
     parser.usage = "mirrorax train --env NAME [options]"
-    parser.register("action", None, flags.Typed)
-    add = parser.add_argument
-    flags.add_environment(parser)
-    add("--seeds", metavar="N", help="number of seeds, or seeds with commas; 7, is seed 7 (5)")
-    flags.add_preset(parser)
-    add("--config", metavar="FILE.toml", help="read fields from a file; --preset and flags win")
-    add("--out", metavar="DIR", help="write results, curves, configuration and policies there")
-    add("--overwrite", action="store_true", help="replace another result in the folder of --out")
-    add("--tensorboard", metavar="DIR", help="write learning curves for TensorBoard there")
-    flags.add_lanes(parser)
-    flags.add_plugin(parser)
-    flags.add_json(parser)
-    add("--quiet", action="store_true", help="show no progress bar")
     flags.add_values(parser, "values of a run; several, with commas, span a grid", flags.VALUES)
     flags.add_settings(parser, "settings, the same for all runs")
 
@@ -123,23 +124,18 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace, request: Request) -> int:
-    from mirrorax.cli import results
-    from mirrorax.cli.live import Stop, leave
+    from mirrorax.training import folder
 
     out = None if args.out is None else Path(args.out)
     if args.overwrite and out is None:
         raise UserError("--overwrite: there is nothing to replace without --out DIR")
     if out is not None and not args.overwrite:
-        results.check_free(out, request.settings, request.runs)
-    stop = Stop()
+        folder.check_free(out, request.settings, request.runs)
     failure = None
-    try:
-        with stop, contextlib.nullcontext() if out is None else results.open_folder(out, stop):
-            result = _train(args, request, stop)
-            if out is not None:
-                failure = _write(out, result, stop, args.overwrite)
-    except KeyboardInterrupt:
-        leave()
+    with Stop() as stop, contextlib.nullcontext() if out is None else folder.open_folder(out, stop):
+        result = _train(args, request, stop)
+        if out is not None:
+            failure = _write(out, result, stop, args.overwrite)
     if args.json:
         print(result.to_json())
     else:
@@ -150,41 +146,35 @@ def _run(args: argparse.Namespace, request: Request) -> int:
 
 
 def _train(args: argparse.Namespace, request: Request, stop: Stop) -> TrainResult:
-    """Train, with a progress bar."""
-    from mirrorax.cli.live import Bar
+    from mirrorax.mdpo.machine import enable_cache
+    from mirrorax.training import train_request
 
     callbacks = []
     if args.tensorboard is not None:
         from mirrorax.callbacks import TensorBoard
 
         callbacks.append(TensorBoard(args.tensorboard))
-
-    from mirrorax.mdpo.machine import enable_cache
-    from mirrorax.training import train_request
-
     enable_cache()
     stop.check()
-    with Bar(request.settings.environment, hidden=args.json or args.quiet) as bar:
-
-        def on_segment(progress: Any) -> None:
-            stop.check()
-            bar(progress)
-
-        result = train_request(
-            request, curve_points=_CURVE_POINTS, on_segment=on_segment, callbacks=callbacks
-        )
-        stop.check()
+    result = train_request(
+        request,
+        curve_points=_CURVE_POINTS,
+        on_segment=lambda _: stop.check(),
+        callbacks=callbacks,
+        progress=False if args.json or args.quiet else None,
+    )
+    stop.check()
     return result
 
 
 def _write(out: Path, result: TrainResult, stop: Stop, overwrite: bool) -> UserError | None:
     """Write the folder; return a failure, because the result is shown all the same."""
-    from mirrorax.cli import results
+    from mirrorax.training import folder
 
     try:
         if not overwrite:  # another process may have written there during the training
-            results.check_free(out, result.settings, result.runs)
-        results.write(out, result, stop)
+            folder.check_free(out, result.settings, result.runs)
+        folder.write(out, result, stop)
     except UserError as error:
         return error
     except OSError as error:
@@ -193,31 +183,24 @@ def _write(out: Path, result: TrainResult, stop: Stop, overwrite: bool) -> UserE
 
 
 def _show(result: TrainResult, out: str | None) -> None:
-    from mirrorax.cli import output
-    from mirrorax.envs import suite
-
-    screen = output.console()
     settings, runs = result.settings, result.runs
-    scores = result.normalized, result.greedy_normalized
-    output.show_result(
-        screen,
+    show_result(
         f"MDPO({settings.potential}, {settings.drift}) on {settings.environment}",
         runs,
         {
-            "normalised": [f"{score:.3f}" for score in scores[0]],
-            "greedy": [f"{score:.3f}" for score in scores[1]],
             "return": [f"{value:.4g}" for value in result.returns.mean(1)],
             "diverged": [f"update {at}" if at >= 0 else "no" for at in result.diverged_at],
         },
         result.cells,
-        scores,
+        (result.normalized, result.greedy_normalized),
         result.bounds_source == "known",
     )
     if result.bounds_source == "estimated":
-        meaning = suite.estimated_in_words(*result.return_bounds)
-        screen.print(f"the bounds of returns are estimated: {meaning}")
-    screen.print(output.conditions(settings, runs))
-    how_many = counted(len(runs), "run")
-    screen.print(f"{result.wall_seconds:.1f} s, {how_many} on {result.device}")
+        from mirrorax.envs.suite import estimated_in_words
+
+        meaning = estimated_in_words(*result.return_bounds)
+        print(f"the bounds of returns are estimated: {meaning}")
+    print(conditions(settings, runs))
+    print(f"{result.wall_seconds:.1f} s, {counted(len(runs), 'run')} on {result.device}")
     if out:
-        screen.print(f"written to {out}; see 'mirrorax play {out}'")
+        print(f"written to {out}; see 'mirrorax play {out}'")

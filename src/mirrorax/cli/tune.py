@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mirrorax.tuning.result import TuneResult
     from mirrorax.tuning.tune import TuneTask
 
-_EXAMPLES = """examples:
+EXAMPLES = """examples:
   mirrorax tune --env Catch --budget 64 --steps 100000
   mirrorax tune --plugin mine --env Maze --budget 256 --store maze_search
   mirrorax tune --env CartPole --potential "tsallis(0.5)" --drift kl --lam-range 0.1,10
@@ -29,41 +29,32 @@ the winner on fresh seeds. With --store the same command resumes after Ctrl-C or
 """
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags."""
-    from mirrorax.runs.settings import OTHER_NUMBERS, TEMPERATURES
+FLAGS = """
+@environment
+--budget N=256      runs
+--store DIR         keep the runs in this store, so that the search can resume
+--seed N=0          seed of the whole search
+--workers N         worker processes (all cores); 0: this process
+--alpha-range LOW,HIGH      range of alpha (wide, and it grows)
+--lam-range LOW,HIGH        range of lam (wide, and it grows)
+--w-range LOW,HIGH          range of w (wide, and it grows)
+--v-range LOW,HIGH          range of v (wide, and it grows)
+--search RANGE+     further values to search, each NAME=LOW,HIGH: actor_lr, critic_lr, gamma
+--choose CHOICE+    settings to choose among, each SETTING=A/B, e.g. drift=kl/'bregman(max)'
+--results PATH      results to start from, see 'mirrorax suggest'
+--lanes N           runs side by side in a worker (4)
+@preset
+@plugin
+@json
+--quiet             show no progress
+"""
 
-    parser.epilog = _EXAMPLES
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare a flag for every setting, and for the values that all runs share."""
+    from mirrorax.runs.settings import OTHER_NUMBERS
+
     parser.usage = "mirrorax tune --env NAME [options]"
-    parser.register("action", None, flags.Typed)
-    add = parser.add_argument
-    flags.add_environment(parser)
-    add("--budget", type=int, default=256, metavar="N", help="runs (256)")
-    add("--store", metavar="DIR", help="keep the runs in this store, so that the search can resume")
-    add("--seed", type=int, default=0, metavar="N", help="seed of the whole search (0)")
-    add("--workers", type=int, metavar="N", help="worker processes (all cores); 0: this process")
-    for name in TEMPERATURES:
-        add(f"--{name}-range", metavar="LOW,HIGH", help=f"range of {name} (wide, and it grows)")
-    add(
-        "--search",
-        nargs="+",
-        default=[],
-        metavar="NAME=LOW,HIGH",
-        help="further values to search: actor_lr, critic_lr, gamma",
-    )
-    add(
-        "--choose",
-        nargs="+",
-        default=[],
-        metavar="SETTING=A/B",
-        help="settings to choose among, e.g. potential=entropy/max drift=kl/'bregman(max)'",
-    )
-    add("--results", metavar="PATH", help="results to start from, see 'mirrorax suggest'")
-    add("--lanes", type=int, metavar="N", help="runs side by side in a worker (4)")
-    flags.add_preset(parser)
-    flags.add_plugin(parser)
-    flags.add_json(parser)
-    add("--quiet", action="store_true", help="show no progress")
     flags.add_values(parser, "values that all runs share", OTHER_NUMBERS)
     flags.add_settings(parser, "settings, as in 'mirrorax train'")
 
@@ -89,7 +80,7 @@ def _named(flag: str, texts: list[str]) -> dict[str, str]:
 
 def run(args: argparse.Namespace) -> int:
     """Search, and show the result."""
-    from mirrorax.cli.live import leave
+    from mirrorax.cli.terminal import leave
     from mirrorax.runs.settings import OTHER_NUMBERS, TEMPERATURES
     from mirrorax.tuning import tune
 
@@ -102,10 +93,10 @@ def run(args: argparse.Namespace) -> int:
         ranges = {
             name: _range(f"{name}_range", getattr(args, f"{name}_range")) for name in TEMPERATURES
         }
-        ranges |= {n: _range(n, text) for n, text in _named("search", args.search).items()}
+        ranges |= {n: _range(n, text) for n, text in _named("search", args.search or []).items()}
         choices: dict[str, Any] = {
             name: [flags.read_settings({name: part})[name] for part in text.split("/")]
-            for name, text in _named("choose", args.choose).items()
+            for name, text in _named("choose", args.choose or []).items()
         }
         for name in ("potential", "drift"):
             if name in choices:
@@ -127,9 +118,8 @@ def run(args: argparse.Namespace) -> int:
         with flags.naming(args):
             result = tune.run_task(task, store=args.store, workers=args.workers, on_batch=progress)
     except KeyboardInterrupt:
-        if args.store:
-            print("mirrorax: the same command resumes", file=sys.stderr)
-        leave()
+        sys.stdout.flush()
+        leave("the same command resumes" if args.store else "")
     if args.json:
         print(result.to_json())
     else:

@@ -71,6 +71,15 @@ def new(width: float = COLUMN, height: float | None = None, **kwargs: Any) -> tu
     return figure, figure.subplots(**kwargs)
 
 
+def axis(ax: Any = None) -> Any:
+    """Return the axis, or a new one of pyplot, which a notebook shows."""
+    if ax is not None:
+        return ax
+    import matplotlib.pyplot as plt
+
+    return plt.subplots(layout="constrained")[1]
+
+
 def save(
     figure: Figure, path: str | os.PathLike[str], formats: Sequence[str] = FORMATS
 ) -> tuple[Path, ...]:

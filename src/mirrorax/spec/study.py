@@ -67,6 +67,15 @@ class Study:
     blocks: tuple[Block, ...]
     text: str  # the file as it was written
 
+    @classmethod
+    def of(cls, name: str = "study", **fields: Any) -> Study:
+        """Return the study of these fields, which are those of a TOML file.
+
+        For example `Study.of(environments=["Catch"], pairs=[["entropy", "kl"]], alpha=[0.01, 0.1],
+        lam=[0.1, 1.0], seeds=2, steps=100_000)`. Its text is the file that says the same.
+        """
+        return parse(toml.written({"name": name, **fields}))
+
     @property
     def id(self) -> str:
         """The content hash of the text: two files that differ in a comment are two records."""

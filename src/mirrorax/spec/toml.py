@@ -1,8 +1,10 @@
-"""Reading TOML that anybody may have written: limited in size, depth and in what a number holds."""
+"""TOML: writing it, and reading what anybody may have written, with limits on size and depth."""
 
 from __future__ import annotations
 
+import json
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -52,3 +54,26 @@ def parse(text: str, where: str) -> dict[str, Any]:
     if level:
         raise UserError(f"{where}: {level[0][0]}: nested too deeply: at most {_DEEPEST} levels")
     return document
+
+
+def written(fields: Mapping[str, Any]) -> str:
+    """Return fields as the text of a TOML file; one that is None is left out."""
+    lines = [f"{key} = {value_text(value)}\n" for key, value in fields.items() if value is not None]
+    return "".join(lines)
+
+
+def value_text(value: Any) -> str:
+    """Return a value as it is written in TOML."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return json.dumps(value)
+    if isinstance(value, Mapping):
+        return f"{{ {', '.join(f'{key} = {value_text(v)}' for key, v in value.items())} }}"
+    if hasattr(value, "tolist"):  # numpy's
+        value = value.tolist()
+    if isinstance(value, list | tuple | range):
+        return f"[{', '.join(map(value_text, value))}]"
+    if isinstance(value, int | float):
+        return repr(value)
+    raise UserError(f"{value!r} cannot be written in TOML")

@@ -50,17 +50,31 @@ def load_curves(place: str | os.PathLike[str]) -> pa.Table:
 
 
 def read_results(place: str | os.PathLike[str], field: str = "store") -> Results:
-    """Return the runs of a store, of an exported file, or of a folder of exported files.
+    """Return the runs of whatever holds results.
 
-    Errors name `field`. There is one row per run, sorted by `run_id`.
+    That is a store, an exported file, a folder of exported files, the folder of `train --out`, or a
+    folder of any of these. Errors name `field`. There is one row per run, sorted by `run_id`.
     """
     if not isinstance(text := os.fspath(place), str) or "\0" in text or not text:
         raise UserError(f"{field}: {text!r} is no path")
     path = Path(text)
-    if path.is_dir() and files.check_mark(path):
+    if _is_store(path):
         return reading.read_store(path)
-    parts = [read_export(file, field) for file in exports(path, field)]
+    inside = _folders_inside(path)
+    parts = [read_results(folder, field) for folder in inside]
+    if not inside or any(path.glob("*.parquet")):
+        parts += [read_export(file, field) for file in exports(path, field)]
     return results.concat(parts).unique(ordered=True)
+
+
+def _is_store(path: Path) -> bool:
+    return path.is_dir() and files.check_mark(path)
+
+
+def _folders_inside(path: Path) -> list[Path]:
+    """Return the stores and folders of exported files in a folder."""
+    folders = sorted(part for part in path.iterdir() if part.is_dir()) if path.is_dir() else []
+    return [part for part in folders if _is_store(part) or any(part.glob("*.parquet"))]
 
 
 def exports(path: Path, field: str = "store") -> list[Path]:
@@ -71,11 +85,9 @@ def exports(path: Path, field: str = "store") -> list[Path]:
         raise UserError(f"{field}: {path} does not exist; 'mirrorax sweep run' makes a store")
     listed = sorted(path.glob("*.parquet")) if path.is_dir() else []
     if not listed:
-        inside = sorted({str(file.parent) for file in path.glob("*/*.parquet")})
-        hint = f"; there are some in {', '.join(inside)}" if inside else ""
         raise UserError(
             f"{field}: {path} is not a store (it has no {files.MARK}), nor a Parquet file or a "
-            f"folder of some{hint}"
+            "folder of some"
         )
     return listed
 

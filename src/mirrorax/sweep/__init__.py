@@ -12,3 +12,22 @@
 
 Nothing here imports jax at module level: the driver never does, workers do when they start.
 """
+
+from __future__ import annotations
+
+import sys
+import types
+from typing import Any
+
+
+class _CallableRoom(types.ModuleType):
+    """This module, as `mirrorax.sweep(study, store, workers=...)`."""
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        """Run what a study has left to do; see `mirrorax.sweep.from_python.run_study`."""
+        from mirrorax.sweep.from_python import run_study
+
+        return run_study(*arguments, **options)
+
+
+sys.modules[__name__].__class__ = _CallableRoom

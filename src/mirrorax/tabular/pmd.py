@@ -5,14 +5,18 @@ pi_{k+1}(s) = argmin over p of  <p, -Q^{pi_k}(s)> + alpha_k h(p) + lambda_k D(p,
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float64
 
+from mirrorax import registry
 from mirrorax.errors import UserError, unknown
+from mirrorax.formatting import Shown
 from mirrorax.regularizers.drifts import KL, Bregman, Drift
 from mirrorax.regularizers.drifts import drift as as_drift
 from mirrorax.regularizers.potentials import Max, NegativeEntropy, Potential, Zero
@@ -31,8 +35,8 @@ DriftTemperature = Temperature | LearnedLam
 Critic = Literal["regularized", "unregularized"]
 
 
-@dataclass(frozen=True)
-class Trace:
+@dataclass(frozen=True, repr=False)
+class Trace(Shown):
     """Everything that happened in K iterations. Axis 0 counts them: entry 0 is the start.
 
     `values`, `gap` and `optimum` are of the MDP regularised with `reference_alpha`.
@@ -49,6 +53,52 @@ class Trace:
     optimum: Optimum
     reference_alpha: Float64[np.ndarray, "*batch"]
     promised_rate: Float64[np.ndarray, "*batch"] | None
+
+    def _summary(self) -> tuple[str, list[list[str]]]:
+        last = len(self.gap) - 1
+        *batch, states, actions = self.policies.shape[1:]
+        grid = f", {' x '.join(map(str, batch))} pairs of temperatures" if batch else ""
+        title = f"{last} iterations, {states} states, {actions} actions{grid}"
+        rows = [["iteration", "largest gap", "mean return"]]
+        for k in sorted({0, last // 2, last}):
+            rows.append([str(k), f"{self.gap[k].max():.3e}", f"{self.returns[k].mean():.6f}"])
+        return title, rows
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the gap to the optimum on a log axis, with the promised rate; return the axis."""
+        from mirrorax.tabular.figures import convergence
+
+        if ax is None:
+            import matplotlib.pyplot as plt
+
+            ax = plt.subplots(layout="constrained")[1]
+        return convergence(self, ax)
+
+    def to_pandas(self) -> Any:
+        """Return a data frame with one row per iteration."""
+        if self.gap.ndim != 1:
+            raise UserError("trace: it has a grid of temperatures; use to_xarray")
+        columns = {"gap": self.gap, "return": self.returns, "policy_distance": self.policy_distance}
+        return registry.optional_package("pandas").DataFrame(columns).rename_axis("iteration")
+
+    def to_xarray(self) -> Any:
+        """Return a dataset over iterations, grid axes, states and actions."""
+        axes = tuple(f"grid_{i}" for i in range(self.gap.ndim - 1))
+        over = ("iteration", *axes)
+        names = {
+            "gap": (over, self.gap),
+            "return": (over, self.returns),
+            "policy_distance": (over, self.policy_distance),
+            "value": ((*over, "state"), self.values),
+            "policy": ((*over, "state", "action"), self.policies),
+        }
+        return registry.optional_package("xarray").Dataset(names)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the arrays to a file that ends in .npz; `mirrorax.load` gives the trace back."""
+        from mirrorax.tabular.saving import save_trace
+
+        return save_trace(path, self)
 
     @property
     def policy(self) -> Float64[np.ndarray, "*batch states actions"]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -77,6 +78,7 @@ def train(
     curve_points: int = 0,
     on_segment: Callable[[SegmentProgress], None] | None = None,
     callbacks: Sequence[Callback] = (),
+    progress: bool | None = None,
     **settings: Any,
 ) -> TrainResult:
     """Train MDPO(h, D) and evaluate it.
@@ -92,6 +94,7 @@ def train(
     `eval_every=k` is a setting, and also records losses, h, D, temperatures and gradient norms.
     `layout` says how updates go over lanes, "map" or "vmap"; unless given, what suits the device.
     `on_segment` is called with the progress and may raise to stop; see also `mirrorax.callbacks`.
+    `progress=False` shows no progress bar; there is one in a terminal and in a notebook.
 
     A run depends on its own specification alone: it is the same in any grid, and in a sweep.
     """
@@ -110,7 +113,11 @@ def train(
         **settings,
     )
     return train_request(
-        request, curve_points=curve_points, on_segment=on_segment, callbacks=callbacks
+        request,
+        curve_points=curve_points,
+        on_segment=on_segment,
+        callbacks=callbacks,
+        progress=progress,
     )
 
 
@@ -120,16 +127,19 @@ def train_request(
     curve_points: int = 0,
     on_segment: Callable[[SegmentProgress], None] | None = None,
     callbacks: Sequence[Callback] = (),
+    progress: bool | None = None,
 ) -> TrainResult:
     """Train what was asked for; see `train`."""
     if not isinstance(curve_points, int) or isinstance(curve_points, bool) or curve_points < 0:
         raise UserError(f"curve_points: {curve_points!r}: expected a whole number, 0 or more")
     settings, runs = request.settings, request.runs
     notify: Callable[..., None] | None = None
-    if callbacks not in ((), []):
-        from mirrorax.callbacks import Callbacks
+    if progress is None:
+        progress = sys.stderr.isatty() or "ipykernel" in sys.modules
+    if progress or callbacks not in ((), []):
+        from mirrorax.callbacks import Callbacks, ProgressBar
 
-        notify = Callbacks(callbacks)
+        notify = Callbacks([*Callbacks(callbacks), *([ProgressBar()] if progress else [])])
 
     # Everything is valid: only now what is heavy.
     from mirrorax.mdpo.machine import check_memory
@@ -151,11 +161,11 @@ def train_request(
         if len(runs) <= KEPT_SESSIONS * lanes:
             sessions.append(session)
 
-    def report(progress: SegmentProgress) -> None:
+    def report(segment: SegmentProgress) -> None:
         if on_segment is not None:
-            on_segment(progress)
+            on_segment(segment)
         if notify is not None:
-            notify("on_segment", progress)
+            notify("on_segment", segment)
 
     try:
         if notify is not None:

@@ -17,13 +17,14 @@ from mirrorax.envs import suite
 from mirrorax.errors import UserError
 from mirrorax.runs.chunk import Outcome
 from mirrorax.runs.settings import GRID, RunValues, Settings
+from mirrorax.training.views import ResultView
 
 if TYPE_CHECKING:
     from mirrorax.mdpo.session import SegmentProgress, Session
 
 
-@dataclass
-class TrainResult:
+@dataclass(repr=False)
+class TrainResult(ResultView):
     """What `train` returns: an outcome with one row per run, in the order of `runs`."""
 
     outcome: Outcome
@@ -201,6 +202,11 @@ def rows_of_cells(runs: Sequence[RunValues]) -> dict[tuple[Any, ...], list[int]]
     for index, run in enumerate(runs):
         groups.setdefault(tuple(getattr(run, name) for name in GRID), []).append(index)
     return groups
+
+
+def varying(runs: Sequence[RunValues]) -> list[str]:
+    """Return the names of the values in which the points of a grid differ."""
+    return [name for name in GRID if len({getattr(run, name) for run in runs}) > 1]
 
 
 def interval_of(

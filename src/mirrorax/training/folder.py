@@ -1,8 +1,9 @@
-"""The folder that `mirrorax train --out` writes and `mirrorax play` reads.
+"""The folder of a result: `TrainResult.save` and `mirrorax train --out` write it.
 
 `results.json` (what --json prints), `config.toml` (to train the same again), `policies.npz` (the
-policies and the learning curves as plain arrays), `learning_curve.png`. The files of one result are
-made in a hidden folder and then moved into place together.
+policies and the learning curves as plain arrays), `runs.parquet` (the runs as an export, so that
+every reader of results takes the folder; not of a result of `more`), `learning_curve.png`. The
+files of one result are made in a hidden folder and then moved into place together.
 """
 
 from __future__ import annotations
@@ -12,38 +13,37 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from mirrorax.cli.output import save_figure
-from mirrorax.errors import UserError
+from mirrorax.errors import UserError, in_one_line
 from mirrorax.files import write_file
+from mirrorax.spec.toml import value_text
 
 if TYPE_CHECKING:
-    from mirrorax.cli.live import Stop
     from mirrorax.runs.settings import RunValues, Settings
     from mirrorax.training.result import TrainResult
+
+
+class Interrupts(Protocol):
+    """What ends the process on Ctrl-C, and does this before."""
+
+    cleanup: list[Callable[[], None]]
+
+    def held(self) -> contextlib.AbstractContextManager[None]:
+        """Keep the process alive until the end of the block."""
+
 
 _CURVE = "curve."
 
 #: The files, in the order in which they are moved into place: with the last one it is complete.
-_NAMES = ("policies.npz", "config.toml", "learning_curve.png", "results.json")
+_NAMES = ("policies.npz", "runs.parquet", "config.toml", "learning_curve.png", "results.json")
 
 #: of a list of values this many are shown
 _MOST_SHOWN = 4
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return json.dumps(value)
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(_toml(item) for item in value)}]"
-    return repr(value)
 
 
 def config_text(result: TrainResult) -> str:
@@ -51,17 +51,17 @@ def config_text(result: TrainResult) -> str:
     from mirrorax.runs.settings import GRID
 
     fields = result.settings.model_dump(mode="json")
-    lines = [f"env = {_toml(fields.pop('environment'))}"]
-    lines += [f"{name} = {_toml(value)}" for name, value in fields.items()]
+    lines = [f"env = {value_text(fields.pop('environment'))}"]
+    lines += [f"{name} = {value_text(value)}" for name, value in fields.items()]
     for name in GRID:
         values = list(dict.fromkeys(getattr(run, name) for run in result.runs))
         if values != [None]:
-            lines.append(f"{name} = {_toml(values[0] if len(values) == 1 else values)}")
-    lines.append(f"seeds = {_toml(list(dict.fromkeys(run.seed for run in result.runs)))}")
+            lines.append(f"{name} = {value_text(values[0] if len(values) == 1 else values)}")
+    lines.append(f"seeds = {value_text(list(dict.fromkeys(run.seed for run in result.runs)))}")
     # Results depend on these two in the last bits.
-    lines.append(f"lanes = {_toml(result.lanes)}")
+    lines.append(f"lanes = {value_text(result.lanes)}")
     if result.layout is not None:
-        lines.append(f"layout = {_toml(result.layout)}")
+        lines.append(f"layout = {value_text(result.layout)}")
     if result.continued_from:
         updates = ", ".join(map(str, result.continued_from))
         lines.insert(
@@ -122,12 +122,14 @@ def _distinct(values: list[Any]) -> list[Any]:
 
 
 def _shown(values: list[Any]) -> str:
-    text = ", ".join("none" if value is None else _toml(value) for value in values[:_MOST_SHOWN])
+    text = ", ".join(
+        "none" if value is None else value_text(value) for value in values[:_MOST_SHOWN]
+    )
     return f"{text}, ..." if len(values) > _MOST_SHOWN else text
 
 
 @contextlib.contextmanager
-def open_folder(out: Path, stop: Stop) -> Iterator[None]:
+def open_folder(out: Path, stop: Interrupts) -> Iterator[None]:
     """Make the folder and try to write there, before the training; remove it if it stays empty."""
     new = [folder for folder in (out, *out.parents) if not folder.exists()]
 
@@ -149,7 +151,7 @@ def open_folder(out: Path, stop: Stop) -> Iterator[None]:
         tidy()
 
 
-def write(out: Path, result: TrainResult, stop: Stop | None = None) -> None:
+def write(out: Path, result: TrainResult, stop: Interrupts | None = None) -> None:
     """Write the folder; the files of a previous result are replaced together."""
     stage = Path(tempfile.mkdtemp(dir=out, prefix=".mirrorax."))
 
@@ -190,6 +192,8 @@ def _swap(stage: Path, out: Path) -> None:
 
 def _write_files(out: Path, result: TrainResult) -> None:
     from mirrorax.mdpo import checkpoint
+    from mirrorax.runs import results
+    from mirrorax.store import exporting
 
     write_file(out / "results.json", (result.to_json() + "\n").encode())
     write_file(out / "config.toml", config_text(result).encode())
@@ -199,34 +203,98 @@ def _write_files(out: Path, result: TrainResult) -> None:
         "settings": result.settings.model_dump(mode="json"),
         "runs": [run.model_dump(mode="json") for run in result.runs],
         "return_bounds": list(result.return_bounds),
+        "bounds_source": result.bounds_source,
         "continued_from": list(result.continued_from),
     }
     checkpoint.save(out / "policies.npz", arrays, meta)
+    if not result.continued_from:  # else they are not the runs that their settings name
+        exporting.write(results.from_outcome(result.outcome.to_arrow()), out / "runs.parquet")
     if "return" in result.curves:
-        from mirrorax.cli.curves import draw_curves
+        from mirrorax.training.pictures import save_curves
 
-        save_figure(str(out / "learning_curve.png"), lambda ax: draw_curves(ax, result))
+        save_curves(out / "learning_curve.png", result)
 
 
-def read(folder: str) -> tuple[np.ndarray, dict[str, Any]]:
-    """Read the policies back, and the settings and runs they are of."""
-    path = Path(folder)
-    if not path.is_dir():
-        raise UserError(f"folder: there is no folder {folder!r}")
-    if not (path / "policies.npz").is_file():
-        raise UserError(f"folder: {folder!r} holds no policies.npz; write one with train --out")
+def read_policies(
+    folder: str | os.PathLike[str],
+) -> tuple[np.ndarray, Settings, list[RunValues], dict[str, Any]]:
+    """Read the policies of a folder, the settings and runs they are of, and what else is there."""
     from mirrorax.mdpo import checkpoint
+    from mirrorax.runs.settings import check_values
 
-    arrays, meta = checkpoint.load(path / "policies.npz")
+    where, path = f"folder: {str(folder)!r}", Path(folder) / "policies.npz"
+    if not path.is_file():
+        raise UserError(f"{where} holds no policies.npz; write one with train --out")
+    arrays, meta = checkpoint.load(path)
     policies, runs = arrays.get("policies"), meta.get("runs")
     if not (
         policies is not None
         and policies.ndim == 2
         and policies.dtype == np.float32
-        and isinstance(meta.get("settings"), dict)
         and isinstance(runs, list)
         and all(isinstance(run, dict) for run in runs)
         and len(runs) == len(policies) > 0
     ):
-        raise UserError(f"folder: {folder!r} holds a policies.npz that train did not write")
-    return policies, meta
+        raise UserError(f"{where} holds a policies.npz that train did not write")
+    settings = checkpoint.settings_in(meta, where)
+    try:
+        values = [check_values(settings, run) for run in runs]
+    except (TypeError, ValueError) as error:
+        raise UserError(f"{where}: runs: {in_one_line(error)}") from None
+    if bounds := meta.setdefault("return_bounds", None):
+        try:
+            low, high = map(float, bounds)
+        except (TypeError, ValueError):
+            low = high = 0.0
+        if not low < high:
+            raise UserError(f"{where}: its return_bounds are {bounds!r}; need low < high")
+        meta["return_bounds"] = low, high
+    return policies, settings, values, meta
+
+
+def save(folder: str | os.PathLike[str], result: TrainResult) -> Path:
+    """Write a result to a folder, which is made if need be; it must not hold another result."""
+    out = Path(folder)
+    check_free(out, result.settings, result.runs)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        write(out, result)
+    except OSError as error:
+        raise UserError(f"folder: cannot write into {str(out)!r}: {error.strerror}") from None
+    return out
+
+
+def load(folder: str | os.PathLike[str]) -> TrainResult:
+    """Return the result that a folder holds. It cannot be trained on: states are not kept."""
+    from mirrorax.runs.arrow import CURVE, read_lists
+    from mirrorax.runs.chunk import Outcome, make_chunk
+    from mirrorax.store.exporting import read_export
+    from mirrorax.training.result import TrainResult
+
+    policies, settings, runs, _ = read_policies(folder)
+    if not (path := Path(folder) / "runs.parquet").is_file():
+        raise UserError(
+            f"folder: {str(folder)!r} has no runs.parquet: it was trained on by `more`, or written "
+            "by an older version; 'mirrorax play' reads its policies"
+        )
+    stored = read_export(path, "folder")
+    columns = {name: [getattr(run, name) for run in runs] for name in type(runs[0]).model_fields}
+    (origin,) = stored.origins
+    chunk = make_chunk(settings, columns, origin.provenance.get("lanes"))
+    places = {run_id: row for row, run_id in enumerate(stored.ids.tolist())}
+    try:
+        rows = stored.take(np.array([places[run_id] for run_id in chunk.ids.tolist()])).rows
+    except KeyError:
+        raise UserError(f"folder: {str(folder)!r}: its files are of different runs") from None
+    curves = [name for name in rows.column_names if name.startswith(CURVE)]
+    outcome = Outcome(
+        chunk=chunk,
+        returns=read_lists(rows["returns"])[0],
+        greedy_returns=read_lists(rows["greedy_returns"])[0],
+        diverged_at=rows["diverged_at"].fill_null(-1).to_numpy(),
+        wall_seconds=float(np.sum(rows["wall_seconds"].to_numpy())),
+        bounds=origin.bounds,
+        provenance=origin.provenance,
+        curves={name.removeprefix(CURVE): read_lists(rows[name])[0] for name in curves},
+    )
+    return TrainResult(outcome, runs, policies)
