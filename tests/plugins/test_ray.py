@@ -85,6 +85,6 @@ def test_a_task_on_a_cluster_imports_its_plugins(tmp_path):
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    table = mirrorax.load(tmp_path / "store")
+    table = mirrorax.load(tmp_path / "store", columns="all")
     assert table["status"].to_pylist() == ["done"] * 4
     assert table["plugins"].to_pylist() == [["my_thing==7"]] * 4
