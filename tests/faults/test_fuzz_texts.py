@@ -1,6 +1,5 @@
 """Ill-formed TOML and command lines, by the thousand: one line each, no traceback."""
 
-import importlib
 import json
 import random
 
@@ -11,7 +10,7 @@ import mirrorax.cli.train
 import mirrorax.sweep.driver
 import mirrorax.tabular
 import mirrorax.tuning.tune
-from mirrorax.cli import COMMANDS, Parser
+from mirrorax.cli import COMMANDS, parser_of
 from mirrorax.errors import UserError
 from mirrorax.runs.settings import FIELDS
 from mirrorax.spec import study
@@ -131,9 +130,7 @@ def test_ill_formed_toml_is_one_line(kind, trap, tmp_path):
 
 def flags_of(command):
     """Return the flags of a command, of all its actions."""
-    module, _ = COMMANDS[command]
-    parser = Parser(prog=command, allow_abbrev=False)
-    importlib.import_module(module).add_arguments(parser)
+    parser = parser_of(command)
     found = {"": parser}
     for action in parser._actions:
         if isinstance(action.choices, dict):

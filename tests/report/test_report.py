@@ -297,7 +297,7 @@ def test_watch_goes_on_after_a_round_that_failed(store, small, tmp_path, monkeyp
 @pytest.mark.parametrize(
     ("flags", "line"),
     [
-        (["--every", "0", "--watch"], "every: 0.0 is not a positive number"),
+        (["--every", "0", "--watch"], "--every: 0 is not allowed: a finite number > 0"),
         (["--title", "a\udcff"], "bytes that are not UTF-8"),
         (["--figures", "file/figures"], "figures: cannot make file/figures"),
         (["--reference", "none.toml"], "none.toml: cannot read it"),
