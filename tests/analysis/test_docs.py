@@ -20,7 +20,7 @@ def test_an_example_runs(example, small, tmp_path, monkeypatch, capsys):
 
 
 def test_there_are_examples():
-    assert len(EXAMPLES) == 2
+    assert len(EXAMPLES) == 3
 
 
 def test_the_table_of_coverages_is_what_the_benchmark_writes(suite):

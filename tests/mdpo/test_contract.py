@@ -82,7 +82,7 @@ ATTRIBUTES = {
     "step_words is 'two', ": {"step_words": "two"},
     "max_steps: ZeroDivisionError: by me": {"max_steps": property(failing)},
     "memory_size is derived from its methods; remove it": {"memory_size": 2},
-    "more than 128 actions": {"num_actions": 129},
+    "more than 64 actions": {"num_actions": 65},
     "memory_bounds are (4,), expected a tuple of 2 whole": {"memory_bounds": (4,)},
     "memory_bounds are 6, expected a tuple of 2 whole": {"memory_bounds": 6},
     "memory_bounds are (True, 4), expected a tuple of 2 whole": {"memory_bounds": (True, 4)},

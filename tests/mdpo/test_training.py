@@ -88,7 +88,7 @@ def test_presets_are_what_the_documentation_says():
     for settings in (default, paper):
         assert {name: getattr(settings, name) for name in table} == table
     assert {FIELDS[name] for name in table} == {"static"}
-    traced = {"alpha", "lam", "w", "seed", "actor_lr", "critic_lr", "gamma", "reward_scale"}
+    traced = {"alpha", "lam", "w", "v", "seed", "actor_lr", "critic_lr", "gamma", "reward_scale"}
     assert {name for name, kind in FIELDS.items() if kind == "traced"} == traced
 
 
