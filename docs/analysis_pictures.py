@@ -21,7 +21,7 @@ from mirrorax.paper.table_1 import reference
 from mirrorax.store import read_results
 
 IMAGES = Path(__file__).parent / "images"
-RESULTS = Path(__file__).parents[1] / "results" / "paper"
+RESULTS = Path(__file__).parents[1] / "results" / "paper" / "each_each_bootstrap"
 
 
 def main() -> None:
