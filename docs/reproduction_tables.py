@@ -10,14 +10,15 @@ docs/images/paper_*.png. A test compares the files with what this makes of the r
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from mirrorax.analysis.estimates import Interval
 from mirrorax.analysis.few_seeds import seeds_in_words
-from mirrorax.analysis.landscape import DIVERGED, Landscape, landscapes
+from mirrorax.analysis.landscape import Landscape, landscapes
 from mirrorax.analysis.power_law import power_law
 from mirrorax.analysis.region import region
 from mirrorax.analysis.scores import cell_scores, environment_scores, frequency, rbst
@@ -26,21 +27,24 @@ from mirrorax.errors import UserError
 from mirrorax.figures.heatmap import HeatMap, draw_panel
 from mirrorax.figures.robustness_table import limit_text
 from mirrorax.figures.style import COLOURS, PAGE, new, save, style
+from mirrorax.formatting import markdown_table
 from mirrorax.paper import agreement, fingerprint, matrix
 from mirrorax.paper.axes import PAIRS, SUITE
+from mirrorax.paper.best_cells import best_cell
 from mirrorax.paper.claim import ends
-from mirrorax.paper.claims_on_pairs import best_cell, table_1
+from mirrorax.paper.claims_on_pairs import table_1
 from mirrorax.paper.collection import collect
 from mirrorax.paper.drawing import draw
 from mirrorax.paper.implications import implications
 from mirrorax.paper.matrix import judge_all
 from mirrorax.paper.panels import CARTPOLES, FIGURES, Panel
 from mirrorax.paper.readings import FIRST, reading, readings
-from mirrorax.paper.readings_pictures import draw_agreement, draw_fingerprint, draw_matrix
-from mirrorax.paper.readings_report import agreements, fingerprints
 from mirrorax.paper.report import markdown, progress
-from mirrorax.paper.runs import Runs
+from mirrorax.paper.runs import ReadingRuns
+from mirrorax.paper.side_by_side import agreements, fingerprints
+from mirrorax.paper.side_by_side import pictures as readings_side_by_side
 from mirrorax.paper.table_1 import printed_rbst
+from mirrorax.runs.scoring import DIVERGED
 from mirrorax.store import read_results
 from mirrorax.tuning.evidence import gather
 from mirrorax.tuning.validation import Validation, validate
@@ -48,7 +52,6 @@ from mirrorax.tuning.validation import Validation, validate
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results"
 SEED = 0
-PAGES = ("docs/reproduction.md", "docs/tuning.md", "README.md")
 
 #: file in results/readings -> (what "steps" counts between updates, and in all; what else differs)
 READINGS = {
@@ -77,79 +80,43 @@ CHANGES = {
 CELLS = {"neither": (0, 0), "h alone": (1, 0), "D alone": (0, 1), "both": (1, 1)}
 
 
-def line(*cells: str) -> str:
-    """One line of a table."""
-    return "| " + " | ".join(cells) + " |"
-
-
-def reading_rows() -> list[dict]:
-    """Return what each reading came to, over the cells that all of them have."""
-    rows = []
+def step_readings() -> tuple[str, list[HeatMap]]:
+    """What each way to count steps came to, on the cells that all have: a table and maps."""
+    rows, maps = [], []
     for name, (update, total, other) in READINGS.items():
         path = RESULTS / "readings" / f"{name}.parquet"
         if not path.exists():
             continue
         table = read_results(path)
-        (item,) = landscapes(table)
-        item = item.select(SUITE)
+        item = landscapes(table)[0].select(SUITE)
         scores = cell_scores(item.runs())
         positive = scores[item.cells("positive")]
         shape = region(scores, item.alphas, item.lams, 0.9)
         rows.append(
-            {
-                "update": update,
-                "total": total,
-                "other": other,
-                "updates": item.settings["steps"] // _per_update(item.settings),
-                "runs": len(table),
-                "none": scores[0, 0],
-                "best": np.nanmax(positive),
-                "good": float(frequency(positive, np.array([0.9]))[0]),
-                "rbst": rbst(positive, 0.9),
-                "alphas": _band(shape.alpha_band),
-                "lams": _band(shape.lam_band),
-                "map": HeatMap(scores, item.alphas, item.lams, _title(update, total, other)),
-            }
+            (
+                *(update, total, other),
+                f"{table.configurations[0].settings.updates:,}",
+                f"{len(table)}",
+                f"{scores[0, 0]:.3f}",
+                f"{np.nanmax(positive):.3f}",
+                f"{100 * float(frequency(positive, np.array([0.9]))[0]):.0f}%",
+                f"{rbst(positive, 0.9):.3f}",
+                _band(shape.alpha_band),
+                _band(shape.lam_band),
+            )
         )
-    return rows
+        maps.append(HeatMap(scores, item.alphas, item.lams, _title(update, total, other)))
+    head = ("256 steps per update", "10^6 steps", "besides", "updates", "runs", "(0, 0)")
+    head += ("best cell", "cells >= 0.9", "Rbst_0.9", "arm of alphas", "arm of lambdas")
+    return markdown_table(head, rows, "lllrrrrrrl"), maps
 
 
-def _band(values: np.ndarray) -> str:
+def _band(values: Iterable[float]) -> str:
     return ", ".join(f"{value:g}" for value in values) or "none"
 
 
-def _per_update(settings) -> int:
-    each = settings["env_steps_per_update"]
-    return each * settings["num_envs"] if settings["steps_counted"] == "per_env" else each
-
-
 def _title(update: str, total: str, other: str) -> str:
-    text = f"256 {update},\n$10^6$ {total}"
-    return f"{text}, uniform" if other else text
-
-
-def reading_table(rows: list[dict]) -> str:
-    lines = [
-        "| 256 steps per update | 10^6 steps | besides | updates | runs | (0, 0) | best cell "
-        "| cells >= 0.9 | Rbst_0.9 | arm of alphas | arm of lambdas |",
-        "|---|---|---|---:|---:|---:|---:|---:|---:|---|---|",
-    ]
-    for row in rows:
-        cells = (
-            row["update"],
-            row["total"],
-            row["other"],
-            f"{row['updates']:,}",
-            f"{row['runs']}",
-            f"{row['none']:.3f}",
-            f"{row['best']:.3f}",
-            f"{100 * row['good']:.0f}%",
-            f"{row['rbst']:.3f}",
-            row["alphas"],
-            row["lams"],
-        )
-        lines.append(line(*cells))
-    return "\n".join(lines)
+    return f"256 {update},\n$10^6$ {total}" + (", uniform" if other else "")
 
 
 def changed_settings() -> dict[str, Landscape]:
@@ -162,13 +129,13 @@ def changed_settings() -> dict[str, Landscape]:
 
 
 def settings_table(items: dict[str, Landscape]) -> str:
-    head = " | ".join(f"{name} {place}" for name, place in zip(CELLS, _places(items), strict=True))
-    lines = [f"| changed | runs | {head} |", "|---|---:|" + "---|" * len(CELLS)]
+    head = [f"{name} {place}" for name, place in zip(CELLS, _places(items), strict=True)]
+    rows = []
     for name, (count, runs) in _changes(items).items():
         scores = _rounded(cell_scores(runs))
         cells = [f"{scores[at]:.2f}, {seeds_in_words(runs[at])}" for at in CELLS.values()]
-        lines.append(line(name, count, *cells))
-    return "\n".join(lines)
+        rows.append([name, count, *cells])
+    return markdown_table(["changed", "runs", *head], rows, "lrl")
 
 
 def _changes(items: dict[str, Landscape]) -> dict[str, tuple[str, np.ndarray]]:
@@ -205,7 +172,7 @@ def draw_settings(items: dict[str, Landscape], path: Path) -> None:
     save(figure, path, ("png",))
 
 
-def plain_table(runs: Runs) -> str:
+def plain_table(runs: ReadingRuns) -> str:
     """The pair K with its potential written in two ways, at the cells that both have."""
     (plain,) = landscapes(read_results(RESULTS / "readings" / "plain_tsallis.parquet"))
     ours = runs.find(Panel("K", PAIRS["K"])).landscape
@@ -219,62 +186,50 @@ def plain_table(runs: Runs) -> str:
         (plain.state == DIVERGED).sum(axis=(-2, -1)).ravel(),
         strict=True,
     )
-    lines = [
-        "| (alpha, lambda) | `tsallis(0.5)` | written in probabilities | runs | diverged |",
-        "|---|---:|---:|---:|---:|",
-    ]
-    lines += [
-        line(f"({alpha:g}, {lam:g})", f"{a:.3f}", f"{b:.3f}", f"{count}", f"{failed}")
+    rows = [
+        (f"({alpha:g}, {lam:g})", f"{a:.3f}", f"{b:.3f}", f"{count}", f"{failed}")
         for a, b, (alpha, lam), count, failed in pairs
     ]
-    return "\n".join(lines)
+    head = ("(alpha, lambda)", "`tsallis(0.5)`", "written in probabilities", "runs", "diverged")
+    return markdown_table(head, rows, "lr")
 
 
-def compared(runs: Runs) -> str:
+def compared(runs: ReadingRuns) -> str:
     """Table 1 with ours beside the paper's."""
     levels = (0.9, 0.95)
     by_level = [table_1(runs, level=level) for level in levels]
-    found = by_level[0][0]
+    panels = by_level[0][0]
     theirs = [printed_rbst(level) for level in levels]
-    lines = [
-        "| | pair | Rbst_0.9: paper | ours | 95%, as many seeds | infinitely many "
-        "| Rbst_0.95: paper | ours | 95%, as many seeds | infinitely many "
-        "| best cell (alpha, lambda) | held out | runs |",
-        "|---|---|---:|---:|---|---|---:|---:|---|---|---|---:|---:|",
-    ]
+    head = ["", "pair"]
+    for level in levels:
+        head += [f"Rbst_{level:g}: paper", "ours", "95%, as many seeds", "infinitely many"]
+    head += ["best cell (alpha, lambda)", "held out", "runs"]
+    rows = []
     for label, (h, d) in PAIRS.items():
         cells = [label, f"({h}, {d})"]
-        if label not in found:
-            lines.append(line(*cells, f"{theirs[0][label]:.4f}", *[""] * 9, "0"))
+        if label not in panels:
+            rows.append([*cells, f"{theirs[0][label]:.4f}", *[""] * 9, "0"])
             continue
-        whole = runs.find(Panel(label, (h, d)), every_seed=True)
-        item, chosen = whole.landscape, best_cell(whole)
-        tuning, held = chosen.tuning, chosen.held_out
-        i, j = tuning.fixed_cell
+        best = best_cell(runs.find(Panel(label, (h, d)), every_seed=True))
         for paper, (_, estimates) in zip(theirs, by_level, strict=True):
             estimate = estimates[label]
             cells += [f"{paper[label]:.4f}", f"{estimate.value:.3f}", ends(estimate.interval())]
             cells.append(limit_text(estimate, 3))
         cells += [
-            f"{tuning.fixed:.3f} at ({item.alphas[i]:g}, {item.lams[j]:g})",
-            "none" if held is None else f"{held:.3f}",
-            f"{found[label].runs:,}",
+            f"{best.tuning.fixed:.3f} at ({best.alpha:g}, {best.lam:g})",
+            "none" if best.held_out is None else f"{best.held_out:.3f}",
+            f"{panels[label].runs:,}",
         ]
-        lines.append(line(*cells))
-    return "\n".join(lines)
+        rows.append(cells)
+    return markdown_table(head, rows, "llrrllrrlllr")
 
 
-def limits(runs: Runs) -> str:
+def limits(runs: ReadingRuns) -> str:
     """Scores where h weighs least, by drift: pairs with the same one should agree there."""
-    theirs = printed_rbst(0.9)
-    drifts = [d for _, d in PAIRS.values()]
+    theirs, drifts = printed_rbst(0.9), [d for _, d in PAIRS.values()]
     shared = [d for d in dict.fromkeys(drifts) if drifts.count(d) > 1]
     alpha, lams = 0.004, (2.5, 25.0, 1000.0)
-    places = " | ".join(f"({alpha:g}, {lam:g})" for lam in lams)
-    lines = [
-        f"| drift | potential | paper's Rbst_0.9 | {places} |",
-        "|---|---|---:|---:|---:|---:|",
-    ]
+    rows = []
     for drift in shared:
         for label, (h, d) in PAIRS.items():
             if d != drift or (found := runs.find(Panel(label, (h, d)))) is None:
@@ -282,31 +237,30 @@ def limits(runs: Runs) -> str:
             item = found.landscape
             row = cell_scores(item.runs())[item.alphas == alpha][0]
             scores = [f"{row[item.lams == lam][0]:.2f}" for lam in lams]
-            lines.append(line(drift, h, f"{theirs[label]:.4f}", *scores))
-    return "\n".join(lines)
+            rows.append([drift, h, f"{theirs[label]:.4f}", *scores])
+    places = [f"({alpha:g}, {lam:g})" for lam in lams]
+    return markdown_table(["drift", "potential", "paper's Rbst_0.9", *places], rows, "llr")
 
 
-def minimal(runs: Runs) -> str:
+def minimal(runs: ReadingRuns) -> str:
     """The numbers of Figure 4: the smallest temperatures that work, and how they grow."""
     columns = [(way, threshold) for way in NAMES for threshold in THRESHOLDS]
     strips = {way: runs.strip(CARTPOLES, way) for way in NAMES}
-    lines = [
-        line("maximum return", *(f"{NAMES[way]}, {threshold:g}" for way, threshold in columns)),
-        "|---:|" + "---|" * len(columns),
-    ]
+    head = ["maximum return", *(f"{NAMES[way]}, {threshold:g}" for way, threshold in columns)]
     if None in strips.values():
-        return "\n".join(lines)
+        return markdown_table(head, [], "rl")
     by_column = [
         minimal_temperatures(strips[way].landscape, way, threshold, strip=STRIP)
         for way, threshold in columns
     ]
+    rows = []
     for row in zip(*by_column, strict=True):
         values = (f"{point.value:g}" if point.known else "none" for point in row)
-        lines.append(line(f"{row[0].max_return:g}", *values))
-    lines.append(line("exponent", *map(_exponent, by_column)))
+        rows.append([f"{row[0].max_return:g}", *values])
+    rows.append(["exponent", *map(_exponent, by_column)])
     lowest = by_column[0][0].max_return
-    rest = (_exponent(points[1:]) for points in by_column)
-    return "\n".join([*lines, line(f"without {lowest:g}", *rest)])
+    rows.append([f"without {lowest:g}", *(_exponent(points[1:]) for points in by_column)])
+    return markdown_table(head, rows, "rl")
 
 
 def _exponent(points: Sequence[Minimal]) -> str:
@@ -319,57 +273,57 @@ def _exponent(points: Sequence[Minimal]) -> str:
 
 def validation(found: Validation) -> str:
     """How good the suggestions are where they have not seen the environment."""
-    head = " | ".join(SUITE)
-    lines = [
-        f"| pair | {head} | suggested | a random cell | the best single cell, which saw them all |",
-        "|---|" + "---|" * len(SUITE) + "---|---|---|",
-    ]
+    rows = []
     pairs = dict.fromkeys((row.potential, row.drift) for row in found.rows)
-    for pair in [*pairs, None]:
-        part = found if pair is None else found.of(pair)
+    joint = replace(found, rows=found.joint)
+    parts = {f"({', '.join(pair)})": found.of(pair) for pair in pairs}
+    for name, part in {**parts, "all": found, "the pair chosen, too": joint}.items():
         scores = {
             row.environment: f"**{row.score:.2f}**" if row.success else f"{row.score:.2f}"
-            for row in (part.rows if pair else ())
+            for row in (part.rows if part is not found else ())
         }
         count = len(part.rows)
         cells = [
-            "all" if pair is None else f"({', '.join(pair)})",
+            name,
             *(scores.get(name, "") for name in SUITE),
             f"{sum(row.success for row in part.rows)} of {count}",
             f"{100 * part.random:.0f}%",
             f"{sum(row.fixed for row in part.rows)} of {count}",
+            f"{sum(bool(row.default) for row in part.rows)} of {count}",
         ]
-        lines.append(line(*cells))
-    return "\n".join(lines)
+        rows.append(cells)
+    best = "the best single cell, which saw them all"
+    head = ["pair", *SUITE, "suggested", "a random cell", best, "the default"]
+    return markdown_table(head, rows)
 
 
 def studies(table) -> str:
     """How many runs of the paper's studies there are under the first reading."""
-    lines = ["| study | runs here | runs in the paper |", "|---|---:|---:|"]
     rows = progress(table, reading(FIRST))
-    rows.append(("all", sum(done for _, done, _ in rows), sum(whole for *_, whole in rows)))
-    lines += [line(name, f"{done:,}", f"{whole:,}") for name, done, whole in rows]
-    return "\n".join(lines)
+    rows.append(("all", *(sum(row[k] for row in rows) for k in (1, 2))))
+    cells = [(name, f"{done:,}", f"{whole:,}") for name, done, whole in rows]
+    return markdown_table(("study", "runs here", "runs in the paper"), cells, "lr")
 
 
-def declared(runs: Mapping[str, Runs]) -> str:
+def declared(runs: Mapping[str, ReadingRuns]) -> str:
     """The declared readings, and how many runs there are of each."""
-    lines = ["| reading | what it is | updates | batches | runs here |", "|---|---|---:|---:|---:|"]
+    rows = []
     for each in readings().values():
         updates = each.settings("CartPole").updates
         batches = updates * each.settings("CartPole").batches_per_update
         count = runs[each.name].count if each.name in runs else 0
-        lines.append(line(each.name, each.title, f"{updates:,}", f"{batches:,}", f"{count:,}"))
-    return "\n".join(lines)
+        rows.append([each.name, each.title, f"{updates:,}", f"{batches:,}", f"{count:,}"])
+    return markdown_table(["reading", "what it is", "updates", "batches", "runs here"], rows, "llr")
 
 
 def implied() -> str:
     """What Table 1 implies, and where that is looked at."""
-    lines = ["| | pair | alpha | lambda | score | why |", "|---|---|---|---|---|---|"]
-    for each in implications():
-        values = [", ".join(f"{value:g}" for value in part) for part in (each.alpha, each.lam)]
-        lines.append(line(each.name, f"({', '.join(each.pair)})", *values, each.bound, each.why))
-    return "\n".join(lines)
+    head = ("", "pair", "alpha", "lambda", "score", "why")
+    rows = [
+        (i.name, f"({', '.join(i.pair)})", _band(i.alpha), _band(i.lam), i.bound, i.why)
+        for i in implications()
+    ]
+    return markdown_table(head, rows)
 
 
 def fill(text: str, name: str, content: str) -> str:
@@ -400,15 +354,17 @@ def pages() -> dict[Path, str]:
         "minimal": minimal(runs),
         "limits": limits(runs),
         "runs": studies(runs.table),
-        "readings": reading_table(reading_rows()),
+        "readings": step_readings()[0],
         "settings": settings_table(changed_settings()),
         "plain": plain_table(runs),
     }
-    page, tuning, readme = (ROOT / name for name in PAGES)
+    page, tuning, readme = (
+        ROOT / name for name in ("docs/reproduction.md", "docs/tuning.md", "README.md")
+    )
     text = page.read_text(encoding="utf-8")
     for name, content in places.items():
         text = fill(text, name, content.strip())
-    advice = validation(validate(gather(runs.table)))
+    advice = validation(validate(gather(runs.table))).strip()
     return {
         page: text,
         tuning: fill(tuning.read_text(encoding="utf-8"), "validation", advice),
@@ -420,24 +376,18 @@ def pictures() -> None:
     """Draw the images of the page."""
     images = ROOT / "docs" / "images"
     collection = collect(RESULTS / "paper").runs
-    rows = reading_rows()
+    _, maps = step_readings()
     with style():
         figure, _ = new(PAGE, PAGE * 0.34)
         figure.clear()
-        draw_panel([row["map"] for row in rows], figure, columns=len(rows))
-        drawings = {
-            "readings": figure,
-            "verdicts": draw_matrix(judge_all(collection, SEED)),
-            "fingerprint": draw_fingerprint(fingerprints(collection, SEED)),
-        }
-        for level, each in agreements(collection, SEED).items():
-            drawings[f"agreement_{level:g}"] = draw_agreement(each)
-        for name, drawing in drawings.items():
+        draw_panel(maps, figure, columns=len(maps))
+        save(figure, images / "paper_readings", ("png",))
+        verdicts = judge_all(collection, SEED)
+        prints, orders = fingerprints(collection, SEED), agreements(collection, SEED)
+        for name, (*_, drawing) in readings_side_by_side(verdicts, prints, orders).items():
             save(drawing, images / f"paper_{name}", ("png",))
         draw_settings(changed_settings(), images / "paper_settings")
-    for each in FIGURES:
-        if each.name not in ("Figure 1a", "Figure 2", "Figure 4"):
-            continue
+    for each in (f for f in FIGURES if f.name in ("Figure 1a", "Figure 2", "Figure 4")):
         drawn = draw(each, collection[FIRST], images)
         for path in drawn.files:
             if path.suffix == ".png" and not drawn.missing:

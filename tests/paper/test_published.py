@@ -11,7 +11,7 @@ import scripts
 from mirrorax.paper.axes import ALPHAS, LAMS, SEEDS
 from mirrorax.paper.claims_on_pairs import table_1
 from mirrorax.paper.readings import FIRST, reading
-from mirrorax.paper.runs import Runs
+from mirrorax.paper.runs import ReadingRuns
 from mirrorax.store import read_results
 
 ROOT = Path(__file__).parent.parent.parent
@@ -28,7 +28,7 @@ def tables():
 def test_every_published_run_is_one_of_the_papers_and_finished(folder):
     table = read_results(folder)  # checks every page, and each id against its settings
     assert set(table["status"].to_pylist()) == {"done"}
-    runs = Runs(table, reading(folder.name))
+    runs = ReadingRuns(table, reading(folder.name))
     assert runs.count == len(table)
     assert set(table["alpha"].to_pylist()) <= {*ALPHAS, None}
     assert set(table["lam"].to_pylist()) <= set(LAMS)
@@ -38,7 +38,7 @@ def test_every_published_run_is_one_of_the_papers_and_finished(folder):
 def test_the_results_are_small():
     files = [path for path in RESULTS.rglob("*") if path.is_file()]
     assert sum(path.stat().st_size for path in files) < 60e6
-    assert {path.suffix for path in files} <= {".parquet", ".md", ".toml", ".py"}
+    assert {path.suffix for path in files} <= {".parquet", ".jsonl", ".md", ".toml", ".py"}
 
 
 def test_the_pages_say_what_the_results_say(tables):
@@ -52,7 +52,7 @@ def test_a_pairs_interval_is_the_same_whatever_else_was_run():
     alone = table.filter(pc.equal(table["potential"], "max"))
 
     def interval(part):
-        _, estimates = table_1(Runs(part))
+        _, estimates = table_1(ReadingRuns(part))
         return estimates["B"].interval()
 
     assert interval(alone) == interval(table)

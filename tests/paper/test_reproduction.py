@@ -1,92 +1,34 @@
-"""Verdicts on made-up worlds whose truth is known, and the page that shows them."""
+"""Verdicts on made-up worlds whose truth is known."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from functools import reduce
+from itertools import product
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from stores import fill
+from paper_worlds import PAPER, as_the_paper_says, landscape, world
 
-from mirrorax.cli import main
-from mirrorax.envs import suite
-from mirrorax.figures.heatmap import HeatMap, draw_panel, edges
-from mirrorax.figures.style import PAGE, new
 from mirrorax.paper import (
     catalogue,
     claims_on_pairs,
     claims_on_temperatures,
-    drawing,
-    report,
-    table_2,
 )
-from mirrorax.paper.axes import PAIRS
-from mirrorax.paper.claim import sizes
-from mirrorax.paper.panels import FIGURES, Panel
-from mirrorax.paper.runs import Runs, alike
+from mirrorax.paper.axes import ALPHAS, BASELINE, LAMS, PAIRS, TSALLIS
+from mirrorax.paper.best_cells import best_cell
+from mirrorax.paper.matrix import judge
+from mirrorax.paper.panels import Panel
+from mirrorax.paper.readings import FIRST, reading
+from mirrorax.paper.runs import ReadingRuns
 from mirrorax.paper.table_1 import printed_rbst
-from mirrorax.paper.verdicts import judge
-from mirrorax.runs.chunk import Chunk, Outcome
-from mirrorax.runs.results import concat, from_outcome
-from mirrorax.spec.expand import expand
 from mirrorax.spec.study import parse
-from mirrorax.store import read_results
-
-PAPER = dict(zip(PAIRS, (11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1), strict=True))
-
-
-def world(study, score, rng, noise=0.01):
-    """Return the study's runs as a table, each with the score that a function gives it."""
-    runs = expand(study)
-    parts = []
-    for which, settings in enumerate(runs.configurations):
-        mine = runs.select(np.flatnonzero(runs.configuration == which))
-        alpha = np.where(np.isnan(mine.values["alpha"]), mine.values["w"], mine.values["alpha"])
-        wanted = score(settings, alpha, mine.values["lam"], mine.values["reward_scale"])
-        wanted = np.clip(wanted + noise * rng.standard_normal(len(mine)), 0, 1)
-        low, high = suite.environment(settings.environment).known_bounds()
-        scale = mine.values["reward_scale"]
-        returns = (low + wanted * (high - low)) * scale
-        every = np.repeat(returns[:, None], 10, axis=1)
-        chunk = Chunk(settings, mine.values, mine.keys(), 32)
-        never = np.full(len(mine), -1)
-        outcome = Outcome(chunk, every, every, never, 1.0, (low, high), {"jax_version": "0"})
-        parts.append(from_outcome(outcome.to_arrow()))
-    return concat(parts).table("all")
-
-
-def as_the_paper_says(settings, alpha, lam, scale):
-    """An L whose arms begin in proportion to the reward scale, longer for better pairs."""
-    label = next((k for k, p in PAIRS.items() if p == (settings.potential, settings.drift)), "C")
-    rank = PAPER[label] - 1
-    widest, longest = (0.2, 0.6, 1.0)[rank // 4], (2.5, 25, 1e3, 5e4)[rank % 4]
-    arm = (alpha >= 0.1 * scale) & (alpha <= widest) & (lam < 1e4)
-    drift = (lam >= 2 * scale) & (lam <= longest) & (alpha <= 0.05)
-    good = 0.99 if settings.lam_schedule == "constant" else 0.93
-    # At the lowest return two of the three alphas of a strip work alone: with 0.3 that would be a
-    # mean above 0.75, and lambda would seem to need nothing.
-    return np.where(arm | drift, good, 0.3)
-
-
-@pytest.fixture(scope="module")
-def faithful():
-    study = catalogue.make(scale="reduced")
-    return world(study, as_the_paper_says, np.random.default_rng(1))
-
-
-@pytest.fixture(scope="module")
-def strips():
-    """Figure 4 alone: quicker to judge than everything."""
-    study = catalogue.make(["cartpole"], scale="reduced")
-    return world(study, as_the_paper_says, np.random.default_rng(1))
 
 
 def verdicts(table):
-    return {c.number: c for c in judge(Runs(table), np.random.default_rng(0))}
+    return {c.number: c for c in judge(ReadingRuns(table), np.random.default_rng(0))}
 
 
 def test_a_world_as_the_paper_describes_it_is_found_to_be_so(faithful):
@@ -145,78 +87,6 @@ def test_three_seeds_decide_whether_regularisation_is_necessary(score, verdict):
     assert low <= score <= high
 
 
-def test_finer_strips_of_one_environment_do_not_make_holes_in_the_maps(faithful):
-    found = Runs(faithful).find(Panel("baseline"))
-    assert found.landscape.alphas.shape == found.landscape.lams.shape == (8,)
-    assert found.given.all()
-    assert found.size == "reduced: 8 x 8 of 29 x 29 cells, 2 of 5 seeds"
-    assert found.runs == 8 * 8 * 4 * 2
-
-
-def test_a_few_cells_beside_the_nested_grid_are_counted_and_left_out():
-    rng = np.random.default_rng(7)
-    study = catalogue.make(["baseline"], "reduced")
-    finer = parse(
-        study.text.replace("0.1, 2.5, 25.0", "0.1, 5.0, 25.0").replace(
-            "0.004, 0.008, 0.03", "0.005"
-        )
-    )
-    table = pa.concat_tables([world(each, as_the_paper_says, rng) for each in (study, finer)])
-    ids = table["run_id"].to_pylist()
-    table = table.take([ids.index(name) for name in dict.fromkeys(ids)])
-    found = Runs(table).find(Panel("baseline"))
-    assert found.given.shape == (8, 8)
-    # 6 x 8 cells more, of which 5 x 7 are those of the nested grid
-    assert found.size == "reduced: 8 x 8 of 29 x 29 cells (13 further cells left out), 2 of 5 seeds"
-    # Beside a panel without such cells the size is said once.
-    plain = replace(found, beyond=0)
-    assert sizes([plain, found]) == found.size
-    assert sizes([plain, plain]) == "reduced: 8 x 8 of 29 x 29 cells, 2 of 5 seeds"
-
-
-def test_runs_with_other_settings_are_not_taken_for_the_papers(faithful):
-    index = faithful.column_names.index("batch_size")
-    other = faithful.set_column(index, "batch_size", pa.array([64] * len(faithful), pa.int64()))
-    assert Runs(other).find(Panel("baseline")) is None
-
-
-@pytest.mark.parametrize(
-    ("name", "value"), [("gamma", 0.5), ("actor_lr", 0.1), ("algorithm_version", 99)]
-)
-def test_numbers_of_a_run_tell_the_papers_from_others_too(faithful, name, value):
-    index = faithful.column_names.index(name)
-    column = pa.array([value] * len(faithful), faithful.schema.field(name).type)
-    other = Runs(faithful.set_column(index, name, column))
-    assert other.find(Panel("baseline")) is None
-    assert other.count == 0
-    assert {tuple(other.lacks(item)) for item in other.items} == {(name,)}
-
-
-def test_panels_to_compare_are_cut_to_the_cells_and_seeds_they_share(faithful):
-    rng = np.random.default_rng(8)
-    finer = world(catalogue.make(["baseline"], "reduced", grid=15, seeds=3), as_the_paper_says, rng)
-    schedules = faithful.filter(pc.equal(faithful["lam_schedule"], "linear"))
-    runs = Runs(pa.concat_tables([finer, schedules]))
-    panels = [
-        Panel("c", schedules=("constant", "constant")),
-        Panel("l", schedules=("constant", "linear")),
-    ]
-    first, second = runs.find_all(panels)
-    assert (first.given.shape, first.seeds) == ((15, 15), (3, 3))
-    cut, same = alike((first, second))
-    for each in (cut, same):
-        assert (each.given.shape, each.seeds) == ((8, 8), (2, 2))
-        assert each.given.all()
-    assert cut.beyond == 15 * 15 - 64
-    # What is left are the runs of that grid and of seeds 0 and 1, cell by cell.
-    at = np.searchsorted(first.landscape.alphas, cut.landscape.alphas)
-    to = np.searchsorted(first.landscape.lams, cut.landscape.lams)
-    np.testing.assert_array_equal(
-        cut.landscape.runs(), first.landscape.runs()[np.ix_(at, to)][..., :2]
-    )
-    np.testing.assert_array_equal(same.landscape.runs(), second.landscape.runs())
-
-
 def block(text, *, alpha, lam, seeds, pair=("entropy", "kl")):
     """Return a study of single cells, of which the paper's has many."""
     return parse(
@@ -241,12 +111,12 @@ def test_further_seeds_of_single_cells_change_no_comparison(faithful):
         for pair in PAIRS.values()
     ]
     both = pa.concat_tables([faithful, *more])
-    found = Runs(both).find(Panel("baseline"))
+    found = ReadingRuns(both).find(Panel("baseline"))
     assert (found.seeds, found.runs, found.spare) == ((2, 2), 512, 12)
     assert found.size.endswith("2 of 5 seeds (12 runs with further seeds left out)")
-    assert Runs(both).find(Panel("baseline"), every_seed=True).runs == 524
+    assert ReadingRuns(both).find(Panel("baseline"), every_seed=True).runs == 524
     before, after = (
-        claims_on_pairs.order(Runs(t), np.random.default_rng(0)) for t in (faithful, both)
+        claims_on_pairs.order(ReadingRuns(t), np.random.default_rng(0)) for t in (faithful, both)
     )
     assert (after.ours, after.interval) == (before.ours, before.interval)
 
@@ -257,7 +127,7 @@ def test_pairs_are_compared_on_the_cells_that_all_have(faithful):
     high = pc.and_(
         mine, pc.and_(pc.greater(faithful["alpha"], 0.1), pc.greater(faithful["lam"], 1))
     )
-    runs = Runs(faithful.filter(pc.invert(high)))
+    runs = ReadingRuns(faithful.filter(pc.invert(high)))
     found, estimates = claims_on_pairs.table_1(runs, same=True)
     assert len(estimates) == 11
     assert len({each.positive.tobytes() for each in found.values()}) == 1
@@ -284,7 +154,7 @@ def test_pairs_without_a_cell_in_common_are_not_compared(faithful):
 
 
 def test_a_missing_run_of_a_poor_cell_does_not_choose_another_best_cell(faithful):
-    whole = claims_on_pairs.best_cell(Runs(faithful).find(Panel("baseline"), every_seed=True))
+    whole = best_cell(ReadingRuns(faithful).find(Panel("baseline"), every_seed=True))
     poor = [
         pc.equal(faithful["environment"], "Catch"),
         pc.equal(faithful["potential"], "entropy"),
@@ -295,7 +165,7 @@ def test_a_missing_run_of_a_poor_cell_does_not_choose_another_best_cell(faithful
     ]
     held = faithful.filter(pc.invert(pc.fill_null(reduce(pc.and_, poor), False)))
     assert 0 < len(faithful) - len(held) <= 8
-    less = claims_on_pairs.best_cell(Runs(held).find(Panel("baseline"), every_seed=True))
+    less = best_cell(ReadingRuns(held).find(Panel("baseline"), every_seed=True))
     assert less.tuning.fixed_cell == whole.tuning.fixed_cell
     assert less.tuning.fixed == whole.tuning.fixed
 
@@ -304,25 +174,38 @@ def test_a_missing_run_of_a_poor_cell_does_not_choose_another_best_cell(faithful
 def test_values_are_judged_on_the_whole_grid_by_chance_alone(like):
     """Worlds of eleven pairs whose Rbst is the paper's, but for noise, or half of it."""
     paper = printed_rbst(0.9)
-    study = catalogue.make(["baseline", "pairs"], "full")
+    cells = list(product(ALPHAS, LAMS))
+    positive = [cell for cell in cells if min(cell) > 0]
 
-    def score(settings, alpha, lam, scale):
-        del scale
-        label = next(k for k, p in PAIRS.items() if p == (settings.potential, settings.drift))
-        positive = (alpha > 0) & (lam > 0)
-        cell = alpha * 1e9 + lam  # one number for each
-        place = np.searchsorted(np.unique(cell[positive]), cell)
+    def score(pair, alpha, lam):
+        if min(alpha, lam) == 0:
+            return 0.2
         # A cell at 0.95 counts one half; the last one makes up what is missing.
+        label = next(k for k, p in PAIRS.items() if p == pair)
         wanted = 2 * paper[label] * 784 * (1 if like else 0.5)
-        value = np.where(place < int(wanted), 0.95, 0.2)
-        value = np.where(place == int(wanted), 0.9 + 0.05 * (wanted % 1), value)
-        return np.where(positive, value, 0.2)
+        place = positive.index((alpha, lam))
+        last = 0.9 + 0.05 * (wanted % 1) if place == int(wanted) else 0.2
+        return 0.95 if place < int(wanted) else last
 
-    table = world(study, score, np.random.default_rng(21), noise=0.02)
-    claim = claims_on_pairs.values(Runs(table), np.random.default_rng(0))
+    rng, of = np.random.default_rng(21), reading(FIRST)
+    items = [landscape(p, cells, score, rng, seeds=5, noise=0.02, of=of) for p in PAIRS.values()]
+    claim = claims_on_pairs.values(ReadingRuns(None, of, items), np.random.default_rng(0))
     assert claim.verdict == ("reproduced" if like else "not reproduced"), claim
     if not like:
         assert "excluded for: A B C D E F G H" in claim.note
+
+
+def schedules():
+    """Return the study of all schedules of the two pairs."""
+    study = catalogue.make(["baseline", "pairs", "schedules"], "reduced")
+    two = (BASELINE, TSALLIS)
+    return replace(
+        study,
+        blocks=tuple(
+            replace(block, pairs=tuple(pair for pair in block.pairs if pair in two))
+            for block in study.blocks
+        ),
+    )
 
 
 def test_a_way_to_handle_alpha_that_does_worse_refuses_the_claim():
@@ -330,9 +213,8 @@ def test_a_way_to_handle_alpha_that_does_worse_refuses_the_claim():
         good = as_the_paper_says(settings, alpha, lam, scale)
         return good - 0.2 * (settings.alpha_schedule == "learned")
 
-    study = catalogue.make(["baseline", "pairs", "schedules"], "reduced")
-    table = world(study, worse, np.random.default_rng(22))
-    claim = claims_on_temperatures.alpha_handling(Runs(table), np.random.default_rng(0))
+    table = world(schedules(), worse, np.random.default_rng(22))
+    claim = claims_on_temperatures.alpha_handling(ReadingRuns(table), np.random.default_rng(0))
     assert claim.verdict == "not reproduced"
     assert claim.short == "6 of 12 numbers speak for it, 6 against"
 
@@ -352,12 +234,12 @@ def test_schedules_that_are_all_alike_refuse_nothing():
     said = []
     for seed in range(6):
         rng = np.random.default_rng(seed)
-        table = world(catalogue.make(["baseline", "pairs", "schedules"], "reduced"), flaky, rng)
+        table = world(schedules(), flaky, rng)
         rng2 = np.random.default_rng(0)
-        said.append(claims_on_temperatures.alpha_handling(Runs(table), rng2).verdict)
+        said.append(claims_on_temperatures.alpha_handling(ReadingRuns(table), rng2).verdict)
     assert "not reproduced" not in said
-    table = world(catalogue.make(["baseline", "pairs", "schedules"], "reduced"), even, rng)
-    assert claims_on_temperatures.alpha_handling(Runs(table), rng2).verdict == "reproduced"
+    table = world(schedules(), even, rng)
+    assert claims_on_temperatures.alpha_handling(ReadingRuns(table), rng2).verdict == "reproduced"
 
 
 def test_an_exponent_that_is_hardly_known_reproduces_nothing(strips, monkeypatch):
@@ -367,9 +249,7 @@ def test_an_exponent_that_is_hardly_known_reproduces_nothing(strips, monkeypatch
         return replace(fitted(points), low=0.4, high=11.8)
 
     def verdict():
-        return claims_on_temperatures.growth("alpha")(
-            Runs(strips), np.random.default_rng(0)
-        ).verdict
+        return judged(strips).verdict
 
     assert verdict() == "reproduced"
     monkeypatch.setattr(claims_on_temperatures, "power_law", vague)
@@ -377,7 +257,8 @@ def test_an_exponent_that_is_hardly_known_reproduces_nothing(strips, monkeypatch
 
 
 def judged(table, temperature="alpha"):
-    return claims_on_temperatures.growth(temperature)(Runs(table), np.random.default_rng(0))
+    judge = getattr(claims_on_temperatures, f"{temperature}_growth")
+    return judge(ReadingRuns(table), np.random.default_rng(0))
 
 
 def test_growth_is_judged_along_whole_strips_only(strips):
@@ -403,27 +284,13 @@ def test_a_cell_with_one_seed_leaves_growth_without_interval(strips):
     assert found.ours.startswith("at 0.75: ")
 
 
-def test_figure_4_draws_the_temperature_whose_strips_are_there(strips, tmp_path):
-    figure = next(figure for figure in FIGURES if figure.name == "Figure 4")
-    part = strips.filter(pc.less_equal(strips["lam"], 1e-3))
-    found = drawing.draw(figure, Runs(part), tmp_path)
-    assert {path.name for path in found.files} >= {"figure_4_linear.png", "figure_4_linear.pdf"}
-    assert found.runs == 29 * 3 * 11 * 2
-    assert found.missing[0] == "maximum return 1000 (lambda)"
-    # Another report in the same folder has no runs for it: the old picture goes.
-    other = strips.filter(pc.equal(strips["reward_scale"], 1.0))
-    found = drawing.draw(figure, Runs(other), tmp_path)
-    assert found.files == ()
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_further_seeds_of_the_best_cell_judge_it():
     study = catalogue.make(["baseline", "pairs"], "reduced")
     rng = np.random.default_rng(9)
     table = world(study, as_the_paper_says, rng)
-    each = Runs(table).find(Panel("baseline"))
-    assert claims_on_pairs.best_cell(each).fresh is None
-    tuning = claims_on_pairs.best_cell(each).tuning
+    each = ReadingRuns(table).find(Panel("baseline"))
+    assert best_cell(each).fresh is None
+    tuning = best_cell(each).tuning
     alpha, lam = (
         v[i]
         for v, i in zip(
@@ -432,8 +299,8 @@ def test_further_seeds_of_the_best_cell_judge_it():
     )
     more = block(study.text, alpha=[float(alpha)], lam=[float(lam)], seeds=[2, 3, 4])
     bad = world(more, lambda settings, alpha, lam, scale: np.full(alpha.shape, 0.4), rng)
-    runs = Runs(pa.concat_tables([table, bad]))
-    found = claims_on_pairs.best_cell(runs.find(Panel("baseline"), every_seed=True))
+    runs = ReadingRuns(pa.concat_tables([table, bad]))
+    found = best_cell(runs.find(Panel("baseline"), every_seed=True))
     assert found.tuning.fixed_cell == tuning.fixed_cell
     assert found.tuning.fixed == tuning.fixed  # chosen and scored as before
     assert np.isfinite(found.fresh).sum() == 12
@@ -441,138 +308,3 @@ def test_further_seeds_of_the_best_cell_judge_it():
     claim = verdicts(pa.concat_tables([table, bad]))["4"]
     assert f"C {np.nanmean(found.fresh):.3f}" in claim.note
     assert "C 3 seeds agree: 0.3" in claim.interval
-
-
-def test_table_2_is_the_papers_and_the_presets():
-    shown = {row[0]: row[1:] for row in table_2.rows(Runs(world_of_one()).expected)}
-    assert len(shown) == 11
-    assert shown["Learning rates"] == ("0.0025", "0.0025")
-    assert shown["Total environment steps"] == (
-        "10^6",
-        "16,000,000 in all, 10^6 in each environment",
-    )
-    for name in ("Number of environments", "Train batch size", "Critic update epochs"):
-        assert shown[name][0] == shown[name][1]
-    assert shown["Replay buffer size"] == ("10^5", "100000")
-
-
-def world_of_one():
-    study = catalogue.make(["baseline"], "reduced", seeds=1)
-    return world(study, as_the_paper_says, np.random.default_rng(0))
-
-
-def test_maps_of_strips_and_of_whole_grids_stand_on_their_own_axes(faithful, tmp_path):
-    figure = next(figure for figure in FIGURES if figure.name == "Figure 14")
-    seen = []
-
-    def spy(maps, drawing, columns):
-        axes = draw_panel(maps, drawing, columns=columns)
-        drawing.canvas.draw()
-        seen.append((maps, [ax.get_ylim() for ax in axes]))
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(drawing, "draw_panel", spy)
-        drawing.draw(figure, Runs(faithful), tmp_path)
-    ((maps, limits),) = seen
-    for one, (low, high) in zip(maps, limits, strict=True):
-        assert len(one.alphas) == 29
-        assert (low, high) == (edges(one.alphas)[0], edges(one.alphas)[-1])
-    uneven = [maps[0], HeatMap(maps[0].scores[:5], maps[0].alphas[:5], maps[0].lams, "", "alpha")]
-    figure, _ = new(PAGE, 3.0)
-    figure.clear()
-    tops = [ax.get_ylim()[1] for ax in draw_panel(uneven, figure)]
-    assert tops == [edges(one.alphas)[-1] for one in uneven]
-
-
-def test_the_report_draws_what_is_there_and_names_what_is_not(tmp_path, capsys):
-    study = catalogue.make(["baseline"], "reduced")
-    store = tmp_path / "store"
-    fill(store, world(study, as_the_paper_says, np.random.default_rng(5)))
-    out = tmp_path / "out"
-    assert main(["paper", "report", "--store", str(store), "--out", str(out)]) == 0
-    printed = capsys.readouterr().out
-    assert "(2a)" in printed
-    assert "not enough runs for Figure 1b, Figure 1c" in printed
-    names = {path.name for path in out.iterdir()}
-    assert {"index.html", "comparison.md", "figure_1a.png", "figure_6.pdf", "table_1.md"} <= names
-    assert "figure_1b.png" not in names
-    page = (out / "index.html").read_text()
-    assert (
-        "512 of the paper&#x27;s 504,600 runs" in page or "512 of the paper's 504,600 runs" in page
-    )
-    assert "reduced: 8 x 8 of 29 x 29 cells, 2 of 5 seeds" in page
-    listed = json.loads((out / "comparison.json").read_text())
-    again = judge(Runs(read_results(store, "store")), np.random.default_rng(0))
-    assert [claim["interval"] for claim in listed] == [claim.interval for claim in again]
-    assert {claim["number"] for claim in listed} >= {"1a", "1b", "2a", "7"}
-
-
-def test_the_page_says_how_many_runs_each_commit_made():
-    commits = pa.array(["a" * 40, "b" * 40, "b" * 40])
-    table = pa.table(
-        {
-            "mirrorax_version": ["0.1.0"] * 3,
-            "commit": commits,
-            "jax_version": ["0.10.2"] * 3,
-            "device": ["cpu:cpu"] * 3,
-            "dirty": [False] * 3,
-        }
-    )
-    made = report._where(table)
-    assert f"commit {'b' * 12} (2 runs), {'a' * 12} (1 run); jax 0.10.2;" in made
-
-
-def test_the_report_reads_exports_as_well(tmp_path, capsys):
-    study = catalogue.make(["catch"], "reduced")
-    table = world(study, as_the_paper_says, np.random.default_rng(6))
-    fill(tmp_path / "store", table)
-    assert (
-        main(
-            [
-                "sweep",
-                "export",
-                "--store",
-                str(tmp_path / "store"),
-                "--to",
-                str(tmp_path / "catch.parquet"),
-            ]
-        )
-        == 0
-    )
-    out = tmp_path / "out"
-    assert (
-        main(["paper", "report", "--store", str(tmp_path / "catch.parquet"), "--out", str(out)])
-        == 0
-    )
-    assert "(7)" in capsys.readouterr().out
-    assert (out / "figure_1b.png").exists()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["report", "--store", "{}/absent", "--out", "{}/o"], "does not exist"),
-        (["report", "--store", "{}", "--out", "{}/o"], "is not a store"),
-        (["run", "baselin", "--scale", "full", "--store", "{}/s"], "baseline"),
-    ],
-)
-def test_mistakes_are_one_line(tmp_path, capsys, arguments, message):
-    assert main(["paper", *(word.format(tmp_path) for word in arguments)]) == 2
-    out = capsys.readouterr()
-    assert message in out.err
-    assert out.err.count("\n") == 1
-
-
-def test_every_figure_knows_its_runs():
-    by_name = {figure.name: figure for figure in FIGURES}
-    assert by_name["Figure 1a"].runs == 4 * 4205
-    assert by_name["Table 1"].runs == by_name["Figure 2"].runs == 11 * 4 * 4205
-    assert by_name["Figure 3"].runs == 16 * 4 * 4205
-    assert by_name["Figure 4"].runs == 11 * 4205
-    # Together they need every run of the paper, and no other.
-    needed = {
-        (name, block.environments, block.pairs, block.schedules)
-        for figure in FIGURES
-        for name, block in figure.blocks()
-    }
-    assert {name for name, *_ in needed} == set(catalogue.NAMES)

@@ -6,60 +6,23 @@ from itertools import product
 
 import numpy as np
 import pytest
+from paper_worlds import EACH64, landscape
 from scipy import stats
 
-from mirrorax.analysis.landscape import ABSENT, DONE, Landscape, ScoredEnvironment
 from mirrorax.errors import UserError
 from mirrorax.paper import agreement, catalogue, fingerprint, matrix
-from mirrorax.paper.axes import ALPHAS, LAMS, PAIRS, SUITE
+from mirrorax.paper.axes import ALPHAS, LAMS, PAIRS
+from mirrorax.paper.best_cells import best_cells
 from mirrorax.paper.claim import Claim
 from mirrorax.paper.collection import collect
-from mirrorax.paper.further_seeds import best_cells
 from mirrorax.paper.implications import Implication, implications
+from mirrorax.paper.rank_correlation import correlations
 from mirrorax.paper.readings import reading, readings, samples
-from mirrorax.paper.readings_report import write_readings
-from mirrorax.paper.runs import Runs
+from mirrorax.paper.runs import ReadingRuns
+from mirrorax.paper.side_by_side import write_readings
 from mirrorax.spec.expand import expand
 
-EACH64 = reading("each64_all")
 GRID = catalogue.GRIDS[6]
-
-
-def landscape(pair, cells, score, rng, *, seeds=2, noise=0.01, of=EACH64):
-    """Return a pair's runs on some cells, with the scores that a function gives them."""
-    alphas, lams = (np.array(sorted({cell[i] for cell in cells})) for i in (0, 1))
-    shape = (len(alphas), len(lams), len(SUITE), seeds)
-    given = np.zeros(shape[:2], dtype=bool)
-    values = np.zeros(shape)
-    for alpha, lam in cells:
-        i, j = np.searchsorted(alphas, alpha), np.searchsorted(lams, lam)
-        given[i, j] = True
-        values[i, j] = score(pair, alpha, lam) + noise * rng.standard_normal(shape[2:])
-    held = np.broadcast_to(given[..., None, None], shape)
-    settings = {
-        **of.shared(),
-        "potential": pair[0],
-        "drift": pair[1],
-        "alpha_schedule": "constant",
-        "lam_schedule": "constant",
-        "actor_q": "regularized",
-        "algorithm_version": 2,
-    }
-    scores = np.where(held, values, np.nan)[..., None]
-    return Landscape(
-        settings,
-        f"({', '.join(pair)})",
-        "alpha",
-        alphas,
-        lams,
-        tuple(ScoredEnvironment(name, 1.0, 0.0, 1.0) for name in SUITE),
-        np.where(held, np.arange(seeds), -1),
-        np.where(held, DONE, ABSENT),
-        scores,
-        scores,
-        np.where(held, 0, -1),
-        np.zeros(shape, dtype=bool),
-    )
 
 
 def points(score, *, noise=0.01, seeds=2):
@@ -69,7 +32,7 @@ def points(score, *, noise=0.01, seeds=2):
     for each in implications():
         cells.setdefault(each.pair, set()).update(product(each.alpha, each.lam))
     items = [landscape(p, c, score, rng, noise=noise, seeds=seeds) for p, c in cells.items()]
-    return Runs(None, EACH64, items)
+    return ReadingRuns(None, EACH64, items)
 
 
 def as_table_1_implies(pair, alpha, lam):
@@ -135,7 +98,7 @@ def test_noise_leaves_implications_open_and_likelier_readings_come_first():
 def test_without_two_seeds_of_every_point_there_is_no_fingerprint():
     assert judged(as_table_1_implies, seeds=1) is None
     whole = points(as_table_1_implies)
-    assert fingerprint.fingerprint(Runs(None, EACH64, whole.items[1:]), None) is None
+    assert fingerprint.fingerprint(ReadingRuns(None, EACH64, whole.items[1:]), None) is None
 
 
 def test_a_few_points_are_no_grid_to_judge_claims_on():
@@ -151,7 +114,7 @@ def table_1(order, level=0.95):
         place = order.index(next(label for label, each in PAIRS.items() if each == pair))
         return level if cells.index((alpha, lam)) < 3 * (len(order) - place) else 0.2
 
-    return Runs(
+    return ReadingRuns(
         None, EACH64, [landscape(p, cells, score, rng, noise=0.002) for p in PAIRS.values()]
     )
 
@@ -181,7 +144,7 @@ def test_readings_without_an_order_are_left_out():
 def test_correlations_are_spearmans():
     a, b = np.random.default_rng(2).integers(0, 5, (2, 20, 11)).astype(float)
     wanted = [stats.spearmanr(x, y).statistic for x, y in zip(a, b, strict=True)]
-    np.testing.assert_allclose(agreement._spearman(a, b), wanted, atol=1e-12)
+    np.testing.assert_allclose(correlations(a, b), wanted, atol=1e-12)
 
 
 def claim(verdict, runs=8):
@@ -199,12 +162,13 @@ def test_a_claim_holds_in_some_of_the_readings_that_have_runs_for_it():
     assert matrix.holds({"a": row["a"]}) == "holds in 1 of 1 reading"
     assert matrix.holds({"d": row["d"]}) == "not run under any reading"
     whole = matrix.Matrix({name: [each] for name, each in row.items()})
-    assert "| **reproduced**: 0.5 [0, 1] |" in matrix.markdown(whole)
-    assert "no runs" in matrix.markdown(whole)
+    assert "| (1a) | a | **reproduced** | 0.5 [0, 1] |" in matrix.markdown(whole)
+    assert "| d |" not in matrix.markdown(whole)  # which has no runs
     assert matrix.grouped(whole).count("\n") == 0
-    assert matrix.comma_separated(whole).count("\n") == 5
+    assert matrix.as_csv(whole).count("\n") == 5
 
 
+@pytest.mark.usefixtures("coarse")
 def test_tables_and_pictures_of_the_readings_are_written(tmp_path):
     worlds = {"same": table_1(list(PAIRS)), "points": points(as_table_1_implies)}
     page = write_readings(worlds, matrix.judge_all(worlds, 0), tmp_path, 0)

@@ -6,10 +6,11 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
-from mirrorax.cli import flags
+from mirrorax.cli.stored import place_of, read_runs
+from mirrorax.errors import UserError
+from mirrorax.formatting import columns, counted
 
 if TYPE_CHECKING:
-    from mirrorax.paper.collection import Collection
     from mirrorax.spec.study import Study
 
 EXAMPLES = """\
@@ -32,7 +33,7 @@ ACTIONS = {
 """,
     ),
     "run": (
-        "Run studies of the paper, from the start or again.",
+        "Run studies of the paper; the same command resumes.",
         """
 NAME*               studies of `paper list` (all)
 --scale demo|reduced|full   demo: some minutes; reduced: fewer cells and seeds; full: as in the
@@ -46,7 +47,7 @@ NAME*               studies of `paper list` (all)
 """,
     ),
     "report": (
-        "Draw every figure and table that the runs allow; compare.",
+        "Draw the figures and tables that the runs allow; compare.",
         """
 @results
 --reading NAME      only this reading (all of them, side by side)
@@ -84,13 +85,11 @@ def _list(args: argparse.Namespace) -> int:
         ]
         print(json.dumps({"studies": rows, "figures": figures, "total": total}, indent=2))
         return 0
-    print(f"{'study':<11} {'runs':>8}  what it varies")
+    table = [("study", "runs", "what it varies")]
     for row in rows:
-        print(f"{row['name']:<11} {row['runs']:>8,}  {row['title']}")
-        print(f"{'':<21} {_short(row['figures'])}")
-    print(f"{'total':<11} {total:>8,}")
-    for name, title in catalogue.EXTRAS.items():
-        print(f"{name:<11} {'':>8}  {title}")
+        table += [(row["name"], f"{row['runs']:,}", row["title"]), ("", "", _short(row["figures"]))]
+    table += [("total", f"{total:,}", ""), *((n, "", t) for n, t in catalogue.EXTRAS.items())]
+    print(columns(table, text=True))
     return 0
 
 
@@ -99,7 +98,7 @@ def _list_readings(args: argparse.Namespace) -> int:
     from mirrorax.paper.readings import readings, samples
     from mirrorax.sweep.measure import modelled_seconds
 
-    rows = []
+    rows: list[dict[str, Any]] = []
     for reading in (*readings().values(), *samples().values()):
         settings = [reading.settings(name) for name in SUITE]
         rows.append(
@@ -115,10 +114,11 @@ def _list_readings(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps({"readings": rows}, indent=2))
         return 0
-    print(f"{'reading':<20} {'updates':>7} {'batches':>7} {'core-s a run':>12}  what it is")
+    table = [("reading", "updates", "batches", "core-s a run", "what it is")]
     for row in rows:
-        numbers = f"{row['updates']:>7,} {row['batches']:>7,} {row['core_seconds']:>12.1f}"
-        print(f"{row['name']:<20} {numbers}  {row['title']}")
+        numbers = (f"{row['updates']:,}", f"{row['batches']:,}", f"{row['core_seconds']:.1f}")
+        table.append((row["name"], *numbers, row["title"]))
+    print(columns(table, text=True))
     print("core-seconds: the mean of the four environments, by the shipped table of costs")
     return 0
 
@@ -133,7 +133,6 @@ def _short(figures: list[str]) -> str:
 
 def _run(args: argparse.Namespace) -> int:
     from mirrorax.cli.sweep import reported, run_study
-    from mirrorax.errors import UserError
     from mirrorax.paper import catalogue, readings
 
     reading = args.reading or readings.FIRST
@@ -150,46 +149,32 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _best(store: str, name: str) -> Study:
-    from mirrorax.errors import UserError
-    from mirrorax.paper.further_seeds import best_cells
+    from mirrorax.paper.best_cells import best_cells
+    from mirrorax.paper.collection import collect
     from mirrorax.paper.readings import reading
 
     chosen = reading(name)
-    runs = _collect(store).runs
+    runs = read_runs(store, collect).runs
     if name not in runs:
         raise UserError(f"store: no runs of the reading {name}")
     return best_cells(runs[name], chosen)
 
 
-def _collect(path: str) -> Collection:
-    from mirrorax.cli.stored import damage_named
-    from mirrorax.errors import UserError
-    from mirrorax.paper.collection import collect
-    from mirrorax.store.files import StoreError
-
-    with damage_named():
-        try:
-            return collect(path)
-        except StoreError as error:
-            raise UserError(f"store: {error}") from error
-
-
 def _report(args: argparse.Namespace) -> int:
     from pathlib import Path
 
-    from mirrorax.formatting import counted
+    from mirrorax.paper.collection import collect
     from mirrorax.paper.matrix import holds
     from mirrorax.paper.report import write
 
-    collection = _collect(flags.place_of(args))
+    collection = read_runs(place_of(args), collect)
     report = write(collection, args.out, args.seed, args.reading)
     if len(report.matrix.claims) > 1:
-        for row in report.matrix.rows:
-            claim = next(iter(row.values()))
-            print(f"({claim.number}) {claim.text}: {holds(row)}")
+        for claim, row in report.matrix.rows:
+            print(f"{claim.title}: {holds(row)}")
     else:
         for claim in report.claims:
-            print(f"({claim.number}) {claim.text}: {claim.verdict}")
+            print(f"{claim.title}: {claim.verdict}")
     drawn = report.drawn
     absent = [each.figure.name for each in drawn if not each.files]
     print(
@@ -199,5 +184,5 @@ def _report(args: argparse.Namespace) -> int:
     if absent:
         print(f"not enough runs for {', '.join(absent)}")
     for why, count in collection.foreign.items():
-        print(f"{counted(count, 'run')} with {why}: of no reading, in no figure")
+        print(f"{counted(count, 'run')} with {why} belong to no reading and are in no figure")
     return 0

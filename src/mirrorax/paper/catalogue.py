@@ -31,8 +31,7 @@ from mirrorax.paper.axes import (
 from mirrorax.paper.implications import implications
 from mirrorax.paper.readings import FIRST
 from mirrorax.runs.settings import preset
-from mirrorax.spec.study import Block, Study, parse
-from mirrorax.spec.writing import to_toml
+from mirrorax.spec.study import Block, Study, parse, to_toml
 
 Scale = Literal["demo", "reduced", "full"]
 SCALES: tuple[Scale, ...] = ("demo", "reduced", "full")

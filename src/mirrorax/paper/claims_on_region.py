@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
-from mirrorax.analysis.estimates import no_interval
+from mirrorax.analysis.estimates import Interval, no_interval
 from mirrorax.analysis.few_seeds import mean_intervals, seeds_in_words
 from mirrorax.analysis.landscape import Landscape
 from mirrorax.analysis.region import Region, region
 from mirrorax.analysis.scores import cell_scores
+from mirrorax.analysis.summary import common_cells
 from mirrorax.paper.axes import SCALED_CATCH
 from mirrorax.paper.claim import (
     DRAWS,
     GOOD,
     MARGIN,
-    Claim,
+    Findings,
     Verdict,
     central,
+    claim,
+    decide,
     ends,
     joined,
-    sizes,
 )
 from mirrorax.paper.panels import Panel
 from mirrorax.paper.resampling import score_resamples
-from mirrorax.paper.runs import Found, Runs
+from mirrorax.paper.runs import PanelRuns, ReadingRuns, sizes
 
 _RESAMPLES = 500  # each is a region of its own
 
@@ -36,42 +36,40 @@ _RULE = (
 )
 
 
-def baseline_is_l(runs: Runs, rng: np.random.Generator) -> Claim:
+@claim(
+    "2a",
+    "The good region of the baseline is an L: either regulariser can stand in for the other",
+    _RULE,
+    "an L in Figure 1a",
+)
+def baseline_is_l(runs: ReadingRuns, rng: np.random.Generator) -> Findings:
     """The L of the baseline."""
-    claim = Claim(
-        "2a",
-        "The good region of the baseline is an L: either regulariser can stand in for the other",
-        _RULE,
-        "an L in Figure 1a",
-    )
-    return _arms(claim, runs.on_grid(Panel("baseline")), rng)
+    return _arms(runs.on_grid(Panel("baseline")), rng)
 
 
-def boards_are_l(runs: Runs, rng: np.random.Generator) -> Claim:
+@claim(
+    "7",
+    "Catch with two and three times its rows and columns keeps the pattern",
+    _RULE,
+    "an L in Figure 1b",
+)
+def boards_are_l(runs: ReadingRuns, rng: np.random.Generator) -> Findings:
     """The L on larger boards."""
-    claim = Claim(
-        "7",
-        "Catch with two and three times its rows and columns keeps the pattern",
-        _RULE,
-        "an L in Figure 1b",
-    )
     boards = tuple((name, 1.0) for name in SCALED_CATCH)
-    return _arms(claim, runs.on_grid(Panel("boards", environments=boards)), rng)
+    return _arms(runs.on_grid(Panel("boards", environments=boards)), rng)
 
 
-def _arms(claim: Claim, found: Found | None, rng: np.random.Generator) -> Claim:
-    if found is None:
-        return claim.lacking("no grid of cells has runs in all of these environments")
-    item = found.landscape
-    if not found.positive.any():
-        return claim.lacking("no cell with positive temperatures has runs")
-    seen = region(_scores(found, item.runs()), item.alphas, item.lams, GOOD)
-    why = no_interval(item.runs()[found.positive])
+def _arms(panel: PanelRuns | None, rng: np.random.Generator) -> Findings:
+    if panel is None:
+        return {"note": "no grid of cells has runs in all of these environments"}
+    item = panel.landscape
+    seen = region(panel.scores, item.alphas, item.lams, GOOD)
+    why = no_interval(item.runs()[panel.positive])
     verdict: Verdict = "not decided"
     text = key = "none"
     if not why:
         drawn = score_resamples(item.runs(), _RESAMPLES, rng)
-        held = [np.where(found.given, scores, np.nan) for scores in drawn]
+        held = [np.where(panel.given, scores, np.nan) for scores in drawn]
         shapes = [region(scores, item.alphas, item.lams, GOOD) for scores in held]
         share = float(np.mean([_is_l(s, item) for s in shapes]))
         like = central(np.nan_to_num(np.array([s.likeness for s in shapes])))
@@ -81,18 +79,17 @@ def _arms(claim: Claim, found: Found | None, rng: np.random.Generator) -> Claim:
             verdict = "reproduced"
         elif share <= 0.05:
             verdict = "not reproduced"
-    return replace(
-        claim,
-        ours=f"alpha {_band(seen.alpha_band)} at the lowest lambdas, lambda "
+    return {
+        "ours": f"alpha {_band(seen.alpha_band)} at the lowest lambdas, lambda "
         f"{_band(seen.lam_band)} at the lowest alphas; likeness to an L "
         + ("none" if np.isnan(seen.likeness) else f"{seen.likeness:.2f}"),
-        interval=text,
-        runs=found.runs,
-        verdict=verdict,
-        note=joined(found.size, why),
-        short="" if why else text,
-        key=key,
-    )
+        "interval": text,
+        "runs": panel.runs,
+        "verdict": verdict,
+        "note": joined(panel.size, why),
+        "short": "" if why else text,
+        "key": key,
+    }
 
 
 def _is_l(seen: Region, item: Landscape) -> bool:
@@ -102,99 +99,75 @@ def _is_l(seen: Region, item: Landscape) -> bool:
     return bool(seen.alpha_band.size and seen.lam_band.size and corner.mean() < 0.5)
 
 
-def _scores(found: Found, runs: np.ndarray) -> np.ndarray:
-    return np.where(found.given, cell_scores(runs), np.nan)
-
-
 def _band(values: np.ndarray) -> str:
     if values.size == 0:
         return "nowhere"
     return f"{values[0]:g}" if values.size == 1 else f"{values[0]:g} to {values[-1]:g}"
 
 
-def necessary(runs: Runs, rng: np.random.Generator) -> Claim:
+@claim(
+    "2b",
+    "Some regularisation is necessary: alpha = lambda = 0 is poor",
+    "reproduced if the 95% interval of that cell's mean over environments lies below 0.9, not "
+    "reproduced if above; two seeds have no interval",
+    "poor in Figure 1a",
+)
+def necessary(runs: ReadingRuns, rng: np.random.Generator) -> Findings:
     """Regularisation is needed at all."""
     del rng
-    claim = Claim(
-        "2b",
-        "Some regularisation is necessary: alpha = lambda = 0 is poor",
-        "reproduced if the 95% interval of that cell's mean over environments lies below 0.9, not "
-        "reproduced if above; two seeds have no interval",
-        "poor in Figure 1a",
-    )
-    found = runs.find(Panel("baseline"), nested=False, every_seed=True)
-    if found is None or found.landscape.alphas[0] > 0 or found.landscape.lams[0] > 0:
-        return claim.lacking("the cell without regularisation has not been run")
-    if not found.given[0, 0]:
-        return claim.lacking("the cell without regularisation has not been run")
-    cell = found.landscape.runs()[0, 0]  # [environment, seed]
+    panel = runs.find(Panel("baseline"), nested=False, every_seed=True)
+    item = panel.landscape if panel else None
+    if not panel or not item or item.alphas[0] + item.lams[0] > 0 or not panel.given[0, 0]:
+        return {"note": "the cell without regularisation has not been run"}
+    cell = item.runs()[0, 0]  # [environment, seed]
     score = float(cell_scores(cell[None])[0])
-    count = np.isfinite(cell).sum(axis=-1)
-    low, high = mean_intervals(cell, agree=0.0)  # that seeds agree is what the claim says
+    low, high = map(float, mean_intervals(cell, agree=0.0))  # that they agree is what it says
     words = seeds_in_words(cell, agree=0.0)
-    verdict: Verdict = "not decided"
-    if high < GOOD:  # not so for NaN
-        verdict = "reproduced"
-    elif low > GOOD:
-        verdict = "not reproduced"
-    return replace(
-        claim,
-        ours=f"{score:.3f}",
-        interval=words,
-        runs=int(count.sum()),
-        verdict=verdict,
-        short=f"{score:.3f}, {words}",
-        key=f"{score:.2f}",
-    )
+    return {
+        "ours": f"{score:.3f}",
+        "interval": words,
+        "runs": int(np.isfinite(cell).sum()),
+        "verdict": decide(None if np.isnan(low) else Interval(low, high), high=GOOD),
+        "short": f"{score:.3f}, {words}",
+        "key": f"{score:.2f}",
+    }
 
 
-def apmd(runs: Runs, rng: np.random.Generator) -> Claim:
+@claim(
+    "3",
+    "Improving the policy on the unregularised Q (APMD) makes no noticeable difference",
+    f"mean over cells of the change in score: reproduced if its 95% interval lies within "
+    f"+-{MARGIN:g}, not reproduced if it lies outside",
+    "no noticeable effect (Figure 1c)",
+)
+def apmd(runs: ReadingRuns, rng: np.random.Generator) -> Findings:
     """The unregularised Q in the policy update changes nothing."""
-    claim = Claim(
-        "3",
-        "Improving the policy on the unregularised Q (APMD) makes no noticeable difference",
-        f"mean over cells of the change in score: reproduced if its 95% interval lies within "
-        f"+-{MARGIN:g}, not reproduced if it lies outside",
-        "no noticeable effect (Figure 1c)",
-    )
     plain = runs.on_grid(Panel("baseline"))
     other = runs.on_grid(Panel("apmd", actor_q="unregularized"))
     if plain is None or other is None:
-        return claim.lacking("APMD or the baseline has not been run in all four environments")
+        return {"note": "APMD or the baseline has not been run in all four environments"}
     first, second = _common(plain.landscape, other.landscape)
     if len(first) == 0:
-        return claim.lacking("APMD and the baseline have no cell in common")
+        return {"note": "APMD and the baseline have no cell in common"}
     change = cell_scores(second) - cell_scores(first)
     why = no_interval(first) or no_interval(second)
-    verdict: Verdict = "not decided"
-    text = "none"
+    interval = None
     if not why:
         draws = [score_resamples(part, DRAWS, rng).mean(axis=1) for part in (second, first)]
         interval = central(draws[0] - draws[1])
-        text = ends(interval)
-        if interval.low > -MARGIN and interval.high < MARGIN:
-            verdict = "reproduced"
-        elif interval.low > MARGIN or interval.high < -MARGIN:
-            verdict = "not reproduced"
     largest = f"largest change of a cell {np.abs(change).max():.2f}"
-    return replace(
-        claim,
-        ours=f"{change.mean():+.3f}",
-        key=f"{change.mean():+.2f}",
-        interval=text,
-        runs=int(np.isfinite(first).sum() + np.isfinite(second).sum()),
-        verdict=verdict,
-        note=joined(sizes((plain, other)), largest, why),
-    )
+    return {
+        "ours": f"{change.mean():+.3f}",
+        "interval": ends(interval),
+        "runs": int(np.isfinite(first).sum() + np.isfinite(second).sum()),
+        "verdict": decide(interval, -MARGIN, MARGIN),
+        "note": joined(sizes((plain, other)), largest, why),
+        "key": f"{change.mean():+.2f}",
+    }
 
 
 def _common(a: Landscape, b: Landscape) -> tuple[np.ndarray, np.ndarray]:
     """Return the runs of the positive cells that both grids have, cell for cell."""
-    alphas = np.intersect1d(a.alphas[a.alphas > 0], b.alphas[b.alphas > 0])
-    lams = np.intersect1d(a.lams[a.lams > 0], b.lams[b.lams > 0])
-    parts = []
-    for item in (a, b):
-        part = item.runs()[np.ix_(np.isin(item.alphas, alphas), np.isin(item.lams, lams))]
-        parts.append(part.reshape(-1, *part.shape[2:]))
-    both = np.isfinite(cell_scores(parts[0])) & np.isfinite(cell_scores(parts[1]))
-    return parts[0][both], parts[1][both]
+    masks = [item.cells() & np.isfinite(cell_scores(item.runs())) for item in (a, b)]
+    first, second = common_cells((a, b), masks)
+    return a.runs()[first], b.runs()[second]

@@ -6,11 +6,12 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from mirrorax.analysis.landscape import ABSENT, Landscape, landscapes
+from mirrorax.analysis.landscape import Landscape, landscapes
 from mirrorax.analysis.reference import compared
 from mirrorax.errors import UserError
 from mirrorax.paper.readings import readings, samples
-from mirrorax.paper.runs import Runs
+from mirrorax.paper.runs import ReadingRuns
+from mirrorax.runs.scoring import ABSENT
 from mirrorax.store.exporting import exports, read_results
 from mirrorax.store.files import check_mark
 
@@ -19,7 +20,7 @@ from mirrorax.store.files import check_mark
 class Collection:
     """The runs of each reading, and how many are of none, by the setting that differs."""
 
-    runs: dict[str, Runs]
+    runs: dict[str, ReadingRuns]
     foreign: dict[str, int]
 
 
@@ -28,7 +29,7 @@ def collect(path: str | os.PathLike[str], field: str = "store") -> Collection:
 
     Where two places hold the same reading, that with more runs of it counts.
     """
-    best: dict[str, Runs] = {}
+    best: dict[str, ReadingRuns] = {}
     foreign: dict[str, int] = {}
     for place in _places(Path(os.fspath(path)), field):
         table = read_results(place, field)
@@ -36,7 +37,7 @@ def collect(path: str | os.PathLike[str], field: str = "store") -> Collection:
             continue
         items = landscapes(table)
         known = {**readings(), **samples()}
-        every = {name: Runs(table, reading, items) for name, reading in known.items()}
+        every = {name: ReadingRuns(table, reading, items) for name, reading in known.items()}
         for name, runs in every.items():
             if runs.count and (name not in best or runs.count > best[name].count):
                 best[name] = runs
@@ -49,7 +50,7 @@ def collect(path: str | os.PathLike[str], field: str = "store") -> Collection:
     return Collection({name: best[name] for name in order if name in best}, foreign)
 
 
-def _reason(item: Landscape, every: list[Runs]) -> str:
+def _reason(item: Landscape, every: list[ReadingRuns]) -> str:
     """Say how an algorithm differs from the reading nearest to it; nothing if it is of one."""
     nearest = min(every, key=lambda runs: len(runs.lacks(item)))
     names = nearest.lacks(item)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,15 +27,19 @@ from mirrorax.figures.robustness_table import render
 from mirrorax.figures.scaling import Scaling, draw_scaling
 from mirrorax.figures.style import COLUMN, PAGE, new, save, style
 from mirrorax.paper.axes import BASELINE, SCHEDULES, TSALLIS
-from mirrorax.paper.claim import sizes
 from mirrorax.paper.panels import Figure, Panel
 from mirrorax.paper.regression import regression
-from mirrorax.paper.runs import Found, Runs, alike
+from mirrorax.paper.runs import PanelRuns, ReadingRuns, alike, sizes
 from mirrorax.paper.table_1 import reference
 
-_FORMATS = ("png", "pdf")
-_TEXTS = {"text": "txt", "markdown": "md", "csv": "csv"}
-_AXES = ("linear", "logarithmic")
+if TYPE_CHECKING:
+    import matplotlib.figure
+
+    #: by the ends of their names: pictures, or texts by their formats
+    Pictures = dict[str, matplotlib.figure.Figure | str]
+
+FORMATS = ("png", "pdf")
+_TEXTS = {"txt": "text", "md": "markdown", "csv": "csv"}
 
 
 @dataclass(frozen=True)
@@ -48,108 +53,84 @@ class Drawn:
     missing: tuple[str, ...]
 
 
-def draw(figure: Figure, runs: Runs, home: Path) -> Drawn:
+def draw(figure: Figure, runs: ReadingRuns, home: Path) -> Drawn:
     """Draw a figure into a folder, in place of an older one; without any run of it, only say so."""
-    if figure.kind == "scaling":
-        drawn = _scaling(figure, runs, home)
-    else:
-        drawn = _panels(figure, runs, home)
-    for path in _names(figure, home):
-        if path not in drawn.files:
-            path.unlink(missing_ok=True)
-    return drawn
+    find = _strips if figure.kind == "scaling" else _panels
+    panels, missing = find(figure, runs)
+    size = sizes(panels)
+    stem = re.sub(r"[^a-z0-9]+", "_", figure.name.lower())
+    for end in ("", *(f"_{axes}" for axes in _AXES)):
+        for suffix in (*FORMATS, *_TEXTS):
+            (home / f"{stem}{end}.{suffix}").unlink(missing_ok=True)
+    files: list[Path] = []
+    with style():
+        for end, picture in (_KINDS[figure.kind](panels) if panels else {}).items():
+            if isinstance(picture, str):
+                files.append(home / f"{stem}.{end}")
+                files[-1].write_text(picture, encoding="utf-8")
+            else:
+                picture.suptitle(f"{figure.name}: {figure.title}\n{size}", fontsize=8)
+                files += save(picture, home / f"{stem}{end}", FORMATS)
+    behind = sum(each.runs for each in panels)
+    if figure.kind == "scaling" and panels:  # the strips cross
+        behind = np.unique(np.concatenate([each.rows for each in panels])).size
+    return Drawn(figure, tuple(files), behind, size, missing)
 
 
-def _panels(figure: Figure, runs: Runs, home: Path) -> Drawn:
+def _panels(figure: Figure, runs: ReadingRuns) -> tuple[tuple[PanelRuns, ...], tuple[str, ...]]:
+    """Return the runs of a figure's panels, and the panels that have none."""
     found = runs.find_all(figure.panels)
     if figure.kind == "maps" and len({each.given.shape for each in found}) > 1:
         # Strips beside whole grids: everything there is of each, so that they can be compared.
         found = runs.find_all(figure.panels, nested=False)
-    if figure.kind == "best":
-        found = _alike_by_pair(found)
+    if figure.kind == "best":  # the schedules of a pair are cut to what all of them have
+        groups: dict[tuple[str, str], list[PanelRuns]] = {}
+        for each in found:
+            groups.setdefault(each.panel.pair, []).append(each)
+        found = tuple(one for group in groups.values() for one in alike(group) or group)
     have = {each.panel for each in found}
-    missing = tuple(panel.title for panel in figure.panels if panel not in have)
-    files: tuple[Path, ...] = ()
-    if found:
-        with style():
-            kinds = {"maps": _maps, "table": _table, "frequency": _frequency, "best": _best}
-            files = kinds[figure.kind](figure, found, home)
-    return Drawn(figure, files, sum(each.runs for each in found), sizes(found), missing)
+    return found, tuple(panel.title for panel in figure.panels if panel not in have)
 
 
-def _alike_by_pair(found: Sequence[Found]) -> tuple[Found, ...]:
-    """Cut the schedules of a pair to what all of them have."""
-    groups: dict[tuple[str, str], list[Found]] = {}
-    for each in found:
-        groups.setdefault(each.panel.pair, []).append(each)
-    return tuple(one for group in groups.values() for one in alike(group) or group)
-
-
-def _stem(figure: Figure) -> str:
-    return re.sub(r"[^a-z0-9]+", "_", figure.name.lower())
-
-
-def _names(figure: Figure, home: Path) -> list[Path]:
-    """Return the files that a figure can have."""
-    stem = _stem(figure)
-    if figure.kind == "table":
-        return [home / f"{stem}.{suffix}" for suffix in _TEXTS.values()]
-    stems = [f"{stem}_{axes}" for axes in _AXES] if figure.kind == "scaling" else [stem]
-    return [home / f"{name}.{suffix}" for name in stems for suffix in _FORMATS]
-
-
-def _title(figure: Figure, found: Sequence[Found]) -> str:
-    return f"{figure.name}: {figure.title}\n{sizes(found)}"
-
-
-def _maps(figure: Figure, found: Sequence[Found], home: Path) -> tuple[Path, ...]:
-    maps = []
-    for each in found:
-        item = each.landscape
-        scores = np.where(each.given, cell_scores(item.runs()), np.nan)
-        maps.append(HeatMap(scores, item.alphas, item.lams, each.panel.title, item.axis))
-    if len(found) == 1 and len(found[0].panel.labels) > 1:
-        item = found[0].landscape
-        maps += [heat_map(item, environment=name) for name in found[0].panel.labels]
+def _maps(panels: Sequence[PanelRuns]) -> Pictures:
+    maps = [
+        HeatMap(p.scores, p.landscape.alphas, p.landscape.lams, p.panel.title, p.landscape.axis)
+        for p in panels
+    ]
+    if len(panels) == 1 and len(panels[0].panel.labels) > 1:
+        item = panels[0].landscape
         maps[0] = HeatMap(maps[0].scores, item.alphas, item.lams, "mean", item.axis)
+        maps += [heat_map(item, environment=name) for name in panels[0].panel.labels]
     columns = 3 if len(maps) > 4 else len(maps)
-    rows = -(-len(maps) // columns)
-    drawing, _ = new(PAGE, PAGE * (0.12 + 0.3 * rows))
+    drawing, _ = new(PAGE, PAGE * (0.12 + 0.3 * -(-len(maps) // columns)))
     drawing.clear()
     draw_panel(maps, drawing, columns=columns)
-    drawing.suptitle(_title(figure, found), fontsize=8)
-    return save(drawing, home / _stem(figure), _FORMATS)
+    return {"": drawing}
 
 
-def _table(figure: Figure, found: Sequence[Found], home: Path) -> tuple[Path, ...]:
-    usable = [f for f in found if f.positive.any()]
+def _table(panels: Sequence[PanelRuns]) -> Pictures:
+    usable = [each.landscape for each in panels if each.positive.any()]
     if not usable:
-        return ()
-    summary = summarise([f.landscape for f in usable], notes=(sizes(found),), reference=reference())
-    out = []
-    for form, suffix in _TEXTS.items():
-        path = home / f"{_stem(figure)}.{suffix}"
-        path.write_text(render(summary, form), encoding="utf-8")
-        out.append(path)
-    return tuple(out)
+        return {}
+    summary = summarise(usable, notes=(sizes(panels),), reference=reference())
+    return {suffix: render(summary, form) for suffix, form in _TEXTS.items()}
 
 
-def _frequency(figure: Figure, found: Sequence[Found], home: Path) -> tuple[Path, ...]:
+def _frequency(panels: Sequence[PanelRuns]) -> Pictures:
     curves = []
-    for each in found:
+    for each in panels:
         if each.positive.any():
-            label = each.panel.title if len(found) <= 4 else each.panel.title[0]
+            label = each.panel.title if len(panels) <= 4 else each.panel.title[0]
             curves.append(frequency_curve(label, each.landscape.runs(), cells=each.positive))
     if not curves:
-        return ()
+        return {}
     drawing, ax = new(PAGE, COLUMN * 1.1)
     draw_frequency(curves, ax)
-    drawing.suptitle(_title(figure, found), fontsize=8)
-    return save(drawing, home / _stem(figure), _FORMATS)
+    return {"": drawing}
 
 
-def _best(figure: Figure, found: Sequence[Found], home: Path) -> tuple[Path, ...]:
-    by = {(each.panel.pair, each.panel.schedules): each for each in found}
+def _best(panels: Sequence[PanelRuns]) -> Pictures:
+    by = {(each.panel.pair, each.panel.schedules): each for each in panels}
     drawing, axes = new(PAGE, COLUMN * 1.1, ncols=2)
     for ax, share in zip(axes, (0.01, 0.1), strict=True):
         tops: list[list[Top | None]] = [
@@ -157,51 +138,61 @@ def _best(figure: Figure, found: Sequence[Found], home: Path) -> tuple[Path, ...
             for schedules in SCHEDULES
         ]
         if not any(value for row in tops for value in row):
-            return ()
+            return {}
         names = [f"{alpha} / {lam}".replace("_", " ") for alpha, lam in SCHEDULES]
         draw_best(Bars(names, ["(entropy, kl)", "Tsallis 0.5"], tops), ax)
         ax.set_xlabel("alpha / lambda")
-    drawing.suptitle(_title(figure, found), fontsize=8)
-    return save(drawing, home / _stem(figure), _FORMATS)
+    return {"": drawing}
 
 
-def _top(found: Found | None, share: float) -> Top | None:
-    if found is None:
+def _top(panel: PanelRuns | None, share: float) -> Top | None:
+    if panel is None:
         return None
-    cells = cell_scores(found.landscape.runs())[found.positive]
+    cells = cell_scores(panel.landscape.runs())[panel.positive]
     return top(cells, share) if cells.size else None
 
 
-def _scaling(figure: Figure, runs: Runs, home: Path) -> Drawn:
-    """Draw minimal temperatures over the reward scales that have been run along their strips."""
-    ways: tuple[Temperature, ...] = ("alpha", "lam")
-    have = {way: [panel for panel in figure.panels if runs.strip(panel, way)] for way in ways}
-    joint: dict[Temperature, Found] = {}
+#: The axes that Figure 4 is drawn on, and the line through its points.
+_AXES: dict[str, Callable[..., object]] = {"linear": regression, "logarithmic": power_law}
+
+
+def _strips(figure: Figure, runs: ReadingRuns) -> tuple[tuple[PanelRuns, ...], tuple[str, ...]]:
+    """Return the reward scales that have been run along a strip, one panel by temperature."""
+    have = {way: [panel for panel in figure.panels if runs.strip(panel, way)] for way in NAMES}
+    joint = []
     for way, panels in have.items():
         scales = tuple(panel.environments[0] for panel in panels)
-        found = runs.strip(Panel("CartPole", environments=scales), way) if len(scales) > 1 else None
-        if found is not None:
-            joint[way] = found
+        found = runs.strip(Panel(way, environments=scales), way) if len(scales) > 1 else None
+        joint += [found] if found else []
     missing = tuple(
-        panel.title if len(lacking) == len(ways) else f"{panel.title} ({lacking[0]})"
+        panel.title if len(lacking) == len(have) else f"{panel.title} ({lacking[0]})"
         for panel in figure.panels
-        if (lacking := [NAMES[way] for way in ways if panel not in have[way]])
+        if (lacking := [NAMES[way] for way in have if panel not in have[way]])
     )
-    if not joint:
-        return Drawn(figure, (), 0, "", missing)
-    behind = np.unique(np.concatenate([each.rows for each in joint.values()])).size
-    files: list[Path] = []
-    with style():
-        for name in _AXES:
-            drawing, axes = new(PAGE, COLUMN * 1.1, ncols=len(joint), squeeze=False)
-            for ax, (way, found) in zip(axes[0], joint.items(), strict=True):
-                points = {
-                    threshold: minimal_temperatures(found.landscape, way, threshold, strip=STRIP)
-                    for threshold in THRESHOLDS
-                }
-                data = Scaling(way, dict(points), sure=found.seeds[0] > 1)
-                log = name == "logarithmic"
-                draw_scaling(data, ax, log=log, fit=power_law if log else regression)
-            drawing.suptitle(_title(figure, tuple(joint.values())), fontsize=8)
-            files += save(drawing, home / f"{_stem(figure)}_{name}", _FORMATS)
-    return Drawn(figure, tuple(files), behind, sizes(tuple(joint.values())), missing)
+    return tuple(joint), missing
+
+
+def _scaling(panels: Sequence[PanelRuns]) -> Pictures:
+    """Draw minimal temperatures over the reward scales."""
+    out: Pictures = {}
+    for name, fit in _AXES.items():
+        drawing, axes = new(PAGE, COLUMN * 1.1, ncols=len(panels), squeeze=False)
+        for ax, each in zip(axes[0], panels, strict=True):
+            way: Temperature = "alpha" if each.panel.title == "alpha" else "lam"
+            points = {
+                threshold: minimal_temperatures(each.landscape, way, threshold, strip=STRIP)
+                for threshold in THRESHOLDS
+            }
+            data = Scaling(way, dict(points), sure=each.seeds[0] > 1)
+            draw_scaling(data, ax, log=name == "logarithmic", fit=fit)
+        out[f"_{name}"] = drawing
+    return out
+
+
+_KINDS: dict[str, Callable[[Sequence[PanelRuns]], Pictures]] = {
+    "maps": _maps,
+    "table": _table,
+    "frequency": _frequency,
+    "best": _best,
+    "scaling": _scaling,
+}

@@ -29,14 +29,15 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import ndtr
 
-from mirrorax.analysis.estimates import Interval, robustness
+from mirrorax.analysis.estimates import Interval
 from mirrorax.analysis.few_seeds import mean_variances
 from mirrorax.analysis.scores import cell_scores, rbst
+from mirrorax.formatting import markdown_table
 from mirrorax.paper.axes import PAIRS, SEEDS
-from mirrorax.paper.claim import GOOD, central
+from mirrorax.paper.claim import GOOD, central, ends
 from mirrorax.paper.implications import Implication, implications
 from mirrorax.paper.panels import Panel
-from mirrorax.paper.runs import Found, Runs
+from mirrorax.paper.runs import PanelRuns, ReadingRuns
 from mirrorax.paper.table_1 import printed_rbst
 
 PRIOR = 2.0
@@ -100,7 +101,7 @@ def _bounded(probability: np.ndarray) -> np.ndarray:
     return np.log(SLIP / 2 + (1 - SLIP) * probability)
 
 
-def fingerprint(runs: Runs, rng: np.random.Generator) -> Fingerprint | None:
+def fingerprint(runs: ReadingRuns, rng: np.random.Generator) -> Fingerprint | None:
     """Return the likelihood of a reading; None if a point of the fingerprint was not run."""
     cells = []
     for each in implications():
@@ -131,7 +132,9 @@ def fingerprint(runs: Runs, rng: np.random.Generator) -> Fingerprint | None:
     return Fingerprint(tuple(points), count, _values(runs))
 
 
-def _cells(runs: Runs, implication: Implication) -> Float[np.ndarray, "cell env seed"] | None:
+def _cells(
+    runs: ReadingRuns, implication: Implication
+) -> Float[np.ndarray, "cell env seed"] | None:
     """Return the scores of an implication's runs, if every cell has two seeds."""
     found = runs.find(Panel(implication.name, implication.pair), nested=False, every_seed=True)
     if found is None:
@@ -157,7 +160,7 @@ def _variances(cells: Sequence[np.ndarray]) -> list[Float[np.ndarray, "cell env"
     return [(f * v + PRIOR * usual) / (f + PRIOR) for f, v in zip(free, own, strict=True)]
 
 
-def _values(runs: Runs) -> float | None:
+def _values(runs: ReadingRuns) -> float | None:
     """Return the log-likelihood of Table 1's Rbst_0.9 given ours; None without all pairs.
 
     Normal, with our standard error, the paper's (ours with its number of seeds), and the error of
@@ -170,7 +173,7 @@ def _values(runs: Runs) -> float | None:
         found = runs.on_grid(Panel(label, pair))
         if found is None:
             return None
-        (estimate,) = robustness(found.landscape.runs(), (GOOD,), cells=found.positive)
+        estimate = found.rbst(GOOD)
         if estimate.error is None:
             return None
         own = estimate.error**2 * (1 + found.seeds[0] / SEEDS)
@@ -181,17 +184,12 @@ def _values(runs: Runs) -> float | None:
     return float(total)
 
 
-def _grid_variance(found: Found) -> float:
+def _grid_variance(found: PanelRuns) -> float:
     """Return the variance of Rbst that comes from the choice of the grid's values."""
     scores, total = cell_scores(found.landscape.runs()), 0.0
     for axis in (0, 1):
-        lines = np.flatnonzero(found.positive.any(axis=1 - axis))
-        left = []
-        for line in lines:
-            kept = np.moveaxis(found.positive.copy(), axis, 0)
-            kept[line] = False
-            left.append(rbst(scores[np.moveaxis(kept, 0, axis)], GOOD))
-        total += (len(lines) - 1) * float(np.var(left))
+        if left := [rbst(scores[cells], GOOD) for cells in found.without_each(axis)]:
+            total += (len(left) - 1) * float(np.var(left))
     return total
 
 
@@ -208,18 +206,12 @@ def ranking(prints: Mapping[str, Fingerprint]) -> list[tuple[str, float]]:
 def table(prints: Mapping[str, Fingerprint]) -> str:
     """Return the ranking as a Markdown table."""
     heads = [f"{each.name}: {each.bound}" for each in implications()]
-    lines = [
-        "| reading | " + " | ".join(heads) + " | log-likelihood | first in | Table 1's values |",
-        "|---|" + "---|" * len(heads) + "---|---:|---:|",
-    ]
+    rows = []
     for name, share in ranking(prints):
         each = prints[name]
-        low, high = each.interval.low, each.interval.high
-        cells = [
-            f"{point.mark}: {point.score:.2f} [{point.interval.low:.2f}, {point.interval.high:.2f}]"
-            for point in each.points
-        ]
+        cells = [f"{p.mark}: {p.score:.2f} {ends(p.interval, 2)}" for p in each.points]
         values = "" if each.values is None else f"{each.values:.1f}"
-        score = f"{each.log_likelihood:.1f} [{low:.1f}, {high:.1f}]"
-        lines.append("| " + " | ".join([name, *cells, score, f"{100 * share:.0f}%", values]) + " |")
-    return "\n".join(lines) + "\n"
+        score = f"{each.log_likelihood:.1f} {ends(each.interval, 1)}"
+        rows.append([name, *cells, score, f"{100 * share:.0f}%", values])
+    head = ["reading", *heads, "log-likelihood", "first in", "Table 1's values"]
+    return markdown_table(head, rows, "l" * (len(head) - 2) + "r")

@@ -1,18 +1,42 @@
-"""Claims by readings: the verdict on each claim under each reading, and how many it holds in."""
+"""Claims by readings: the verdict on each claim under each reading, and how many it holds in.
+
+The rules stand beside each verdict. A claim whose runs are missing, or have one seed, is not
+decided. That something exists (a good cell) can be shown on part of a grid, but only the whole grid
+can show that it does not; values on part of a grid are not the paper's.
+"""
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import astuple, dataclass, fields
 
 import numpy as np
 
-from mirrorax.formatting import counted
+from mirrorax.formatting import comma_separated, counted, markdown_table
+from mirrorax.paper import claims_on_pairs, claims_on_region, claims_on_temperatures
 from mirrorax.paper.claim import Claim
-from mirrorax.paper.runs import Runs
-from mirrorax.paper.verdicts import judge
+from mirrorax.paper.runs import ReadingRuns
+
+#: All claims, in the order of their numbers: verdicts, pages and pictures come from this table.
+JUDGES = (
+    claims_on_pairs.values,
+    claims_on_pairs.order,
+    claims_on_region.baseline_is_l,
+    claims_on_region.necessary,
+    claims_on_region.apmd,
+    claims_on_pairs.solved,
+    claims_on_temperatures.constant_lam,
+    claims_on_temperatures.alpha_handling,
+    claims_on_temperatures.alpha_growth,
+    claims_on_temperatures.lam_growth,
+    claims_on_region.boards_are_l,
+)
+
+
+def judge(runs: ReadingRuns, rng: np.random.Generator) -> tuple[Claim, ...]:
+    """Judge every claim, each with a stream of random numbers of its own."""
+    streams = rng.spawn(len(JUDGES))
+    return tuple(judge(runs, each) for judge, each in zip(JUDGES, streams, strict=True))
 
 
 @dataclass(frozen=True)
@@ -22,14 +46,13 @@ class Matrix:
     claims: Mapping[str, Sequence[Claim]]
 
     @property
-    def rows(self) -> list[dict[str, Claim]]:
-        """For each claim its verdicts, by reading."""
-        readings = list(self.claims)
+    def rows(self) -> list[tuple[Claim, dict[str, Claim]]]:
+        """Each claim, and its verdicts by reading."""
         columns = zip(*self.claims.values(), strict=True)
-        return [dict(zip(readings, row, strict=True)) for row in columns]
+        return [(row[0], dict(zip(self.claims, row, strict=True))) for row in columns]
 
 
-def judge_all(collection: Mapping[str, Runs], seed: int) -> Matrix:
+def judge_all(collection: Mapping[str, ReadingRuns], seed: int) -> Matrix:
     """Judge every claim under every reading that has runs of the paper's studies."""
     claims = {name: judge(runs, np.random.default_rng(seed)) for name, runs in collection.items()}
     return Matrix({name: each for name, each in claims.items() if any(c.runs for c in each)})
@@ -49,37 +72,31 @@ def holds(row: Mapping[str, Claim]) -> str:
 
 def summary(matrix: Matrix) -> str:
     """Return one line per claim as a Markdown table."""
-    lines = ["| claim | paper | verdict |", "|---|---|---|"]
-    for row in matrix.rows:
-        claim = next(iter(row.values()))
-        lines.append(f"| ({claim.number}) {claim.text} | {claim.paper} | {holds(row)} |")
-    return "\n".join(lines) + "\n"
+    rows = [(claim.title, claim.paper, holds(row)) for claim, row in matrix.rows]
+    return markdown_table(("claim", "paper", "verdict"), rows)
 
 
 def grouped(matrix: Matrix) -> str:
     """Return the summary in a few lines: claims that hold in as many readings share one."""
     groups: dict[str, list[str]] = {}
-    for row in matrix.rows:
-        claim = next(iter(row.values()))
-        groups.setdefault(holds(row), []).append(f"({claim.number}) {claim.text}")
+    for claim, row in matrix.rows:
+        groups.setdefault(holds(row), []).append(claim.title)
     return "\n".join(f"- **{text}**: {'; '.join(claims)}." for text, claims in groups.items())
 
 
 def markdown(matrix: Matrix) -> str:
-    """Return the matrix as a Markdown table: the verdict, the number and its interval."""
-    lines = ["| claim | " + " | ".join(matrix.claims) + " |", "|---|" + "---|" * len(matrix.claims)]
-    for row in matrix.rows:
-        claim = next(iter(row.values()))
-        cells = [f"**{c.verdict}**: {c.brief}" if c.runs else "no runs" for c in row.values()]
-        lines.append(f"| ({claim.number}) | " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
+    """Return a line per claim and reading that has runs for it, as a Markdown table."""
+    rows = [
+        (f"({claim.number})", reading, f"**{judged.verdict}**", judged.brief)
+        for claim, row in matrix.rows
+        for reading, judged in row.items()
+        if judged.runs
+    ]
+    return markdown_table(("claim", "reading", "verdict", "found"), rows)
 
 
-def comma_separated(matrix: Matrix) -> str:
+def as_csv(matrix: Matrix) -> str:
     """Return the matrix as CSV, one line per reading and claim."""
-    text = io.StringIO()
-    rows = [{"reading": n, **asdict(c)} for n, claims in matrix.claims.items() for c in claims]
-    writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
+    head = ["reading", *(field.name for field in fields(Claim))]
+    rows = [[name, *astuple(c)] for name, claims in matrix.claims.items() for c in claims]
+    return comma_separated(head, rows)

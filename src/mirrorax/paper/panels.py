@@ -6,18 +6,21 @@ the figure. Figures 5 to 16 are those of the appendix, numbered in the order the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from mirrorax.paper import catalogue
 from mirrorax.paper.axes import (
+    ALPHAS,
     BASELINE,
     CONSTANT,
+    LAMS,
     MAX_RETURNS,
     PAIRS,
     SCALED_CATCH,
     SCHEDULES,
+    SEEDS,
     SUITE,
     TSALLIS,
 )
@@ -62,49 +65,33 @@ class Figure:
     kind: Kind
     panels: tuple[Panel, ...]
 
-    def blocks(self) -> tuple[tuple[str, Block], ...]:
-        """Return the runs it needs at full scale, as (name of the study, part of it)."""
-        found = (
-            (entry.name, part)
-            for entry in catalogue.ENTRIES
-            for panel in self.panels
-            for part in _shared(entry.block, panel)
-        )
-        return tuple(dict.fromkeys(found))
-
     @property
     def studies(self) -> tuple[str, ...]:
         """The studies it draws on."""
-        return tuple(dict.fromkeys(name for name, _ in self.blocks()))
+        return tuple(
+            entry.name
+            for entry in catalogue.ENTRIES
+            if any(_shows(panel, entry.block) for panel in self.panels)
+        )
 
     @property
     def runs(self) -> int:
-        """How many runs the paper has behind it."""
-        return sum(block.size for _, block in self.blocks())
+        """How many runs the paper has behind it: all cells of each algorithm and environment."""
+        shown = {
+            (replace(p, title="", environments=()), e) for p in self.panels for e in p.environments
+        }
+        return len(shown) * len(ALPHAS) * len(LAMS) * SEEDS
 
 
-def _shared(block: Block, panel: Panel) -> Iterable[Block]:
-    """Yield the part of a block that a panel shows, if any."""
-    if dict(block.fixed).get("actor_q", "regularized") != panel.actor_q:
-        return
-    if panel.pair not in block.pairs or panel.schedules not in block.schedules:
-        return
-    wanted = set(panel.environments)
-    environments = tuple(
-        (name, kept)
-        for name, scales in block.environments
-        if (kept := tuple(scale for scale in scales if (name, scale) in wanted))
+def _shows(panel: Panel, block: Block) -> bool:
+    """Whether some of a block's runs are a panel's."""
+    made = {(name, scale) for name, scales in block.environments for scale in scales}
+    return (
+        dict(block.fixed).get("actor_q", "regularized") == panel.actor_q
+        and panel.pair in block.pairs
+        and panel.schedules in block.schedules
+        and not made.isdisjoint(panel.environments)
     )
-    if environments:
-        learned = panel.schedules[0].startswith("learned")
-        yield replace(
-            block,
-            environments=environments,
-            pairs=(panel.pair,),
-            schedules=(panel.schedules,),
-            alpha=() if learned else block.alpha,
-            w=block.w if learned else (),
-        )
 
 
 def _pairs(labels: str) -> tuple[Panel, ...]:

@@ -1,4 +1,4 @@
-"""Spearman's correlation of noisy estimates with known values."""
+"""Spearman's correlation of noisy estimates with known values, or with each other."""
 
 from __future__ import annotations
 
@@ -12,39 +12,42 @@ from mirrorax.analysis.estimates import Estimate, Interval
 
 
 def rank_correlation(
-    estimates: Sequence[Estimate],
-    reference: Sequence[float],
+    first: Sequence[Estimate],
+    second: Sequence[Estimate] | Sequence[float],
     *,
     rng: np.random.Generator,
     draws: int = 2000,
-    level: float = 0.95,
 ) -> tuple[float, Interval | None]:
-    """Return Spearman's correlation of some estimates with known values, and its interval.
+    """Return Spearman's correlation of two lists, and its 95% interval; plain numbers are exact.
 
     Values are drawn from normal distributions about the estimates. Noise lowers a correlation, and
     drawn values have it twice; so the interval holds the quantiles of the draws and the
     same quantiles reflected about the value.
     """
-    ranked = stats.rankdata(reference)
-    values = np.array([e.value for e in estimates])
-    value = float(correlations(ranked, values[None])[0])
-    errors = [e.error for e in estimates if e.error is not None]
-    if len(errors) < len(values):
+    lists = [
+        [each if isinstance(each, Estimate) else Estimate(each, 0.0) for each in part]
+        for part in (first, second)
+    ]
+    values = [np.array([each.value for each in part])[None] for part in lists]
+    value = float(correlations(*values)[0])
+    if any(each.error is None for part in lists for each in part):
         return value, None
-    drawn = values + np.array(errors) * rng.standard_normal((draws, len(values)))
-    drawn = np.clip(drawn, *estimates[0].bounds)
-    tail = (1 - level) / 2
-    ends = np.quantile(correlations(ranked, drawn), [tail, 1 - tail])
-    both = np.concatenate([ends, 2 * value - ends])
-    return value, Interval(max(float(both.min()), -1.0), min(float(both.max()), 1.0), level)
+    drawn = []
+    for mean, part in zip(values, lists, strict=True):
+        errors = np.array([each.error for each in part], dtype=float)
+        noise = rng.standard_normal((draws, len(part))) if errors.any() else np.zeros((1, 1))
+        drawn.append(np.clip(mean + errors * noise, *part[0].bounds))
+    quantiles = np.quantile(correlations(*drawn), [0.025, 0.975])
+    both = np.clip(np.concatenate([quantiles, 2 * value - quantiles]), -1, 1)
+    return value, Interval(float(both.min()), float(both.max()))
 
 
 def correlations(
-    ranked: Float[np.ndarray, " n"], values: Float[np.ndarray, "draw n"]
+    a: Float[np.ndarray, "#draw n"], b: Float[np.ndarray, "#draw n"]
 ) -> Float[np.ndarray, " draw"]:
-    """Correlate ranks with those of each row; 0 where a row has no order."""
-    a = ranked - ranked.mean()
-    b = stats.rankdata(values, axis=1)
-    b = b - b.mean(axis=1, keepdims=True)
-    scale = np.sqrt((a**2).sum() * (b**2).sum(axis=1))
-    return np.divide(b @ a, scale, out=np.zeros(len(b)), where=scale > 0)
+    """Correlate the ranks row by row; 0 where a row has no order."""
+    ranks = [stats.rankdata(part, axis=1) for part in (a, b)]
+    x, y = (part - part.mean(axis=1, keepdims=True) for part in ranks)
+    scale = np.sqrt((x**2).sum(axis=1) * (y**2).sum(axis=1))
+    total = (x * y).sum(axis=1)
+    return np.divide(total, scale, out=np.zeros(len(total)), where=scale > 0)

@@ -25,11 +25,8 @@ class Regression:
     intercept: float
     low: float
     high: float
-    r_squared: float
     residual: float  # standard deviation of the residuals
     x: Float[np.ndarray, " n"]
-    y: Float[np.ndarray, " n"]
-    level: float
 
     def line(self, x: Float[np.ndarray, " m"]) -> Float[np.ndarray, " m"]:
         """Return the fitted values."""
@@ -41,7 +38,7 @@ class Regression:
         """Return the ends of the confidence band of the line, point by point."""
         n, mean = len(self.x), self.x.mean()
         half = (
-            stats.t.ppf((1 + self.level) / 2, n - 2)
+            stats.t.ppf(0.975, n - 2)
             * self.residual
             * np.sqrt(1 / n + (x - mean) ** 2 / np.sum((self.x - mean) ** 2))
         )
@@ -49,7 +46,7 @@ class Regression:
         return fitted - half, fitted + half
 
 
-def regression(points: Sequence[Minimal], *, level: float = 0.95) -> Regression:
+def regression(points: Sequence[Minimal]) -> Regression:
     """Fit a line by least squares to the values that are known."""
     kept = [p for p in points if p.known]
     if len(kept) < 3:
@@ -64,15 +61,12 @@ def regression(points: Sequence[Minimal], *, level: float = 0.95) -> Regression:
     fit = stats.linregress(x, y)
     degrees = len(x) - 2
     residual = float(np.sqrt(np.sum((y - fit.intercept - fit.slope * x) ** 2) / degrees))
-    half = float(stats.t.ppf((1 + level) / 2, degrees) * fit.stderr)
+    half = float(stats.t.ppf(0.975, degrees) * fit.stderr)
     return Regression(
         value=float(fit.slope),
         intercept=float(fit.intercept),
         low=float(fit.slope) - half,
         high=float(fit.slope) + half,
-        r_squared=float(fit.rvalue) ** 2 if np.ptp(y) > 0 else np.nan,
         residual=residual,
         x=x,
-        y=y,
-        level=level,
     )

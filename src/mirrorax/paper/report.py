@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-import csv
 import html
-import io
 import json
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from typing import get_args
 from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
 
-from mirrorax import formatting
 from mirrorax.errors import UserError
 from mirrorax.figures.gallery import prepare
+from mirrorax.formatting import comma_separated, counted, html_table, markdown_table
 from mirrorax.paper import catalogue, readings, table_2
-from mirrorax.paper.claim import Claim
+from mirrorax.paper.claim import Claim, Verdict
 from mirrorax.paper.collection import Collection
 from mirrorax.paper.drawing import Drawn, draw
-from mirrorax.paper.matrix import Matrix, judge_all
+from mirrorax.paper.matrix import Matrix, judge, judge_all
 from mirrorax.paper.panels import FIGURES
 from mirrorax.paper.readings import Reading
-from mirrorax.paper.readings_report import write_readings
-from mirrorax.paper.runs import Runs
-from mirrorax.paper.verdicts import judge
+from mirrorax.paper.runs import ReadingRuns
+from mirrorax.paper.side_by_side import write_readings
 from mirrorax.runs.results import Results
 from mirrorax.spec.expand import expand
 
@@ -68,32 +66,22 @@ def write(
     try:
         claims = tuple(matrix.claims.get(name) or judge(runs, np.random.default_rng(seed)))
         drawn = tuple(draw(figure, runs, home) for figure in FIGURES)
-        counted = progress(runs.table, readings.reading(name))
+        hyperparameters = table_2.rows(runs.expected)
+        listed = [asdict(claim) for claim in claims]
         texts = {
-            "table_2.md": table_2.markdown(runs.expected),
-            "table_2.csv": table_2.comma_separated(runs.expected),
+            "table_2.md": markdown_table(table_2.HEAD, hyperparameters),
+            "table_2.csv": comma_separated(table_2.HEAD, hyperparameters),
             "comparison.md": markdown(claims),
-            "comparison.csv": _csv(claims),
-            "comparison.json": json.dumps([asdict(claim) for claim in claims], indent=1),
+            "comparison.csv": comma_separated(list(listed[0]), [list(c.values()) for c in listed]),
+            "comparison.json": json.dumps(listed, indent=1),
         }
-        side_by_side = write_readings(known, matrix, home, seed)
-        head = _Head(name, counted, side_by_side, collection.foreign)
-        texts["index.html"] = _page(claims, drawn, head, runs)
+        readings_part = write_readings(known, matrix, home, seed) + _foreign(collection.foreign)
+        texts["index.html"] = _page(name, runs, claims, drawn, readings_part)
         for file, text in texts.items():
             (home / file).write_text(text, encoding="utf-8")
     except OSError as error:
         raise UserError(f"out: cannot write to {home}: {error.strerror or error}") from error
     return Report(name, claims, drawn, matrix)
-
-
-@dataclass(frozen=True)
-class _Head:
-    """What the page says before the claims."""
-
-    reading: str
-    progress: Sequence[tuple[str, int, int]]
-    side_by_side: str
-    foreign: Mapping[str, int]
 
 
 def progress(table: Results | pa.Table, reading: Reading) -> list[tuple[str, int, int]]:
@@ -115,32 +103,19 @@ def progress(table: Results | pa.Table, reading: Reading) -> list[tuple[str, int
     return out
 
 
+def _rows(claims: Sequence[Claim]) -> list[tuple[str, ...]]:
+    return [(c.title, c.paper, c.ours, c.interval, f"{c.runs:,}", c.verdict) for c in claims]
+
+
 def markdown(claims: Sequence[Claim]) -> str:
     """Return the comparison as a table, with each claim's rule and notes below it."""
-    lines = ["| " + " | ".join(_HEAD) + " |", "|---|---|---|---|---:|---|"]
-    for claim in claims:
-        cells = (
-            f"({claim.number}) {claim.text}",
-            claim.paper,
-            claim.ours,
-            claim.interval,
-            f"{claim.runs:,}",
-            f"**{claim.verdict}**",
-        )
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    lines.append("")
-    for claim in claims:
-        note = f" *Here:* {claim.note}." if claim.note else ""
-        lines.append(f"- ({claim.number}) *Rule:* {claim.rule}.{note}")
-    return "\n".join(lines) + "\n"
-
-
-def _csv(claims: Sequence[Claim]) -> str:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, fieldnames=list(asdict(claims[0])), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(asdict(claim) for claim in claims)
-    return text.getvalue()
+    rows = [(*row[:-1], f"**{row[-1]}**") for row in _rows(claims)]
+    notes = (f" *Here:* {claim.note}." if claim.note else "" for claim in claims)
+    rules = [
+        f"- ({claim.number}) *Rule:* {claim.rule}.{note}\n"
+        for claim, note in zip(claims, notes, strict=True)
+    ]
+    return markdown_table(_HEAD, rows, "llllrl") + "\n" + "".join(rules)
 
 
 _STYLE = """
@@ -167,43 +142,43 @@ pre { overflow-x: auto; background: #f5f5f5; padding: 0.75rem; font-size: 0.75re
 """
 
 
-def _page(claims: Sequence[Claim], drawn: Sequence[Drawn], head: _Head, runs: Runs) -> str:
-    progress = head.progress
+def _page(
+    reading: str,
+    runs: ReadingRuns,
+    claims: Sequence[Claim],
+    drawn: Sequence[Drawn],
+    readings_part: str,
+) -> str:
     text = html.escape
-    done, total = sum(d for _, d, _ in progress), sum(t for _, _, t in progress)
-    rows = "".join(
-        f"<tr><td>({text(c.number)}) {text(c.text)}</td><td>{text(c.paper)}</td>"
-        f"<td>{text(c.ours)}</td><td>{text(c.interval)}</td><td class=number>{c.runs:,}</td>"
-        f'<td class="verdict {c.verdict.replace(" ", "-")}"><b>{text(c.verdict)}</b></td></tr>'
-        for c in claims
-    )
+    studies = progress(runs.table, readings.reading(reading))
+    done, total = sum(d for _, d, _ in studies), sum(t for _, _, t in studies)
+    compared = html_table(_HEAD, _rows(claims), "llllrl")
+    for verdict in get_args(Verdict):
+        place = f'<td class="verdict {verdict.replace(" ", "-")}"><b>{verdict}</b></td>'
+        compared = compared.replace(f"<td>{verdict}</td>", place)
     notes = "".join(
         f"<li>({text(c.number)}) {text(c.rule)}."
         + (f" <i>Here:</i> {text(c.note)}." if c.note else "")
         + "</li>"
         for c in claims
     )
-    studies = "".join(
-        f"<tr><td>{text(name)}</td><td class=number>{here:,}</td><td class=number>{of:,}</td></tr>"
-        for name, here, of in progress
-    )
+    counts = [(name, f"{here:,}", f"{of:,}") for name, here, of in studies]
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>The paper, reproduced</title><style>{_STYLE}</style></head><body>
 <h1>The paper, reproduced as far as it was run</h1>
-{head.side_by_side}{_foreign(head.foreign)}
-<h2>Claims under the reading {text(head.reading)}</h2>
+{readings_part}
+<h2>Claims under the reading {text(reading)}</h2>
 <p>{done:,} of the paper's {total:,} runs. {text(_where(runs.table))}</p>
-<table><thead><tr>{"".join(f"<th>{text(h)}</th>" for h in _HEAD)}</tr></thead>
-<tbody>{rows}</tbody></table>
+{compared}
 <p>Verdicts follow these rules:</p>
 <ul class=note>{notes}</ul>
 <h2>What was run</h2>
-<table><thead><tr><th>study</th><th>runs here</th><th>runs in the paper</th></tr></thead>
-<tbody>{studies}</tbody></table>
+{html_table(("study", "runs here", "runs in the paper"), counts, "lrr")}
 <h2>Figures and tables</h2>
 {"".join(_figure(each) for each in drawn)}
-{_table_2(runs)}
+<h3>Table 2: Fixed hyperparameters</h3>
+{html_table(table_2.HEAD, table_2.rows(runs.expected))}
 </body></html>
 """
 
@@ -216,19 +191,6 @@ def _foreign(foreign: Mapping[str, int]) -> str:
     return (
         "<p class=note>Runs that are of no reading of the paper are in no figure and no verdict: "
         f"{html.escape(reasons)}.</p>\n"
-    )
-
-
-def _table_2(runs: Runs) -> str:
-    """Table 2, which needs no runs."""
-    head = "".join(f"<th>{html.escape(name)}</th>" for name in table_2.HEAD)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
-        for row in table_2.rows(runs.expected)
-    )
-    return (
-        "<h3>Table 2: Fixed hyperparameters</h3>"
-        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
     )
 
 
@@ -245,7 +207,7 @@ def _where(table: Results | pa.Table) -> str:
         if counts:
             values = [
                 (str(value)[:12] if name == "commit" else str(value))
-                + (f" ({formatting.counted(count, 'run')})" if len(counts) > 1 else "")
+                + (f" ({counted(count, 'run')})" if len(counts) > 1 else "")
                 for value, count in counts.most_common()
             ]
             parts.append(f"{word} {', '.join(values)}")

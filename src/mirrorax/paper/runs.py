@@ -9,23 +9,26 @@ from functools import cached_property, reduce
 
 import numpy as np
 import pyarrow as pa
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 
 from mirrorax._version import ALGORITHM_VERSION
-from mirrorax.analysis.landscape import ABSENT, Landscape, landscapes
+from mirrorax.analysis.estimates import Estimate, robustness
+from mirrorax.analysis.landscape import Landscape, landscapes
 from mirrorax.analysis.reference import differing
+from mirrorax.analysis.scores import cell_scores
 from mirrorax.analysis.temperature import Temperature
 from mirrorax.paper import catalogue, readings
 from mirrorax.paper.panels import Panel
 from mirrorax.paper.readings import Reading
 from mirrorax.runs.results import Results
+from mirrorax.runs.scoring import ABSENT
 
 #: Cells with positive temperatures that make a grid; the fingerprint has up to 12 of a pair.
 FEWEST = 20
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class PanelRuns:
     """A panel's runs, and how they compare with the paper's grid and seeds."""
 
     panel: Panel
@@ -43,6 +46,11 @@ class Found:
     def positive(self) -> Bool[np.ndarray, "alpha lam"]:
         """Those of them with both temperatures positive, which the paper counts."""
         return self.landscape.cells("positive") & self.given
+
+    @property
+    def scores(self) -> Float[np.ndarray, "alpha lam"]:
+        """The scores of the cells with a run in every environment."""
+        return np.where(self.given, cell_scores(self.landscape.runs()), np.nan)
 
     @property
     def runs(self) -> int:
@@ -66,6 +74,16 @@ class Found:
         """Whether these are all cells and seeds of the paper."""
         return bool(self.given.all()) and self.given.shape == self.full and self.seeds[0] >= 5
 
+    def rbst(self, level: float) -> Estimate:
+        """Return Rbst over the cells with positive temperatures, with its uncertainty."""
+        return robustness(self.landscape.runs(), (level,), cells=self.positive)[0]
+
+    def without_each(self, axis: int) -> list[Bool[np.ndarray, "alpha lam"]]:
+        """Return the cells that count without each value of a temperature in turn."""
+        place = np.indices(self.positive.shape)[axis]
+        lines = np.unique(place[self.positive])
+        return [self.positive & (place != line) for line in lines if lines.size > 1]
+
     @property
     def size(self) -> str:
         """What was run, in words: how many cells and seeds, of how many in the paper."""
@@ -81,7 +99,7 @@ class Found:
         return f"reduced: {cells} cells{more}, {seeds} of 5 seeds{spare}"
 
 
-class Runs:
+class ReadingRuns:
     """The runs of a reading, by the panels of the paper; `expected` are the settings they share."""
 
     def __init__(
@@ -95,7 +113,9 @@ class Runs:
         shared = (reading or readings.reading(readings.FIRST)).shared()
         self.expected = {**shared, "algorithm_version": _version(self.items)}
 
-    def find(self, panel: Panel, *, nested: bool = True, every_seed: bool = False) -> Found | None:
+    def find(
+        self, panel: Panel, *, nested: bool = True, every_seed: bool = False
+    ) -> PanelRuns | None:
         """Return the panel's runs on the largest of the nested grids that is complete.
 
         Without one, or with `nested` False, the grid is that of the rows and columns with a
@@ -118,21 +138,21 @@ class Runs:
                 np.flatnonzero(complete.any(axis=0)),
             )
             beyond = int(complete.sum() - complete[np.ix_(rows, columns)].sum())
-            found = Found(panel, _cut(chosen, rows, columns), beyond)
+            found = PanelRuns(panel, chosen.crop(rows, columns).keep(), beyond)
             return found if every_seed else usual(found)
         return None
 
-    def on_grid(self, panel: Panel, *, every_seed: bool = False) -> Found | None:
+    def on_grid(self, panel: Panel, *, every_seed: bool = False) -> PanelRuns | None:
         """Return the panel's runs if there are enough for a verdict, not only a few points."""
         found = self.find(panel, every_seed=every_seed)
         return found if found is not None and found.positive.sum() >= FEWEST else None
 
-    def find_all(self, panels: Sequence[Panel], *, nested: bool = True) -> tuple[Found, ...]:
+    def find_all(self, panels: Sequence[Panel], *, nested: bool = True) -> tuple[PanelRuns, ...]:
         """Return those panels that have runs."""
         found = (self.find(panel, nested=nested) for panel in panels)
         return tuple(each for each in found if each is not None)
 
-    def strip(self, panel: Panel, temperature: Temperature) -> Found | None:
+    def strip(self, panel: Panel, temperature: Temperature) -> PanelRuns | None:
         """Return the panel's runs along which Figure 4 reads a temperature, if they are complete.
 
         These are all values of it at the paper's lowest values of the other.
@@ -145,7 +165,7 @@ class Runs:
         if places is None:
             return None
         full = len(few.alpha), len(few.lam)
-        found = usual(Found(panel, _cut(found.landscape, *places), full=full))
+        found = usual(PanelRuns(panel, found.landscape.crop(*places).keep(), full=full))
         return found if found.given.all() else None
 
     @cached_property
@@ -167,7 +187,22 @@ def _version(items: Sequence[Landscape]) -> int:
     return max(known, key=lambda version: (counts[version], version))
 
 
-def usual_seeds(found: Found) -> Int[np.ndarray, " seeds"]:
+def sizes(panels: Sequence[PanelRuns]) -> str:
+    """Say what was run, each size once, with all the cells that were left out of it."""
+    same: dict[str, list[PanelRuns]] = {}
+    for each in panels:
+        same.setdefault(replace(each, beyond=0, spare=0).size, []).append(each)
+    return "; ".join(
+        replace(
+            group[0],
+            beyond=sum(each.beyond for each in group),
+            spare=sum(each.spare for each in group),
+        ).size
+        for group in same.values()
+    )
+
+
+def usual_seeds(found: PanelRuns) -> Int[np.ndarray, " seeds"]:
     """Return the seeds that most cells have in most environments; all where there are none."""
     slots = found.landscape.seeds[found.given]  # [cell, environment, slot]
     seeds, counts = np.unique(slots[slots >= 0], return_counts=True)
@@ -175,15 +210,15 @@ def usual_seeds(found: Found) -> Int[np.ndarray, " seeds"]:
     return most if most.size else seeds
 
 
-def usual(found: Found) -> Found:
+def usual(found: PanelRuns) -> PanelRuns:
     """Leave out the runs with other seeds than the usual ones."""
     item = found.landscape
     kept = np.isin(item.seeds, usual_seeds(found))
     spare = int((~kept & (item.state != ABSENT)).sum())
-    return replace(found, landscape=_keep(item, kept), spare=spare) if spare else found
+    return replace(found, landscape=item.keep(kept), spare=spare) if spare else found
 
 
-def alike(found: Sequence[Found]) -> tuple[Found, ...]:
+def alike(found: Sequence[PanelRuns]) -> tuple[PanelRuns, ...]:
     """Cut panels that are to be compared to the cells and the seeds that all of them have.
 
     More cells make a better best one, and so do fewer seeds. Without a cell in common there is
@@ -195,13 +230,9 @@ def alike(found: Sequence[Found]) -> tuple[Found, ...]:
     lams = reduce(np.intersect1d, [each.landscape.lams for each in found])
     if not alphas.size or not lams.size:
         return ()
+    items = [each.landscape for each in found]
     parts = [
-        _cut(
-            each.landscape,
-            np.flatnonzero(np.isin(each.landscape.alphas, alphas)),
-            np.flatnonzero(np.isin(each.landscape.lams, lams)),
-        )
-        for each in found
+        item.crop(np.isin(item.alphas, alphas), np.isin(item.lams, lams)).keep() for item in items
     ]
     seeds = np.unique(np.concatenate([part.seeds.ravel() for part in parts]))
     # [alpha, lam, environment, seed]: whether every panel has that run
@@ -213,7 +244,7 @@ def alike(found: Sequence[Found]) -> tuple[Found, ...]:
     out = []
     for each, part in zip(found, parts, strict=True):
         kept = np.take_along_axis(shared, np.searchsorted(seeds, part.seeds), axis=-1)
-        cut = replace(each, landscape=_cut(_keep(part, kept), rows, columns))
+        cut = replace(each, landscape=part.keep(kept).crop(rows, columns).keep())
         lost = int(each.given.sum() - cut.given.sum())
         out.append(replace(cut, beyond=each.beyond + lost))
     return tuple(out)
@@ -225,13 +256,6 @@ def _has(item: Landscape, seeds: Int[np.ndarray, " seeds"]) -> Bool[np.ndarray, 
     at = np.nonzero(item.ended)
     out[at[0], at[1], at[2], np.searchsorted(seeds, item.seeds[at])] = True
     return out
-
-
-def _keep(item: Landscape, kept: Bool[np.ndarray, "a l e slot"]) -> Landscape:
-    """Take some runs out of a landscape, and the slots of seeds that nothing is left in."""
-    state = np.where(kept, item.state, ABSENT).astype(item.state.dtype)
-    held = replace(item, state=state)
-    return _cut(held, np.arange(len(item.alphas)), np.arange(len(item.lams)))
 
 
 def _nested(
@@ -256,18 +280,3 @@ def _places(
     columns = np.flatnonzero(np.isin(item.lams, lams))
     all_there = (len(rows), len(columns)) == (len(alphas), len(lams))
     return (rows, columns) if all_there and complete[np.ix_(rows, columns)].all() else None
-
-
-def _cut(item: Landscape, rows: np.ndarray, columns: np.ndarray) -> Landscape:
-    """Keep some values of the temperatures, and the slots of seeds that these have."""
-    cut = np.ix_(rows, columns)
-    used = (item.state[cut] != ABSENT).any(axis=(0, 1, 2))
-    return replace(
-        item,
-        alphas=item.alphas[rows],
-        lams=item.lams[columns],
-        **{
-            name: getattr(item, name)[cut][:, :, :, used]
-            for name in ("seeds", "state", "stochastic", "greedy", "rows", "unflagged")
-        },
-    )
