@@ -411,3 +411,23 @@ def test_other_temperatures_make_other_policies_without_compiling_anew():
         policies.append(session.policies)
     assert host._learn._cache_size() == compiled + 1
     assert not np.array_equal(*policies)
+
+
+def test_it_learns_on_policy_from_its_last_rollout():
+    """Levers are pulled as shown; a run depends on its key, not on where it is cut."""
+    fields = {"env_steps_per_update": 64, "num_envs": 8, "batch_size": 32, "hidden": (16,)}
+    settings = make_settings(
+        environment="gymnasium:MxLevers-v0",
+        algorithm="on_policy",
+        drift="ppo_clip(0.2)",
+        steps=6400,
+        **fields,
+    )
+    columns = {"alpha": [0.01, 0.01], "lam": [1.0, 1.0], "actor_lr": [0.01, 0.01]}
+    keys = np.array([[1, 2], [3, 4]], np.uint32)
+    whole, cut = (Session(make_chunk(settings, columns, 2, keys)) for _ in range(2))
+    whole.run()
+    cut.run(until=37)
+    cut.run()
+    np.testing.assert_array_equal(whole.policies, cut.policies)
+    assert whole.evaluate()[1].mean() > 0.9

@@ -148,7 +148,9 @@ def test_one_epoch_in_one_batch_without_regularisers_is_a2c(draw_rollout):
     values = values_of(alpha=0.0, lam=0.0, actor_lr=0.1, critic_lr=0.1)
     learner, rollout = learner_of(program, values), draw_rollout(program, epochs=1)
     new, _ = one_update(program, learner, rollout, values)
-    samples, _ = on_policy.estimate(program, learner, rollout.rows, jnp.float32(0), values)
+    samples, _ = on_policy.estimate(
+        program, learner, rollout.rows, jnp.float32(0), values.gamma, values.reward_scale
+    )
     batch = unpack(program.env, samples.rows)
 
     def policy_gradient(p):
@@ -168,7 +170,7 @@ def test_regularised_rewards_charge_h_at_the_state_of_the_step(draw_rollout):
         program = make_program(small(actor_q=kind, gae_lambda=0.0, potential="tsallis(0.5)"))
         learner, rollout = learner_of(program, values), draw_rollout(program)
         samples, mean_h = on_policy.estimate(
-            program, learner, rollout.rows, jnp.float32(0.5), values
+            program, learner, rollout.rows, jnp.float32(0.5), values.gamma, values.reward_scale
         )
         rewards[kind] = samples.target
     logits = program.actor(learner.actor, unpack(program.env, samples.rows).observation).T
@@ -176,6 +178,54 @@ def test_regularised_rewards_charge_h_at_the_state_of_the_step(draw_rollout):
     assert float(mean_h) == pytest.approx(float(h.mean()), rel=1e-5)
     difference = rewards["unregularized"] - rewards["regularized"]
     np.testing.assert_allclose(difference, 0.5 * h, rtol=1e-4, atol=1e-5)
+
+
+def test_a_learned_lambda_follows_the_drift_of_the_update(draw_rollout):
+    """It rises where D(pi_{k+1}, pi_k) over the rollout is above v D_ref and falls below."""
+    program = make_program(small(drift="kl", lam_schedule="learned", alpha_schedule="learned"))
+    rollout = draw_rollout(program)
+    reference = program.lam_schedule.reference
+
+    def step(v):
+        values = values_of(alpha=None, lam=None, w=0.5, v=v, actor_lr=0.01)
+        learner = learner_of(program, values)
+        new, _ = one_update(program, learner, rollout, values)
+        x = unpack(program.env, rollout.rows.reshape(24, -1)).observation
+        p, q = (jax.nn.softmax(program.actor(who.actor, x).T) for who in (new, learner))
+        return float(new.lam.log_lam), float(jnp.mean(jnp.sum(p * jnp.log(p / q), axis=1)))
+
+    _, drift = step(0.5)
+    assert 0 < drift < reference  # or no weight would lie on either side of it
+    assert step(drift / reference * 0.9)[0] > 0  # log lambda starts at 0
+    assert step(drift / reference * 1.1)[0] < 0
+
+
+def test_a_learned_lambda_needs_a_drift_of_two_policies():
+    with pytest.raises(UserError, match=r"'ppo_clip\(0.2\)' sees advantages"):
+        make_program(small(drift="ppo_clip(0.2)", lam_schedule="learned"))
+
+
+def test_a_shuffle_has_every_sample_once_and_is_the_order_of_its_words():
+    words = np.random.default_rng(0).integers(0, 2**32, 3 * 500, dtype=np.uint32)
+    orders = np.asarray(on_policy.shuffles(jnp.asarray(words), 500))
+    np.testing.assert_array_equal(np.sort(orders), np.tile(np.arange(500), (3, 1)))
+    coarse = words.reshape(3, 500) >> 9
+    np.testing.assert_array_equal(orders, np.argsort(coarse, axis=1, kind="stable"))
+
+
+@pytest.mark.parametrize("epochs", [(3, 1), (1, 3)])
+def test_each_network_has_its_own_number_of_epochs(draw_rollout, epochs):
+    """Neither sees the other: an epoch more of one leaves the other as it is."""
+    values = values_of(alpha=0.1, lam=1.0, actor_lr=0.01, critic_lr=0.01)
+
+    def learn(actor, critic):
+        program = make_program(small(actor_epochs=actor, critic_epochs=critic))
+        rollout = draw_rollout(program, epochs=max(actor, critic))
+        return one_update(program, learner_of(program, values), rollout, values)[0]
+
+    new = learn(*epochs)
+    np.testing.assert_allclose(new.actor, learn(epochs[0], epochs[0]).actor, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(new.critics, learn(epochs[1], epochs[1]).critics, rtol=0, atol=1e-6)
 
 
 def test_a_run_that_diverges_is_frozen(draw_rollout):
@@ -238,8 +288,8 @@ def test_it_learns_a_small_catch(drift):
 def test_the_algorithm_brings_its_preset_and_is_part_of_what_a_run_is():
     settings = make_settings(environment="Catch", algorithm="on_policy")
     assert settings == make_settings("on_policy", environment="Catch")
-    assert settings.steps_per_update == 2048
-    assert settings.replay_slots * settings.num_envs == 2048
+    assert settings.steps_per_update == 1024
+    assert settings.replay_slots * settings.num_envs == 1024
     own = make_settings(environment="Catch", algorithm="on_policy", batch_size=512)
     assert (own.batch_size, own.actor_epochs) == (512, 4)
     off_policy = make_settings(environment="Catch")

@@ -178,13 +178,11 @@ def test_an_environment_of_ones_own_by_its_name(tmp_path, monkeypatch, capsys):
     assert main(["play", "out", "--json", *flag]) == 0
     found = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert found["settings"]["environment"] == "OwnCorridor"
-    # There is no picture of it, and that is said before anything is played.
+    # There is no picture of it, and that is said after the table.
     assert main(["play", "out", "--gif", "a.gif", *flag]) == 2
     captured = capsys.readouterr()
-    assert (captured.out, captured.err) == (
-        "",
-        "mirrorax: error: --gif: Corridor cannot be drawn\n",
-    )
+    assert "10 episodes each" in captured.out
+    assert captured.err == "mirrorax: error: --gif: Corridor cannot be drawn\n"
 
 
 def test_objects_are_recorded_under_names_that_tell_them_apart():
@@ -347,7 +345,7 @@ def test_a_preset_flag_wins_over_the_file_and_other_flags_over_it(tmp_path):
 
     def fields(preset=None, **flags):
         args = Namespace(config=str(path), preset=preset, plugin=[], **flags)
-        made = make_request(**gather(args, {})).settings
+        made = make_request(**gather(args)).settings
         return made.steps_counted, made.initialization, made.steps
 
     assert fields() == ("total", "orthogonal", 8192)
@@ -418,7 +416,7 @@ def test_what_cannot_be_written_is_still_shown(folder, tmp_path, monkeypatch, ca
 def test_control_c_ends_training_with_one_line(times):
     """Once at a segment's end, or twice at any time, even where an exception would be lost."""
     code = f"""
-import os, signal, sys
+import os, signal, sys, time
 import mirrorax.training
 from mirrorax.cli import main
 
@@ -434,7 +432,7 @@ def interrupted(self, updates):
         except KeyboardInterrupt:
             print("raised")
     if {times} == 2:
-        print("still here", flush=True)
+        time.sleep(500)
     advance(self, updates)
 
 Session.advance = interrupted
@@ -448,11 +446,12 @@ def test_control_c_does_not_wait_for_what_does_not_return(tmp_path):
     """As a compilation that takes long; what was made for nothing is taken away."""
     code = f"""
 import os, signal, sys, time
-from mirrorax.cli import main, terminal
+from mirrorax import cli
+from mirrorax.cli import main
 from mirrorax.mdpo.session import Session
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
-terminal.PATIENCE_SECONDS = 0.1
+cli.PATIENCE_SECONDS = 0.1
 
 def stuck(self, updates):
     os.kill(os.getpid(), signal.SIGINT)
@@ -476,7 +475,7 @@ def _heeding_control_c():
 
 @pytest.mark.usefixtures("_heeding_control_c")
 def test_control_c_is_heard_by_whoever_heard_it_before():
-    from mirrorax.cli.terminal import Stop
+    from mirrorax.cli import Stop
 
     with Stop() as stop:
         stop.check()

@@ -6,7 +6,7 @@ import pytest
 
 from mirrorax.errors import UserError
 from mirrorax.mdpo.session import Session
-from mirrorax.mdpo.units import DECAY, FLOOR, make_unit
+from mirrorax.mdpo.units import DECAY, FLOOR, make_unit, spread_of_advantages, spread_of_q
 from mirrorax.runs.chunk import make_chunk
 from mirrorax.runs.settings import make_settings
 
@@ -28,7 +28,8 @@ def train(units, scale=1.0, alpha=(0.05, 0.01), lam=(0.5, 2.0), **settings):
 def observe(unit, batches):
     state = unit.init()
     for reward, q in batches:
-        state = unit.observe(state, jnp.asarray(reward), jnp.asarray(q))
+        state = unit.observe_rewards(state, jnp.asarray(reward))
+        state = unit.observe_spread(state, spread_of_q(jnp.asarray(q)))
     return state
 
 
@@ -115,23 +116,46 @@ def test_a_run_without_units_does_not_see_the_size_of_rewards(lam_schedule):
         np.testing.assert_array_equal(plain.curves[name], scaled.curves[name])
 
 
+@pytest.mark.parametrize("fields", [{}, {"normalize_advantages": False}], ids=str)
+def test_a_run_on_policy_without_units_does_not_see_the_size_of_rewards(fields):
+    """Nor with rewards of the regularised MDP, in which alpha is in rewards."""
+    fields |= {"algorithm": "on_policy", "actor_q": "regularized", "hidden": (16, 16)}
+    plain, scaled = (train("q_spread", c, **fields) for c in (1.0, 2.0**5))
+    np.testing.assert_array_equal(plain.policies, scaled.policies)
+    with_unit = {"unit", "mean_q"} | ({"alpha", "lam"} if len(fields) == 4 else set())
+    for name, curve in plain.curves.items():
+        factor = 32 if name in with_unit or "return" in name else 1
+        np.testing.assert_array_equal(factor * np.asarray(curve), scaled.curves[name], name)
+    unit = np.asarray(plain.curves["unit"])
+    assert unit.min() > 0
+    assert (np.diff(unit, axis=0) != 0).all()
+
+
+def test_the_spread_of_a_rollout_is_that_of_its_advantages():
+    advantage = jnp.asarray([3.0, -4.0, 0.0, 0.0])
+    assert spread_of_advantages(advantage) == 2.5
+
+
 def test_in_units_of_reward_the_size_of_rewards_shows():
     plain, scaled = train("reward"), train("reward", 32.0)
     assert any((a != b).any() for a, b in zip(plain.policies, scaled.policies, strict=True))
     assert "unit" not in plain.curves
 
 
-def test_temperatures_in_units_of_the_range_are_those_times_the_range():
+ON_POLICY = {"algorithm": "on_policy", "normalize_advantages": False, "hidden": (16, 16)}
+
+
+@pytest.mark.parametrize("fields", [{}, ON_POLICY], ids=["off_policy", "on_policy"])
+def test_temperatures_in_units_of_the_range_are_those_times_the_range(fields):
     """Catch has returns from -1 to 1."""
-    unit = train("return_range", 4.0)
-    plain = train("reward", 4.0, alpha=(8 * 0.05, 8 * 0.01), lam=(8 * 0.5, 8 * 2.0))
+    unit = train("return_range", 4.0, **fields)
+    plain = train("reward", 4.0, alpha=(8 * 0.05, 8 * 0.01), lam=(8 * 0.5, 8 * 2.0), **fields)
     for a, b in zip(unit.policies, plain.policies, strict=True):
         np.testing.assert_array_equal(a, b)
     np.testing.assert_array_equal(unit.curves["unit"], np.full_like(unit.curves["unit"], 8))
 
 
-def test_a_learned_lambda_moves_towards_its_target():
-    """A target that is exceeded raises lambda, one that is not lowers it."""
+def test_a_learned_lambda_falls_below_its_target():
     session = train("reward", lam_schedule="learned")
     lam, drift = np.asarray(session.curves["lam"]), np.asarray(session.curves["drift"])
     assert drift.max() < 0.05 * 0.23  # the smallest target, of kl with three actions
