@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -38,6 +38,39 @@ SMALLEST = 1e-100
 _STEPS = 300
 _PATIENCE = 12
 _EPS = np.finfo(float).eps
+
+
+class _Points(NamedTuple):
+    """Points, one for each row, and what the function is there."""
+
+    p: Float64[np.ndarray, "rows actions"]
+    value: Float64[np.ndarray, " rows"]
+    gradient: Float64[np.ndarray, "rows actions"]
+    hessian: Float64[np.ndarray, "rows actions actions"]
+
+    @property
+    def finite(self) -> Any:
+        """Where the value and all its derivatives are."""
+        return (
+            np.isfinite(self.value)
+            & np.isfinite(self.gradient).all(-1)
+            & np.isfinite(self.hessian).all((1, 2))
+        )
+
+    @property
+    def gap(self) -> Any:
+        """The duality gap."""
+        return duality_gap(self.p, self.gradient)
+
+    @property
+    def relative(self) -> Any:
+        """The Hessian in relative steps dp / p."""
+        return self.hessian * self.p[:, :, None] * self.p[:, None, :]
+
+    def where(self, rows: Any, other: _Points) -> _Points:
+        """Return these points in some rows, and the other ones elsewhere."""
+        pairs = zip(self, other, strict=True)
+        return _Points(*(np.where(rows.reshape(-1, *[1] * (a.ndim - 1)), a, b) for a, b in pairs))
 
 
 @lru_cache(maxsize=64)
@@ -79,17 +112,16 @@ def minimize_on_simplex(
         fixed = tuple(jnp.asarray(a, jnp.float64) for a in parameters)
         compiled = _derivatives(function)
 
-        def evaluate(p: Any) -> tuple[Any, Any, Any]:
-            value, gradient, hessian = compiled(p, *fixed)
-            return np.asarray(value), np.asarray(gradient), np.asarray(hessian)
+        def evaluate(p: Any) -> _Points:
+            return _Points(p, *map(np.asarray, compiled(p, *fixed)))
 
         start = _start(evaluate, shape, starts, called)
-        p, gap, bent = _descend(evaluate, start)
-        ends = [_least_curvature(evaluate, at) for at in (start, p)]
+        best, gap, bent = _descend(evaluate, start)
+        ends = [(at.p, _least_curvature(at)) for at in (start, best)]
         _check_convexity(evaluate, [*ends, bent], called)
-        _check_tangent(evaluate, p, called)
-        _check_gap(evaluate, p, gap, called)
-    return p
+        _check_tangent(evaluate, best, called)
+        _check_gap(evaluate, best, gap, called)
+    return best.p
 
 
 def duality_gap(p: Any, gradient: Any) -> Any:
@@ -102,82 +134,77 @@ def _inside(p: Any) -> Any:
     return p / p.sum(-1, keepdims=True)
 
 
-def _start(evaluate: Any, shape: tuple[int, int], starts: Sequence[Any], called: str) -> Any:
+def _start(evaluate: Any, shape: tuple[int, int], starts: Sequence[Any], called: str) -> _Points:
     """Return for each row the start with the smallest value, among those with all derivatives."""
-    best, least = np.full(shape, 1 / shape[1]), np.full(shape[0], np.inf)
+    uniform = np.full(shape, 1 / shape[1])
+    best = evaluate(uniform)
     # The second has no two entries alike: automatic differentiation may fail where they are.
-    for other in map(_inside, (best, best + np.linspace(0, 0.01, shape[1]), *starts)):
-        value, gradient, hessian = evaluate(other)
-        lower = (value < least) & np.isfinite(gradient).all(-1) & np.isfinite(hessian).all((1, 2))
-        best, least = np.where(lower[:, None], other, best), np.where(lower, value, least)
-    if not np.isfinite(least).all():
-        row = int(np.argmin(np.isfinite(least)))
+    for p in map(_inside, (uniform + np.linspace(0, 0.01, shape[1]), *starts)):
+        other = evaluate(p)
+        best = other.where(other.finite & ~(best.finite & (best.value <= other.value)), best)
+    if not best.finite.all():
+        row = int(np.argmin(best.finite))
         raise UserError(
-            f"{called}: the value at p = {_shown(best[row])}, its gradient or its second "
+            f"{called}: the value at p = {_shown(best.p[row])}, its gradient or its second "
             "derivatives are not finite"
         )
     return best
 
 
-def _descend(evaluate: Any, p: Any) -> tuple[Any, Any, tuple[Any, Any]]:
+def _descend(evaluate: Any, now: _Points) -> tuple[_Points, Any, tuple[Any, Any]]:
     """Return the solutions, their gaps, and (points, directions) where f bends down.
 
     The solution is the point of least gap. Where rounding keeps every gap above the tolerance it is
     the last point, at which Newton's method stands still.
     """
-    rows, actions = p.shape
-    f, gradient, hessian = evaluate(p)
-    gap = duality_gap(p, gradient)
-    best, best_p = gap.copy(), p.copy()
+    rows, actions = now.p.shape
+    best, gap = now.p, now.gap
     t = np.maximum(0.1 * gap, _GOAL) / actions
     decrement = np.full(rows, np.inf)
     quiet = np.zeros(rows, int)
-    bent = p.copy(), np.zeros_like(p)
+    bent = now.p, np.zeros_like(now.p)
     for _ in range(_STEPS):
-        least = 1e-3 * _GOAL * (1 + np.abs(f)) / actions
+        size = 1 + np.abs(now.value)
+        least = 1e-3 * _GOAL * size / actions
         t = np.where(decrement <= actions * t, np.maximum(0.05 * t, least), t)
         quiet = np.where(t > least, 0, quiet + 1)
-        active = (best > _GOAL * (1 + np.abs(f))) & (quiet < _PATIENCE)
+        active = (gap > _GOAL * size) & (quiet < _PATIENCE)
         if not active.any():
             break
-        x, decrement, mu, lowest, along = _newton(p, gradient, hessian, t)
+        x, decrement, mu, lowest, along = _newton(now, t)
         down = (active & (lowest < -1e-9))[:, None]
-        bent = np.where(down, p, bent[0]), np.where(down, along, bent[1])
-        p, f, gradient, hessian = _search(
-            evaluate, active, p, f, gradient, hessian, x, decrement, mu, t
-        )
-        gap = duality_gap(p, gradient)
-        better = gap < best
-        quiet = np.where(gap < 0.5 * best, 0, quiet)
-        best, best_p = np.where(better, gap, best), np.where(better[:, None], p, best_p)
-    rounded = best > TOLERANCE * (1 + np.abs(f))
-    return np.where(rounded[:, None], p, best_p), np.where(rounded, gap, best), bent
+        bent = np.where(down, now.p, bent[0]), np.where(down, along, bent[1])
+        now = _search(evaluate, active, now, x, decrement, mu, t)
+        quiet = np.where(now.gap < 0.5 * gap, 0, quiet)
+        best, gap = np.where((now.gap < gap)[:, None], now.p, best), np.minimum(now.gap, gap)
+    rounded = gap > TOLERANCE * (1 + np.abs(now.value))
+    solution = evaluate(np.where(rounded[:, None], now.p, best))
+    return solution, np.where(rounded, now.gap, gap), bent
 
 
-def _newton(p: Any, gradient: Any, hessian: Any, t: Any) -> tuple[Any, Any, Any, Any, Any]:
+def _newton(at: _Points, t: Any) -> tuple[Any, Any, Any, Any, Any]:
     """Return steps dp / p, decrements, multipliers mu, and the least curvatures with directions.
 
     In relative steps the barrier's Hessian is t. Where an action is on its way to zero, p z with
     its multiplier z = grad_i f - mu takes the place of t, as in a primal-dual method.
     """
-    actions = p.shape[1]
-    matrix = hessian * p[:, :, None] * p[:, None, :]
+    p, actions, barrier = at.p, at.p.shape[1], t[:, None]
+    matrix = at.relative
     curved = np.maximum(matrix[:, np.arange(actions), np.arange(actions)], 0)
     # The multiplier of least squares: rounding in the steepest slopes does not reach the others.
-    weight = p**2 / (curved + t[:, None])
-    mu = (weight * (gradient - t[:, None] / p)).sum(-1, keepdims=True)
+    weight = p**2 / (curved + barrier)
+    mu = (weight * (at.gradient - barrier / p)).sum(-1, keepdims=True)
     mu = mu / weight.sum(-1, keepdims=True)
-    slack = p * (gradient - mu)
-    diagonal = np.maximum(slack, t[:, None])
+    slack = p * (at.gradient - mu)
+    diagonal = np.maximum(slack, barrier)
     # Divided by the root of its diagonal the matrix has entries of at most 1 and rounding of eps.
     root = np.sqrt(curved + diagonal)
     scaled = (matrix / root[:, :, None] / root[:, None, :]) + (
         np.eye(actions) * (diagonal / root**2)[:, :, None]
     )
-    scaled = np.nan_to_num(scaled)
-    values, vectors = np.linalg.eigh(scaled)
+    values, vectors = np.linalg.eigh(np.nan_to_num(scaled))
     inverse = 1 / np.maximum(values, 4 * actions * _EPS)
-    slope, across = (slack - t[:, None]) / root, p / root
+    slope, across = (slack - barrier) / root, p / root
 
     def solve(right: Any) -> Any:
         in_basis = np.einsum("rij,ri->rj", vectors, right) * inverse
@@ -190,85 +217,69 @@ def _newton(p: Any, gradient: Any, hessian: Any, t: Any) -> tuple[Any, Any, Any,
 
 
 def _search(
-    evaluate: Any,
-    active: Any,
-    p: Any,
-    f: Any,
-    gradient: Any,
-    hessian: Any,
-    x: Any,
-    decrement: Any,
-    mu: Any,
-    t: Any,
-) -> tuple[Any, Any, Any, Any]:
+    evaluate: Any, active: Any, now: _Points, x: Any, decrement: Any, mu: Any, t: Any
+) -> _Points:
     """Go along x until the slope of the barrier objective there is at most half of minus its first.
 
     Slopes are compared, not values: the rounding of f hides its last decrease long before that of
     the gradient does.
     """
-    moved = p * x
+    start, moved = now.p, now.p * x
     step = np.minimum(1, 0.99 / np.maximum(-x.min(-1), 1e-300))
     waiting = active.copy()
     for _ in range(30):
-        trial = _inside(p * (1 + step[:, None] * x))
-        there = evaluate(trial)
-        slope = (moved * (there[1] - mu)).sum(-1) - t * (moved / trial).sum(-1)
-        room = 8 * _EPS * (np.abs(moved) * (np.abs(there[1]) + np.abs(mu))).sum(-1)
-        good = waiting & (slope <= 0.5 * np.abs(decrement) + room) & np.isfinite(there[0])
-        good &= np.isfinite(there[2]).all((1, 2))
-        p = np.where(good[:, None], trial, p)
-        f = np.where(good, there[0], f)
-        gradient = np.where(good[:, None], there[1], gradient)
-        hessian = np.where(good[:, None, None], there[2], hessian)
+        trial = evaluate(_inside(start * (1 + step[:, None] * x)))
+        slope = (moved * (trial.gradient - mu)).sum(-1) - t * (moved / trial.p).sum(-1)
+        room = 8 * _EPS * (np.abs(moved) * (np.abs(trial.gradient) + np.abs(mu))).sum(-1)
+        good = waiting & trial.finite & (slope <= 0.5 * np.abs(decrement) + room)
+        now = trial.where(good, now)
         waiting &= ~good
         if not waiting.any():
             break
         with np.errstate(invalid="ignore", divide="ignore"):
             secant = decrement / (decrement + slope)
         step = np.where(waiting, step * np.clip(np.nan_to_num(secant), 0.1, 0.6), step)
-    return p, f, gradient, hessian
+    return now
 
 
-def _check_gap(evaluate: Any, p: Any, gap: Any, called: str) -> None:
+def _check_gap(evaluate: Any, at: _Points, gap: Any, called: str) -> None:
     """Raise where the gap is too large, and say so if there is a kink."""
-    f, gradient, hessian = evaluate(p)
-    allowed = TOLERANCE * (1 + np.abs(f))
+    allowed = TOLERANCE * (1 + np.abs(at.value))
     large = ~(gap <= allowed)
     if large.any():
-        large &= ~(gap <= allowed + 8 * _rounding(evaluate, p, gradient, hessian))
+        large &= ~(gap <= allowed + 8 * _rounding(evaluate, at))
     if large.any():
-        _check_smoothness(evaluate, p, large, called)
+        _check_smoothness(evaluate, at.p, large, called)
         row = int(np.argmax(large))
         raise UserError(
-            f"{called}: the minimum is known only to {gap[row]:.1e}, at p = {_shown(p[row])} with "
-            f"the value {f[row]:.6g}; no test of convexity or smoothness failed, so the function "
-            "may be computed with too few digits there"
+            f"{called}: the minimum is known only to {gap[row]:.1e}, at p = {_shown(at.p[row])} "
+            f"with the value {at.value[row]:.6g}; no test of convexity or smoothness failed, so "
+            "the function may be computed with too few digits there"
         )
 
 
-def _rounding(evaluate: Any, p: Any, gradient: Any, hessian: Any) -> Any:
+def _rounding(evaluate: Any, at: _Points) -> Any:
     """Return what rounding p makes of the gap: the spread of the gradient over neighbours of p."""
     generator = np.random.default_rng(0)
-    seen = [gradient]
+    seen = [at.gradient]
     for _ in range(8):
-        near = p * (1 + 2 * _EPS * generator.choice([-1, 0, 1], p.shape))
-        seen.append(evaluate(near / near.sum(-1, keepdims=True))[1])
+        near = at.p * (1 + 2 * _EPS * generator.choice([-1, 0, 1], at.p.shape))
+        seen.append(evaluate(near / near.sum(-1, keepdims=True)).gradient)
     spread = np.ptp(seen, axis=0)
     # A jump that is large beside the gradient, and what p makes of it, is no rounding.
-    size = np.abs(gradient) + (np.abs(hessian) * p[:, None, :]).sum(-1)
+    size = np.abs(at.gradient) + (np.abs(at.hessian) * at.p[:, None, :]).sum(-1)
     spread = np.minimum(spread, 1e-6 * size.max(-1, keepdims=True))
-    lowest = np.take_along_axis(spread, gradient.argmin(-1)[:, None], axis=-1)[:, 0]
-    return (p * spread).sum(-1) + lowest
+    lowest = np.take_along_axis(spread, at.gradient.argmin(-1)[:, None], axis=-1)[:, 0]
+    return (at.p * spread).sum(-1) + lowest
 
 
-def _least_curvature(evaluate: Any, p: Any) -> tuple[Any, Any]:
-    """Return p and, in relative steps along the simplex, the directions of least curvature."""
-    relative = evaluate(p)[2] * p[:, :, None] * p[:, None, :]
-    across = p / np.linalg.norm(p, axis=-1, keepdims=True)
-    along = np.eye(p.shape[1]) - across[:, :, None] * across[:, None, :]
-    values, vectors = np.linalg.eigh(np.nan_to_num(along @ relative @ along))
+def _least_curvature(at: _Points) -> Any:
+    """Return, in relative steps along the simplex, the directions of least curvature, if < 0."""
+    across = at.p / np.linalg.norm(at.p, axis=-1, keepdims=True)
+    along = np.eye(at.p.shape[1]) - across[:, :, None] * across[:, None, :]
+    values, vectors = np.linalg.eigh(np.nan_to_num(along @ at.relative @ along))
     down = values[:, 0] < -1e-9 * np.abs(values).max(-1)
-    return p, np.where(down[:, None], vectors[:, :, 0], 0)
+    return np.where(down[:, None], vectors[:, :, 0], 0)
 
 
 def _check_convexity(evaluate: Any, bent: list[tuple[Any, Any]], called: str) -> None:
@@ -279,30 +290,22 @@ def _check_convexity(evaluate: Any, bent: list[tuple[Any, Any]], called: str) ->
         relative = relative - (at * relative).sum(-1, keepdims=True)
         longest = np.maximum(np.abs(relative).max(-1, keepdims=True), 1e-300)
         for length in (0.5, 0.05, 0.005):
-            left, right = (at * (1 + sign * length * relative / longest) for sign in (-1, 1))
-            before, after = evaluate(left)[1], evaluate(right)[1]
-            fall = ((after - before) * (right - left)).sum(-1)
-            size = ((np.abs(before) + np.abs(after)) * np.abs(right - left)).sum(-1)
-            concave = fall < -1e-8 * size
-            if concave.any():
-                row = int(np.argmax(concave))
-                way = f"from p = {_shown(left[row])} to {_shown(right[row])}"
-                raise _refusal(called, f"convex: its slope falls on the way {way}")
+            step = length * at * relative / longest
+            ends = at - step, at + step
+            rise, size = _rise(evaluate, *ends, step)
+            _refuse(called, rise < -1e-8 * size, "convex: its slope falls between {} and {}", *ends)
 
 
-def _check_tangent(evaluate: Any, p: Any, called: str) -> None:
+def _check_tangent(evaluate: Any, at: _Points, called: str) -> None:
     """Test at other points what makes the gap a bound: f(r) >= f(p) + <grad f(p), r - p>."""
-    f, gradient, _ = evaluate(p)
-    for action in np.unique(np.linspace(0, p.shape[1] - 1, 8).astype(int)):
-        other = np.full(p.shape, 0.1 / p.shape[1])
+    for action in np.unique(np.linspace(0, at.p.shape[1] - 1, 8).astype(int)):
+        other = np.full(at.p.shape, 0.1 / at.p.shape[1])
         other[:, action] += 0.9
-        value, rise = evaluate(other)[0], gradient * (other - p)
-        below = value - f - rise.sum(-1)
-        concave = below < -1e-8 * (np.abs(value) + np.abs(f) + np.abs(rise).sum(-1))
-        if concave.any():
-            row = int(np.argmax(concave))
-            points = f"at p = {_shown(other[row])} it is below its tangent at {_shown(p[row])}"
-            raise _refusal(called, f"convex: {points}")
+        value, rise = evaluate(other).value, at.gradient * (other - at.p)
+        below = value - at.value - rise.sum(-1)
+        size = np.abs(value) + np.abs(at.value) + np.abs(rise).sum(-1)
+        words = "convex: at {} it is below its tangent at {}"
+        _refuse(called, below < -1e-8 * size, words, other, at.p)
 
 
 def _check_smoothness(evaluate: Any, p: Any, rows: Any, called: str) -> None:
@@ -311,22 +314,27 @@ def _check_smoothness(evaluate: Any, p: Any, rows: Any, called: str) -> None:
     for _ in range(8):
         along = p * generator.choice([-1.0, 1.0], p.shape)
         along -= p * along.sum(-1, keepdims=True)
-        changes, size, ends = [], 0.0, []
-        for length in (1e-3, 1e-7):
-            ends = [p - length * along, p + length * along]
-            left, right = (evaluate(end)[1] for end in ends)
-            changes.append(((right - left) * along).sum(-1))
-            size = ((np.abs(right) + np.abs(left)) * np.abs(along)).sum(-1)
-        kink = rows & (changes[1] > 0.1 * changes[0]) & (changes[1] > 1e-6 * size)
-        if kink.any():
-            row = int(np.argmax(kink))
-            points = f"p = {_shown(ends[0][row])} and {_shown(ends[1][row])}"
-            raise _refusal(called, f"smooth: its slope jumps between {points}")
+        far, _ = _rise(evaluate, p - 1e-3 * along, p + 1e-3 * along, along)
+        ends = p - 1e-7 * along, p + 1e-7 * along
+        near, size = _rise(evaluate, *ends, along)
+        kink = rows & (near > 0.1 * far) & (near > 1e-6 * size)
+        _refuse(called, kink, "smooth: its slope jumps between {} and {}", *ends)
 
 
-def _refusal(called: str, why: str) -> UserError:
-    rule = "a function of your own must be smooth and convex in p"
-    return UserError(f"{called}: {rule}; this one is not {why}")
+def _rise(evaluate: Any, left: Any, right: Any, along: Any) -> tuple[Any, Any]:
+    """Return the change of the slope along a direction between two points, and the slopes' size."""
+    before, after = evaluate(left).gradient, evaluate(right).gradient
+    size = ((np.abs(before) + np.abs(after)) * np.abs(along)).sum(-1)
+    return ((after - before) * along).sum(-1), size
+
+
+def _refuse(called: str, rows: Any, words: str, *points: Any) -> None:
+    """Raise if there are such rows, with the points of the first one."""
+    if rows.any():
+        row = int(np.argmax(rows))
+        why = words.format(*(f"p = {_shown(p[row])}" for p in points))
+        rule = "a function of your own must be smooth and convex in p"
+        raise UserError(f"{called}: {rule}; this one is not {why}")
 
 
 def _shown(p: Any) -> str:

@@ -74,6 +74,14 @@ def check_environment(
     playing shows is in the result: rewards or observations that are not finite, episodes that go
     on after `max_steps`, a random policy that `return_bounds` give a score above 1 or below -1,
     memories beyond `memory_bounds`.
+
+    Args:
+        environment: an `Environment`, or a name.
+        episodes: how many episodes of random actions, 1 to 10,000.
+        seed: seed of the actions, 0 to 2^32 - 1.
+
+    Returns:
+        A check that is true if nothing is wrong; printed, it says what was seen.
     """
     if isinstance(episodes, bool) or not isinstance(episodes, int) or not 1 <= episodes <= 10_000:
         raise UserError(f"episodes: {episodes!r} is not allowed: a whole number from 1 to 10,000")

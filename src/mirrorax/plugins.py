@@ -8,8 +8,9 @@ A file never loads code. The plugins that a file declares (`plugins = ["MODULE"]
 already: every reader of files calls `expect`.
 
 The identity of a plugin, `module==version`, is part of the identity of every run that uses one of
-its names. The version is the module's `__version__`, else that of the package it is installed with,
-else a hash of its source. Imports nothing heavy.
+its names. The version of an entry point is that of its package. Any other module has its
+`__version__`, else that of the package it is installed with, else a hash of its source. Imports
+nothing heavy.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ import importlib.metadata
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -52,10 +54,16 @@ _SEARCHED: list[bool] = []  # not empty once the installed plugins were imported
 
 
 def load(text: str) -> Plugin:
-    """Import the plugin `module` or `module==version`; importing it again does nothing.
+    """Import a plugin; importing it again does nothing.
 
-    With a version, another one is refused. Only for what a user types or a driver passes to its
-    workers: a text from a file goes to `expect`.
+    Only for what a user types or a driver passes to its workers: a text from a file goes to
+    `expect`.
+
+    Args:
+        text: `module` or `module==version`; with a version, another one is a `UserError`.
+
+    Returns:
+        The module and its version, which are part of the identity of runs that use its names.
     """
     module, wanted = _parsed(text)
     plugin = _LOADED.get(module)
@@ -92,7 +100,7 @@ def _about_path(text: str) -> str:
     """Say which module somebody means who gave the path of a file."""
     path = Path(text.replace("\\", "/"))
     where = "" if path.parent in (Path(), Path.cwd()) else f" from the folder {path.parent}"
-    return f"plugin: {text!r} is a path, and a module is wanted: --plugin {path.stem}{where}"
+    return f"plugin: {text!r} is a path; give the name of a module: --plugin {path.stem}{where}"
 
 
 def load_all(texts: Iterable[str]) -> None:
@@ -171,7 +179,7 @@ def _import(module: str) -> Plugin:
     except UserError as error:
         raise UserError(f"plugin: {module}: {error}") from None
     except (Exception, SystemExit) as error:  # a module of the user's may fail in any way
-        if isinstance(error, ModuleNotFoundError) and error.name in _parts(module):
+        if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
             raise UserError(_about_missing(module)) from None
         raise UserError(f"plugin: cannot import {module!r}: {in_one_line(error)}") from None
     finally:
@@ -193,12 +201,6 @@ def _installed_version(module: str) -> str | None:
     return None
 
 
-def _parts(module: str) -> list[str]:
-    """Return the names that importing a module imports: a, a.b, a.b.c."""
-    words = module.split(".")
-    return [".".join(words[: i + 1]) for i in range(len(words))]
-
-
 def _about_missing(module: str) -> str:
     """Say that there is no such module, and where one is looked for."""
     here = [path.stem for path in Path.cwd().glob("*.py")]
@@ -217,10 +219,16 @@ def _version(module: ModuleType) -> str:
         stated = getattr(each, "__version__", None)
         if isinstance(stated, str) and stated:
             return stated
-    owners = importlib.metadata.packages_distributions().get(top, ())
+    owners = _distributions().get(top, ())
     if owners:
         return importlib.metadata.version(owners[0])
     return f"sha256-{_source_hash(module)}"
+
+
+@cache
+def _distributions() -> Mapping[str, list[str]]:
+    """Return the installed distributions of each package; finding them takes a while."""
+    return importlib.metadata.packages_distributions()
 
 
 def _source_hash(module: ModuleType) -> str:

@@ -12,8 +12,8 @@ Users add names in a plugin (see `mirrorax.plugins`), in a script or in a notebo
 A name selects, it never imports code: `choose` reads `Name` or `Name(key=value)`, where values are
 numbers, true, false or quoted text, and keys are declared by what is registered.
 
-Built-in schedules, networks and optimisers stand in the table `BUILT_IN` of the module that
-implements them; potentials and drifts in `mirrorax.regularizers.names`, environments in
+Built-in schedules, networks and optimisers stand in the tables `BUILT_IN` and `ABOUT` of the module
+that implements them; potentials and drifts in `mirrorax.regularizers.names`, environments in
 `mirrorax.envs.suite`. Imports nothing heavy.
 """
 
@@ -63,6 +63,16 @@ def built_in(kind: Kind) -> Mapping[str, Any]:
     return table
 
 
+def descriptions(kind: Kind) -> Mapping[str, str]:
+    """Return the built-in names of a kind, regularisers included, and what each is."""
+    if kind in _HOME:
+        about: Mapping[str, str] = importlib.import_module(_HOME[kind]).ABOUT
+        return {name: about.get(name, "") for name in built_in(kind)}
+    described = importlib.import_module("mirrorax.regularizers.names").descriptions
+    table: Mapping[str, str] = described(kind)
+    return table
+
+
 def register(
     kind: Kind, name: str, value: Any, taken: Iterable[str] = (), definition: Any = None
 ) -> None:
@@ -86,17 +96,33 @@ def register(
 
 
 def register_network(name: str, network: Any) -> None:
-    """Add a network under a name: a function of a `NetworkSpec` that returns a `Network`."""
+    """Add a network under a name.
+
+    Args:
+        name: letters, digits, - and _, a letter first.
+        network: a function of a `NetworkSpec` that returns a `Network`.
+    """
     register("network", name, network)
 
 
 def register_optimizer(name: str, optimizer: Any) -> None:
-    """Add an optimiser under a name: a function of the settings that returns an optax one."""
+    """Add an optimiser under a name.
+
+    Args:
+        name: letters, digits, - and _, a letter first.
+        optimizer: a function of the settings that returns an optax transformation, without a
+            learning rate.
+    """
     register("optimizer", name, optimizer)
 
 
 def register_schedule(name: str, schedule: Any) -> None:
-    """Add a schedule of a temperature under a name: a `Schedule`, or a class that makes one."""
+    """Add a schedule of a temperature under a name.
+
+    Args:
+        name: letters, digits, - and _, a letter first.
+        schedule: a `Schedule`, or a class that makes one from the values in brackets.
+    """
     register("schedule", name, schedule)
 
 

@@ -115,16 +115,10 @@ def action_index(x: Array) -> Array:
 def project(x: Float[Array, "*batch actions"]) -> Float[Array, "*batch actions"]:
     """Return the Euclidean projection onto the simplex, argmin over p of ||p - x||^2.
 
-    The minimiser is max(x - mu, 0), where mu makes it sum to one. Sorted in descending order, the
-    k largest entries are positive for the largest k with x_k > (x_1 + ... + x_k - 1) / k.
+    The minimiser is max(x - mu, 0), where mu makes it sum to one: `water_level(x, 1)`.
     """
     xp = namespace(x)
-    descending = -xp.sort(-x, axis=-1)
-    count = 1 + action_index(x)
-    mean_excess = (xp.cumsum(descending, axis=-1) - 1) / count
-    support = xp.sum(descending > mean_excess, axis=-1, keepdims=True)
-    mu = xp.take_along_axis(mean_excess, support - 1, axis=-1)
-    return xp.maximum(x - mu, 0)
+    return xp.maximum(x - water_level(x, xp.ones(x.shape[:-1], x.dtype)), 0)
 
 
 def water_level(

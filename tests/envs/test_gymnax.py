@@ -27,7 +27,8 @@ def test_every_registered_environment_is_known_or_refused_with_a_reason():
 
 
 @pytest.mark.parametrize("name", [name for name in suite._GYMNAX if name != DOWNLOADS])
-def test_each_steps_as_gymnax_does_and_keeps_to_the_contract(name):
+def test_each_keeps_to_the_contract_and_is_what_the_table_says(name):
+    """Shapes and dtypes only: nothing is compiled."""
     env, spec = adapter.make(name), suite.environment(name)
     check_environment(env)
     theirs, params = gymnax.registration.make(name)
@@ -35,15 +36,28 @@ def test_each_steps_as_gymnax_does_and_keeps_to_the_contract(name):
     assert env.observation_shape == spec.shape
     assert env.memory_dtype == ("uint8" if spec.binary else "float32")
     assert env.return_bounds == spec.bounds
+
+
+# A vector, a board and a number are observed; the first is stepped to its time limit.
+@pytest.mark.parametrize(
+    ("name", "steps"),
+    [("MountainCar-v0", 200), ("Breakout-MinAtar", 60), ("FrozenLake-misc", 60)],
+)
+def test_the_adapter_steps_as_gymnax_does(name, steps):
+    env = adapter.make(name)
+    theirs, params = gymnax.registration.make(name)
     step, other_step = jax.jit(env.step), jax.jit(theirs.step_env)
     rng = np.random.default_rng(0)
     words = jnp.asarray(rng.integers(0, 2**32, 2, dtype=np.uint32))
     state = env.reset(words)
     seen, other = theirs.reset_env(adapter.key(words), params)
-    for _ in range(60):
+    truncated = 0
+    for _ in range(steps):
         # To rounding: the two are compiled into different programs.
         np.testing.assert_allclose(
-            env.observe(env.remember(state)), np.asarray(seen, np.float32), atol=1e-6
+            env.observe(env.remember(state)).ravel(),
+            np.asarray(seen, np.float32).ravel(),
+            atol=1e-6,
         )
         words = jnp.asarray(rng.integers(0, 2**32, 2, dtype=np.uint32))
         action = jnp.int32(rng.integers(env.num_actions))
@@ -52,10 +66,12 @@ def test_each_steps_as_gymnax_does_and_keeps_to_the_contract(name):
         assert float(after.reward) == pytest.approx(float(reward), rel=1e-6)
         assert bool(after.terminated) == bool(terminated)
         assert bool(after.truncated) == bool(theirs.is_truncated(other, params))
+        truncated += bool(after.truncated)
         state = after.state
         if terminated or after.truncated:
             state = env.reset(words)
             seen, other = theirs.reset_env(adapter.key(words), params)
+    assert truncated == (name == "MountainCar-v0")
 
 
 @pytest.mark.parametrize("name", [name for name, known in suite._GYMNAX.items() if known.binary])
@@ -74,7 +90,7 @@ def test_a_board_called_binary_holds_zeros_and_ones_alone(name):
     def play(key):
         seen, state = env.reset(key, params)
         start = (jax.tree.map(jnp.asarray, state), jnp.all((seen == 0) | (seen == 1)))
-        return jax.lax.scan(step, start, jax.random.split(key, 400))[0][1]
+        return jax.lax.scan(step, start, jax.random.split(key, 200))[0][1]
 
     assert bool(jnp.all(jax.jit(jax.vmap(play))(keys)))
 

@@ -202,8 +202,8 @@ def test_what_is_no_module_is_not_imported(text):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("things_f.py", "a module is wanted: --plugin things_f"),
-        ("./things_f.py", "a module is wanted: --plugin things_f"),
+        ("things_f.py", "give the name of a module: --plugin things_f"),
+        ("./things_f.py", "give the name of a module: --plugin things_f"),
         ("../x", "--plugin x from the folder .."),
         ("a/b.py", "--plugin b from the folder a"),
         ("thing_f", "there is no module 'thing_f' (did you mean 'things_f'?)"),
@@ -261,11 +261,11 @@ def test_a_configuration_of_train_names_its_plugins_with_or_without_a_version(mo
     for text in (name, f"{name}=={plugins.load(name).version}"):
         Path("c.toml").write_text(f'env = "Catch"\npotential = "half"\nplugins = ["{text}"]\n')
         arguments = argparse.Namespace(config="c.toml", preset=None, plugin=[])
-        request = make_request(**train_cli.gather(arguments, {}))
+        request = make_request(**train_cli.gather(arguments))
         assert request.settings.plugins == (f"{name}=={plugins.load(name).version}",)
     Path("c.toml").write_text(f'env = "Catch"\npotential = "half"\nplugins = ["{name}==0.0"]\n')
     with pytest.raises(UserError, match=r"version 0\.0 of things_c is wanted"):
-        train_cli.gather(argparse.Namespace(config="c.toml", preset=None, plugin=[]), {})
+        train_cli.gather(argparse.Namespace(config="c.toml", preset=None, plugin=[]))
 
 
 def test_another_version_in_one_small_block_is_seen_behind_recorded_ids(module):
@@ -368,7 +368,7 @@ def algorithms(*runs):
         chunk = make_chunk(settings, {"seed": np.array([0])})
         score = np.ones((1, 1))
         outcome = Outcome(chunk, score, score, np.array([-1]), 1.0, (0.0, 1.0))
-        parts.append(results.from_outcome(outcome.to_arrow()))
+        parts.append(results.from_arrow(outcome.to_arrow()))
     return len(landscapes(results.concat(parts)))
 
 

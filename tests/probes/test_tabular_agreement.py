@@ -74,7 +74,6 @@ def exact_values(mdp, policy, alpha):
 @pytest.mark.parametrize(
     ("name", "reading"),
     [
-        ("Catch(5x3)", "sac"),
         ("Catch(5x3)", "unregularized"),
         ("DeepSea(4)", "sac"),
         ("DeepSea(4)", "paper"),

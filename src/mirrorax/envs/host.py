@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -57,25 +57,20 @@ class Gymnasium(Task):
             raise UserError(
                 f"environment: {self.name!r} has actions {actions}; only discrete ones work"
             )
-        kind: Literal["float32", "uint8"] = "float32"
-        labels = None
-        if isinstance(seen, spaces.Discrete):
-            labels, shape, memory = int(seen.n), (int(seen.n),), 1
-            kind = "uint8" if seen.n <= 256 else "float32"
+        labels = int(seen.n) if isinstance(seen, spaces.Discrete) else None
+        if labels:
+            shape, memory, small = (labels,), 1, labels <= 256
         else:
             shape = tuple(seen.shape) or (1,)
-            memory = math.prod(shape)
-            if seen.dtype in (np.uint8, np.bool_) or (
-                seen.dtype == np.int8 and np.min(seen.low) >= 0
-            ):
-                kind = "uint8"
+            memory, small = math.prod(shape), seen.dtype in (np.uint8, np.bool_)
+            small = small or (seen.dtype == np.int8 and np.min(seen.low) >= 0)
         limit = env.spec.max_episode_steps if env.spec is not None else None
         # The one way to set derived fields of a frozen dataclass.
         for field, value in {
             "num_actions": int(actions.n),
             "observation_shape": shape,
             "memory_size": memory,
-            "memory_dtype": kind,
+            "memory_dtype": "uint8" if small else "float32",
             "max_steps": int(limit or LONGEST_EPISODE),
             "_first_action": int(actions.start),
             "_labels": labels,
@@ -91,7 +86,7 @@ class Gymnasium(Task):
         values = ", ".join(f"{name}={value!r}" for name, value in self.arguments)
         return f"gymnasium:{self.id}" + (f"({values})" if values else "")
 
-    def make(self) -> Any:
+    def make(self, **more: Any) -> Any:
         """Make one environment, its observations flat where Gymnasium has to flatten them."""
         gymnasium = _gymnasium(self.name)
         if self.id not in gymnasium.registry:  # a name selects what is registered, and no more
@@ -104,14 +99,14 @@ class Gymnasium(Task):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # Gymnasium warns of what its ids may become
-                env = gymnasium.make(self.id, **dict(self.arguments))
+                env = gymnasium.make(self.id, **{**dict(self.arguments), **more})
                 plain = (gymnasium.spaces.Box, gymnasium.spaces.Discrete)
                 if not isinstance(env.observation_space, plain):
                     env = gymnasium.wrappers.FlattenObservation(env)
                     if not isinstance(env.observation_space, gymnasium.spaces.Box):
                         raise TypeError("its observations have no fixed size")
         except Exception as error:  # whatever an environment raises when it is made
-            reason = " ".join(f"{type(error).__name__}: {error}".split())
+            reason = in_one_line(error)
             raise UserError(f"environment: Gymnasium cannot make {self.name!r}: {reason}") from None
         return env
 

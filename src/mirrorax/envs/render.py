@@ -5,17 +5,27 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
-from PIL import Image, ImageDraw
+from PIL import Image, ImageDraw, ImageFont
 
-from mirrorax.envs.adapter import Task
+from mirrorax.envs.adapter import Gymnax, Task
 from mirrorax.envs.boards import Catch, DeepSea
 from mirrorax.envs.physics import Acrobot, CartPole
 from mirrorax.errors import UserError
 
-_SIZE = 240
+_SIZE = 400
+CAPTION = 26  # pixels of height
+_NARROWEST = 200  # of a picture with its caption
 _INK, _PAPER, _ACCENT = (40, 40, 40), (250, 250, 250), (200, 80, 40)
 _GOLD, _FLOOR = (240, 205, 90), (195, 205, 215)
+
+#: of the channels of a MinAtar board
+_CHANNELS = (
+    *((40, 40, 40), (0, 114, 178), (213, 94, 0), (0, 158, 115), (204, 121, 167)),
+    *((230, 159, 0), (86, 180, 233), (136, 34, 85), (153, 153, 51), (130, 130, 130)),
+)
+_MOST_CHANNELS = len(_CHANNELS)
 
 Colour = tuple[int, int, int]
 
@@ -61,9 +71,9 @@ def _cart_pole(memory: np.ndarray) -> Any:
     ground = _SIZE // 2 + 10
     centre = _SIZE / 2 + x / 2.4 * (_SIZE / 2 - 20)
     pen.line((0, ground, _SIZE, ground), fill=_INK)
-    pen.rectangle((centre - 18, ground - 12, centre + 18, ground), fill=_INK)
-    tip = (centre + 100 * math.sin(theta), ground - 12 - 100 * math.cos(theta))
-    pen.line((centre, ground - 12, *tip), fill=_ACCENT, width=5)
+    pen.rectangle((centre - 28, ground - 18, centre + 28, ground), fill=_INK)
+    tip = (centre + 160 * math.sin(theta), ground - 18 - 160 * math.cos(theta))
+    pen.line((centre, ground - 18, *tip), fill=_ACCENT, width=8)
     return image
 
 
@@ -77,20 +87,56 @@ def _acrobot(memory: np.ndarray) -> Any:
     sine12, cosine12 = sine1 * cosine2 + cosine1 * sine2, cosine1 * cosine2 - sine1 * sine2
     tip = (elbow[0] + length * sine12, elbow[1] + length * cosine12)
     pen.line((0, middle - length, _SIZE, middle - length), fill=(180, 180, 180))
-    pen.line((middle, middle, *elbow), fill=_INK, width=6)
-    pen.line((*elbow, *tip), fill=_ACCENT, width=6)
+    pen.line((middle, middle, *elbow), fill=_INK, width=9)
+    pen.line((*elbow, *tip), fill=_ACCENT, width=9)
     return image
 
 
-def check_drawable(env: Task) -> None:
-    """Refuse an environment of which there are no pictures."""
-    if not isinstance(env, Catch | DeepSea | CartPole | Acrobot):
-        raise UserError(f"gif: {env.name} cannot be drawn")
+def _mountain_car(memory: np.ndarray) -> Any:
+    """Draw the valley y = sin 3x from -1.2 to 0.6, the flag at 0.5, and the car."""
+    image = Image.new("RGB", (_SIZE, _SIZE // 2 + 40), _PAPER)
+    pen = ImageDraw.Draw(image)
+
+    def at(x: float) -> tuple[float, float]:
+        return (x + 1.2) / 1.8 * _SIZE, 0.55 * _SIZE - 0.2 * _SIZE * (1 + math.sin(3 * x))
+
+    pen.line([at(x) for x in np.linspace(-1.2, 0.6, 80)], fill=_INK, width=2)
+    x, y = at(0.5)
+    pen.line((x, y, x, y - 40), fill=_INK, width=2)
+    pen.polygon([(x, y - 40), (x + 16, y - 34), (x, y - 28)], fill=_GOLD)
+    x, y = at(float(memory[0]))
+    pen.ellipse((x - 9, y - 18, x + 9, y), fill=_ACCENT)
+    return image
+
+
+def _channels(memory: np.ndarray, shape: tuple[int, ...]) -> Any:
+    """Draw an observation of rows x columns x channels: each channel has a colour, later on top."""
+    rows, columns, channels = shape
+    values = np.asarray(memory, float).reshape(shape)
+    colours = np.array([_CHANNELS[k % len(_CHANNELS)] for k in range(channels)], np.uint8)
+    last = channels - 1 - np.argmax(values[..., ::-1] > 0, axis=-1)
+    filled = np.asarray(values.max(axis=-1, keepdims=True) > 0)
+    pixels = np.where(filled, colours[last], np.array(_PAPER, np.uint8))
+    side = max(2, _SIZE // max(rows, columns))
+    large = (columns * side, rows * side)
+    image = Image.fromarray(pixels).resize(large, Image.Resampling.NEAREST)
+    pen = ImageDraw.Draw(image)
+    for k in range(max(rows, columns) if side >= 16 else 0):  # so that bricks are told apart
+        pen.line((k * side, 0, k * side, large[1]), fill=_PAPER)
+        pen.line((0, k * side, large[0], k * side), fill=_PAPER)
+    return image
+
+
+def cannot_draw(env: Task, reason: str = "") -> UserError:
+    """Return the error for what cannot be drawn."""
+    return UserError(f"gif: {env.name} cannot be drawn" + (f": {reason}" if reason else ""))
 
 
 def frame_milliseconds(env: Task) -> int:
     """Return how long a picture is shown: a board's few moves are slower than physics."""
-    return 250 if isinstance(env, Catch | DeepSea) else 60
+    if isinstance(env, Catch | DeepSea):
+        return 250
+    return 100 if len(env.observation_shape) == 3 else 60
 
 
 def draw(env: Task, memory: np.ndarray, reward: float = 0.0) -> Any:
@@ -98,7 +144,6 @@ def draw(env: Task, memory: np.ndarray, reward: float = 0.0) -> Any:
 
     `reward` is that of the step which led there, the last state of an episode included.
     """
-    check_drawable(env)
     match env:
         case Catch(rows=rows, columns=columns):
             ball_x, ball_y, paddle = map(int, memory)
@@ -110,5 +155,19 @@ def draw(env: Task, memory: np.ndarray, reward: float = 0.0) -> Any:
             return _cart_pole(memory)
         case Acrobot():
             return _acrobot(memory)
+        case Gymnax(name="MountainCar-v0"):
+            return _mountain_car(memory)
+        case _ if len(env.observation_shape) == 3 and env.observation_shape[2] <= _MOST_CHANNELS:
+            return _channels(np.asarray(env.observe(jnp.asarray(memory))), env.observation_shape)
         case _:
-            raise AssertionError(env)
+            raise cannot_draw(env)
+
+
+def captioned(image: Any, text: str) -> Any:
+    """Return the image with a line of text below it, at least as wide as the text needs."""
+    width = max(image.width, _NARROWEST)
+    out = Image.new("RGB", (width, image.height + CAPTION), _PAPER)
+    out.paste(image, ((width - image.width) // 2, 0))
+    font = ImageFont.load_default(size=15)
+    ImageDraw.Draw(out).text((8, image.height + 4), text, fill=_INK, font=font)
+    return out

@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mirrorax import arguments, plugins, registry
@@ -37,30 +37,56 @@ ALIASES = {
     "DeepSea-bsuite": "DeepSea",
 }
 
-#: The four of the paper's suite, in its order.
-SUITE = ("CartPole", "Acrobot", "Catch", "DeepSea")
-
-# (low, high) of the paper's normalisation (its appendix on experiment details). Acrobot's upper
-# bound is the level at which the paper calls it solved, not the largest possible return.
-_BOUNDS = {
-    "CartPole": (0.0, 500.0),
-    "Acrobot": (-500.0, -75.0),
-    "Catch": (-1.0, 1.0),
-    "DeepSea": (0.0, 1.0),
-}
-
 
 class UnknownEnvironment(UserError):
     """No environment has this name."""
 
 
 @dataclass(frozen=True)
-class Known:
-    """What is known of a gymnax environment without asking gymnax."""
+class EnvironmentSpec:
+    """What is known of an environment by its name alone."""
 
-    shape: tuple[int, ...]  # of one observation
-    bounds: tuple[float, float] | None = None  # None: estimated, see `estimated_bounds`
-    binary: bool = False  # the observation is a board of zeros and ones
+    name: str
+    family: str
+    #: (low, high), of unscaled rewards; None where they are not known beforehand
+    bounds: tuple[float, float] | None = None
+    size: tuple[int, ...] = ()
+    #: of one observation, where a table has it
+    shape: tuple[int, ...] = ()
+    #: whether the observation is a board of zeros and ones
+    binary: bool = False
+
+    def known_bounds(self) -> tuple[float, float] | None:
+        """Return (low, high) where they are known beforehand, of unscaled rewards."""
+        if self.bounds is not None or self.family != "own":
+            return self.bounds
+        bounds: tuple[float, float] | None = load(self.name).return_bounds
+        return bounds
+
+
+# The four of the paper's suite, in its order, with the bounds of its normalisation (its appendix on
+# experiment details). Acrobot's upper bound is the level at which the paper calls it solved, not
+# the largest possible return.
+_OURS = {
+    spec.name: spec
+    for spec in (
+        EnvironmentSpec("CartPole", "CartPole", (0.0, 500.0)),
+        EnvironmentSpec("Acrobot", "Acrobot", (-500.0, -75.0)),
+        EnvironmentSpec("Catch", "Catch", (-1.0, 1.0), (10, 5)),
+        EnvironmentSpec("DeepSea", "DeepSea", (0.0, 1.0), (8,)),
+    )
+}
+#: The four of the paper's suite, in its order.
+SUITE = tuple(_OURS)
+
+
+def _gymnax(
+    name: str,
+    shape: tuple[int, ...],
+    bounds: tuple[float, float] | None = None,
+    binary: bool = False,
+) -> tuple[str, EnvironmentSpec]:
+    return name, EnvironmentSpec(name, "gymnax", bounds, shape=shape, binary=binary)
 
 
 # The other gymnax 1.0.1 environments with discrete actions. Bounds stand only where the rules of
@@ -69,25 +95,27 @@ class Known:
 # coin flips of mean zero that no policy changes), one reward of at most 1.1 (DiscountingChain), one
 # for every step of at most 1000 (Pong). MountainCar's upper bound is the level at which
 # Gymnasium's registry calls it solved. MinAtar's games have no known best return.
-_GYMNAX = {
-    "MountainCar-v0": Known((2,), (-200.0, -110.0)),
-    "FrozenLake-misc": Known((1,), (0.0, 1.0)),
-    "MemoryChain-bsuite": Known((3,), (-1.0, 1.0)),
-    "DiscountingChain-bsuite": Known((2,), (0.0, 1.1)),
-    "FourRooms-misc": Known((4,), (0.0, 1.0)),
-    "UmbrellaChain-bsuite": Known((3,), (-1.0, 1.0)),
-    "SimpleBandit-bsuite": Known((1, 1), (0.0, 1.0)),
-    "MNISTBandit-bsuite": Known((28, 28), (-1.0, 1.0)),
-    "MetaMaze-misc": Known((15,)),
-    "BernoulliBandit-misc": Known((4,)),
-    "GaussianBandit-misc": Known((4,)),
-    "Pong-misc": Known((30, 40, 3), (0.0, 1000.0), binary=True),
-    "Asterix-MinAtar": Known((10, 10, 4), binary=True),
-    "Breakout-MinAtar": Known((10, 10, 4), binary=True),
-    "Freeway-MinAtar": Known((10, 10, 7), binary=True),
-    "Seaquest-MinAtar": Known((10, 10, 10), binary=True),
-    "SpaceInvaders-MinAtar": Known((10, 10, 6), binary=True),
-}
+_GYMNAX = dict(
+    (
+        _gymnax("MountainCar-v0", (2,), (-200.0, -110.0)),
+        _gymnax("FrozenLake-misc", (1,), (0.0, 1.0)),
+        _gymnax("MemoryChain-bsuite", (3,), (-1.0, 1.0)),
+        _gymnax("DiscountingChain-bsuite", (2,), (0.0, 1.1)),
+        _gymnax("FourRooms-misc", (4,), (0.0, 1.0)),
+        _gymnax("UmbrellaChain-bsuite", (3,), (-1.0, 1.0)),
+        _gymnax("SimpleBandit-bsuite", (1, 1), (0.0, 1.0)),
+        _gymnax("MNISTBandit-bsuite", (28, 28), (-1.0, 1.0)),
+        _gymnax("MetaMaze-misc", (15,)),
+        _gymnax("BernoulliBandit-misc", (4,)),
+        _gymnax("GaussianBandit-misc", (4,)),
+        _gymnax("Pong-misc", (30, 40, 3), (0.0, 1000.0), binary=True),
+        _gymnax("Asterix-MinAtar", (10, 10, 4), binary=True),
+        _gymnax("Breakout-MinAtar", (10, 10, 4), binary=True),
+        _gymnax("Freeway-MinAtar", (10, 10, 7), binary=True),
+        _gymnax("Seaquest-MinAtar", (10, 10, 10), binary=True),
+        _gymnax("SpaceInvaders-MinAtar", (10, 10, 6), binary=True),
+    )
+)
 
 #: gymnax environments that cannot be trained here, for a clear word about them
 _CONTINUOUS = (
@@ -100,19 +128,13 @@ _CONTINUOUS = (
 
 # Gymnasium's environments with the bounds of the same task above.
 _GYMNASIUM_BOUNDS = {
-    "CartPole-v1": _BOUNDS["CartPole"],
-    "Acrobot-v1": _BOUNDS["Acrobot"],
+    "CartPole-v1": _OURS["CartPole"].bounds,
+    "Acrobot-v1": _OURS["Acrobot"].bounds,
     "MountainCar-v0": (-200.0, -110.0),
     "FrozenLake-v1": (0.0, 1.0),
     "FrozenLake8x8-v1": (0.0, 1.0),
 }
 
-_DEFAULT_SIZE: dict[str, tuple[int, ...]] = {
-    "CartPole": (),
-    "Acrobot": (),
-    "Catch": (10, 5),
-    "DeepSea": (8,),
-}
 _LARGEST_SIDE = 255  # a row, and the one below the last, is remembered as a byte
 
 _PATTERN = re.compile(r"(?P<family>[A-Za-z0-9-]+)\s*(?:\(\s*(?P<size>[^()]*?)\s*\))?")
@@ -122,27 +144,6 @@ _GYMNASIUM = re.compile(
 # Gymnasium's adapters of old environments make what another id names, and would import it.
 _ADAPTERS = ("GymV21Environment", "GymV26Environment")
 _WORD = re.compile(r"[\w -]{0,64}", re.ASCII)  # no path, no module: text for Gymnasium
-
-
-@dataclass(frozen=True)
-class EnvironmentSpec:
-    """What is known of an environment by its name alone."""
-
-    name: str
-    family: str
-    size: tuple[int, ...] = ()
-    bounds: tuple[float, float] | None = None
-    #: of one observation, where a table has it
-    shape: tuple[int, ...] = ()
-    #: whether the observation is a board of zeros and ones
-    binary: bool = False
-
-    def known_bounds(self) -> tuple[float, float] | None:
-        """Return (low, high) where they are known beforehand, of unscaled rewards."""
-        if self.bounds is not None or self.family != "own":
-            return self.bounds
-        bounds: tuple[float, float] | None = load(self.name).return_bounds
-        return bounds
 
 
 def normalize(value: Any, bounds: tuple[Any, Any], reward_scale: Any = 1.0) -> Any:
@@ -218,7 +219,7 @@ def register_environment(name: str, environment: Any) -> None:
 
     Named plain values in brackets go to the class or function: `Corridor(length=9)`.
     """
-    taken = (*_BOUNDS, *ALIASES, *_GYMNAX, *_CONTINUOUS)
+    taken = (*_OURS, *ALIASES, *_GYMNAX, *_CONTINUOUS)
     registry.register("environment", name, environment, taken)
 
 
@@ -227,11 +228,6 @@ def plugin_of(name: str) -> plugins.Plugin | None:
     if name.startswith("gymnasium:"):
         return _gymnasium_plugin(name)
     return registry.owner("environment", name)
-
-
-def adopt(label: str, environment: Any) -> None:
-    """Let the label of an object that was passed to `train` mean this object in this process."""
-    registry.adopt("environment", label, environment)
 
 
 def _gymnasium_plugin(name: str) -> plugins.Plugin | None:
@@ -244,7 +240,7 @@ def _gymnasium_plugin(name: str) -> plugins.Plugin | None:
 
 
 def _size(family: str, text: str, name: str) -> tuple[int, ...]:
-    sides = len(_DEFAULT_SIZE[family])
+    sides = len(_OURS[family].size)
     form = {1: "one whole number, e.g. DeepSea(16)", 2: "rows x columns, e.g. Catch(20x10)"}
     if sides == 0:
         raise UserError(f"environment: {name!r}: {family} has no size")
@@ -286,30 +282,20 @@ def environment(name: str) -> EnvironmentSpec:
     text = name.strip()
     if text.startswith("gymnasium:"):
         task, values = gymnasium_id(text)
-        return EnvironmentSpec(
-            name=str(registry.Choice(f"gymnasium:{task}", values)),
-            family="gymnasium",
-            bounds=_GYMNASIUM_BOUNDS.get(task),
-        )
+        canonical = str(registry.Choice(f"gymnasium:{task}", values))
+        return EnvironmentSpec(canonical, "gymnasium", _GYMNASIUM_BOUNDS.get(task))
     if text in _GYMNAX:
-        known = _GYMNAX[text]
-        return EnvironmentSpec(
-            name=text,
-            family="gymnax",
-            bounds=known.bounds,
-            shape=known.shape,
-            binary=known.binary,
-        )
+        return _GYMNAX[text]
     if text in _CONTINUOUS:
         raise UserError(f"environment: {text!r} has continuous actions; only discrete ones work")
     match = _PATTERN.fullmatch(text)
-    family = ALIASES.get(match["family"], match["family"]) if match else ""
-    if match is None or family not in _BOUNDS:
+    ours = _OURS.get(ALIASES.get(match["family"], match["family"])) if match else None
+    if match is None or ours is None:
         own = registry.choose("environment", text, "environment")
         if own is None:
             raise _unknown(name)
-        return EnvironmentSpec(name=str(own), family="own")
-    default = _DEFAULT_SIZE[family]
-    size = default if match["size"] is None else _size(family, match["size"], name)
-    canonical = family if size == default else f"{family}({'x'.join(map(str, size))})"
-    return EnvironmentSpec(name=canonical, family=family, size=size, bounds=_BOUNDS[family])
+        return EnvironmentSpec(str(own), "own")
+    size = ours.size if match["size"] is None else _size(ours.family, match["size"], name)
+    if size == ours.size:
+        return ours
+    return replace(ours, name=f"{ours.family}({'x'.join(map(str, size))})", size=size)

@@ -18,8 +18,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from mirrorax import plugins
-from mirrorax.envs import suite
+from mirrorax import plugins, registry
 from mirrorax.errors import UserError, shown
 from mirrorax.files import replacing
 from mirrorax.runs.settings import RunValues, Settings
@@ -112,7 +111,7 @@ def load_session(
     where = f"checkpoint: {str(path)!r}"
     name = meta["settings"].get("environment") if isinstance(meta.get("settings"), dict) else None
     if environment is not None and isinstance(name, str) and ":" in name:
-        suite.adopt(name, environment)
+        registry.adopt("environment", name, environment)
     meta["settings"] = settings_in(meta, where)
     keys, columns, lanes = arrays.get("keys"), meta.get("columns"), meta.get("lanes")
     runs = -1 if keys is None or keys.ndim != 2 else len(keys)

@@ -256,6 +256,14 @@ def auto(spec: NetworkSpec) -> Network:
 BUILT_IN: dict[str, Callable[[NetworkSpec], Network]] = {"auto": auto, "mlp": mlp, "conv": conv}
 
 
+#: what `mirrorax list` says of each
+ABOUT = {
+    "auto": "mlp, with a convolution in front of it for images",
+    "mlp": "hidden layers of the widths of --hidden",
+    "conv": "a convolution, then mlp",
+}
+
+
 def make_network(name: str, spec: NetworkSpec) -> FlatNetwork:
     """Return the network that a name stands for."""
     if name in BUILT_IN:

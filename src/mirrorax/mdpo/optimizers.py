@@ -34,6 +34,14 @@ BUILT_IN: dict[str, Callable[[Settings], optax.GradientTransformation]] = {
 }
 
 
+#: what `mirrorax list` says of each
+ABOUT = {
+    "adam": "Adam, with --adam-eps",
+    "rmsprop": "RMSProp, with --adam-eps",
+    "sgd": "plain gradient descent",
+}
+
+
 def make_optimizer(settings: Settings) -> optax.GradientTransformation:
     """Return the optimiser of the settings: the gradient is clipped, then transformed."""
     name = settings.optimizer

@@ -195,10 +195,10 @@ def _drift_scale(settings: Settings, d: Drift | DriftFunctional, actions: int) -
     """Return the drift that weight v = 1 stands for, where lambda is learned."""
     if not settings.learned_lam:
         return 1.0
-    if settings.on_policy or not isinstance(d, Drift):
+    if not isinstance(d, Drift):
         raise UserError(
-            f"lam_schedule: {settings.lam_schedule!r} needs algorithm = 'off_policy' and a drift "
-            "of two policies"
+            f"lam_schedule: {settings.lam_schedule!r} needs a drift of two policies; {str(d)!r} "
+            "sees advantages"
         )
     return reference_drift(d, actions)
 

@@ -275,6 +275,15 @@ BUILT_IN: dict[str, BuiltIn] = {
 }
 
 
+#: what `mirrorax list` says of each
+ABOUT = {
+    "constant": "stays as it is",
+    "linear": "falls linearly to 0",
+    "learned": "found during training: alpha by a target of h (w), lam by one of the drift (v)",
+    "learned_linear": "as learned, while the target's weight, w or v, falls linearly to 0",
+}
+
+
 def _make(field: str, name: str, spec: ScheduleSpec) -> Schedule:
     if name in BUILT_IN:
         return BUILT_IN[name].make(spec)

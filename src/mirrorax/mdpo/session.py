@@ -20,6 +20,7 @@ from jaxtyping import Float, Int
 from mirrorax.envs.adapter import random_return
 from mirrorax.envs.host import Gymnasium
 from mirrorax.errors import UserError
+from mirrorax.formatting import Shown
 from mirrorax.mdpo import checkpoint, host, train
 from mirrorax.mdpo.program import (
     Layout,
@@ -42,8 +43,8 @@ SEGMENT_SECONDS = 1.0
 _VECTOR = 8
 
 
-@dataclass(frozen=True)
-class SegmentProgress:
+@dataclass(frozen=True, repr=False)
+class SegmentProgress(Shown):
     """What is known between two segments."""
 
     updates_done: int
@@ -63,8 +64,8 @@ class SegmentProgress:
         return self.updates_done / self.updates_total
 
 
-@dataclass
-class Session:
+@dataclass(repr=False)
+class Session(Shown):
     """Runs with one program, at most `lanes` of them; the rest of the lanes is padding."""
 
     chunk: Chunk

@@ -8,7 +8,11 @@ what it is given:
 `return_range`  times the distance between the returns that count as 0 and 1 in this environment,
                 with its rewards as they are scaled.
 `q_spread`      times the running mean of how far the Q-values of one state lie apart,
-                u = E_s[max_a Q(s, a) - min_a Q(s, a)].
+                u = E_s[max_a Q(s, a) - min_a Q(s, a)]. On-policy there is no Q of all actions:
+                u is the running mean, over the rollouts before, of the root mean square advantage.
+
+Normalised advantages have the unit 1 already: then no unit multiplies the temperatures of the
+actor's objective, only alpha in regularised rewards.
 
 Under `q_spread` the critics, too, are without units: they regress rewards divided by their running
 root mean square S. Otherwise the size of the rewards would still show in what a network with fixed
@@ -48,13 +52,12 @@ class Unit(abc.ABC):
         """Return the state before the first batch: a pytree of arrays, or ()."""
 
     @abc.abstractmethod
-    def observe(
-        self,
-        state: Any,
-        reward: Float[Array, " batch"],
-        q: Float[Array, "actions batch"],
-    ) -> Any:
-        """Return the state after a batch: its scaled rewards, and Q as the critics give it."""
+    def observe_rewards(self, state: Any, reward: Float[Array, " batch"]) -> Any:
+        """Return the state after a batch of scaled rewards."""
+
+    @abc.abstractmethod
+    def observe_spread(self, state: Any, spread: Float[Array, ""]) -> Any:
+        """Return the state after a batch whose values have this spread."""
 
     @abc.abstractmethod
     def size(self, state: Any, reward_scale: Float[Array, ""]) -> Float[Array, ""]:
@@ -76,7 +79,11 @@ class ReturnRangeUnit(Unit):
         """Keep nothing."""
         return ()
 
-    def observe(self, state: Any, reward: Any, q: Any) -> Any:
+    def observe_rewards(self, state: Any, reward: Any) -> Any:
+        """Learn nothing."""
+        return state
+
+    def observe_spread(self, state: Any, spread: Any) -> Any:
         """Learn nothing."""
         return state
 
@@ -108,21 +115,17 @@ class SpreadUnit(Unit):
         """Start without an observation."""
         return SpreadState(*(jnp.float32(0) for _ in SpreadState._fields))
 
-    def observe(
-        self,
-        state: SpreadState,
-        reward: Float[Array, " batch"],
-        q: Float[Array, "actions batch"],
-    ) -> SpreadState:
-        """Average the rewards' squares and the spreads of Q."""
+    def observe_rewards(self, state: SpreadState, reward: Float[Array, " batch"]) -> SpreadState:
+        """Average the rewards' squares over all batches."""
         batches = state.batches + 1
         square = state.square + (jnp.mean(jnp.square(reward)) - state.square) / batches
-        spread = jnp.mean(jnp.max(q, axis=0) - jnp.min(q, axis=0))
-        return SpreadState(
-            square,
-            batches,
-            DECAY * state.spread + (1 - DECAY) * spread,
-            DECAY * state.weight + (1 - DECAY),
+        return state._replace(square=square, batches=batches)
+
+    def observe_spread(self, state: SpreadState, spread: Float[Array, ""]) -> SpreadState:
+        """Average the spreads, the last ones most."""
+        return state._replace(
+            spread=DECAY * state.spread + (1 - DECAY) * spread,
+            weight=DECAY * state.weight + (1 - DECAY),
         )
 
     def size(self, state: SpreadState, reward_scale: Float[Array, ""]) -> Float[Array, ""]:
@@ -132,6 +135,16 @@ class SpreadUnit(Unit):
     def divisor(self, state: SpreadState) -> Float[Array, ""]:
         """Return S: the root mean square of the rewards so far."""
         return jnp.where(state.square > 0, jnp.sqrt(state.square), 1.0)
+
+
+def spread_of_q(q: Float[Array, "actions batch"]) -> Float[Array, ""]:
+    """Return E_s[max_a Q(s, a) - min_a Q(s, a)], the spread of an off-policy batch."""
+    return jnp.mean(jnp.max(q, axis=0) - jnp.min(q, axis=0))
+
+
+def spread_of_advantages(advantage: Float[Array, " batch"]) -> Float[Array, ""]:
+    """Return the root mean square of advantages, the spread of a rollout."""
+    return jnp.sqrt(jnp.mean(jnp.square(advantage)))
 
 
 def make_unit(name: str, bounds: tuple[float, float] | None) -> Unit | None:

@@ -15,6 +15,7 @@ from mirrorax.mdpo.optimizers import descend
 from mirrorax.mdpo.program import Program
 from mirrorax.mdpo.replay import unpack
 from mirrorax.mdpo.schedules import Clock, Schedule, Values
+from mirrorax.mdpo.units import spread_of_q
 from mirrorax.regularizers import Drift
 
 Metrics = dict[str, Float[Array, "*lanes"]]
@@ -94,16 +95,17 @@ def update(
     h, h_next = program.potential_at(x), program.potential_at(x_next)
     alpha = program.alpha_schedule.temperature(learner.alpha, values, clock)
     lam = program.lam_schedule.temperature(learner.lam, values, clock)
-    left = 1 - clock.progress if settings.anneal_learning_rate else 1.0
+    left = learning_rate_left(program, clock)
     step = partial(descend, program.optimizer)
     healthy = learner.diverged_at < 0
 
     # theta^(i+1) = theta^(i) - eta grad L(theta, theta_k), equation (7).
     actor, optimizer = learner.actor, learner.actor_optimizer
     q = jnp.min(critic(learner.critics, x), axis=0)
-    unit, reward_scale, size = learner.unit, values.reward_scale, None
+    unit, reward_scale, size, divisor = learner.unit, values.reward_scale, None, None
     if program.unit is not None:
-        unit = program.unit.observe(unit, reward_scale * batch.reward, q)
+        unit = program.unit.observe_rewards(unit, reward_scale * batch.reward)
+        unit = program.unit.observe_spread(unit, spread_of_q(q))
         size, divisor = program.unit.size(unit, reward_scale), program.unit.divisor(unit)
         alpha, lam, reward_scale = size * alpha, size * lam, reward_scale / divisor
     old_logits = pi(actor if anchor is None else anchor, x)
@@ -147,58 +149,102 @@ def update(
 
     # phi_target <- tau phi_target + (1 - tau) phi: tau is the weight of the OLD target.
     targets = settings.tau * learner.targets + (1 - settings.tau) * critics
-    # A norm is finite only if every parameter is.
-    healthy &= jnp.isfinite(optax.tree.norm((actor, critics)))
-    diverged = (learner.diverged_at < 0) & ~healthy
     assert first_terms is not None
     observed = {"h": first_terms.h}
-    if "drift" in (program.alpha_schedule.observes, program.lam_schedule.observes):
+    if observes_drift(program):
         observed["drift"] = jnp.mean(d.value_from_logits(pi(actor, x).T, old_logits.T))
-    new = Learner(
-        actor,
-        optimizer,
-        critics,
-        critic_optimizer,
-        targets,
-        _learn(program.alpha_schedule, learner.alpha, values, clock, observed),
-        _learn(program.lam_schedule, learner.lam, values, clock, observed),
-        learner.diverged_at,
-        unit,
+    new = learner._replace(
+        actor=actor,
+        actor_optimizer=optimizer,
+        critics=critics,
+        critic_optimizer=critic_optimizer,
+        targets=targets,
+        unit=unit,
     )
-    new = where(healthy, new, learner)._replace(
-        diverged_at=jnp.where(diverged, clock.k, learner.diverged_at).astype(jnp.int32)
-    )
+    new = conclude(program, learner, new, healthy, observed, values, clock)
     if not program.with_curves:
         return new, {}
-    logp = jax.nn.log_softmax(old_logits, axis=0)
-    entropy = -jnp.mean(jnp.sum(jnp.exp(logp) * logp, axis=0))
-    seen = (
-        actor_loss,
-        jnp.mean(fit.loss),
-        actor_norm,
-        optax.tree.norm(critic_norms),
-        fit.q,
-        first_terms.h,
-        terms.drift,
-        entropy,
-        alpha,
-        lam,
+    return new, report(
+        {
+            "actor_loss": actor_loss,
+            "critic_loss": jnp.mean(fit.loss),
+            "actor_grad_norm": actor_norm,
+            "critic_grad_norm": optax.tree.norm(critic_norms),
+            "mean_q": fit.q,
+            "h": first_terms.h,
+            "drift": terms.drift,
+            "entropy": mean_entropy(old_logits),
+            "alpha": alpha,
+            "lam": lam,
+        },
+        size,
+        divisor,
     )
-    metrics = dict(zip(METRICS, seen, strict=True))
-    if size is not None:
-        # In rewards, whatever the unit in which the learner computes.
-        metrics |= {name: divisor * metrics[name] for name in ("mean_q", "alpha", "lam")}
-        metrics["unit"] = divisor * size
-    return new, metrics
+
+
+def learning_rate_left(program: Program, clock: Clock) -> Float[Array, ""] | float:
+    """Return what part of the learning rates update k uses."""
+    return 1 - clock.progress if program.settings.anneal_learning_rate else 1.0
+
+
+def observes_drift(program: Program) -> bool:
+    """Whether a schedule learns from the drift of an update."""
+    return "drift" in (program.alpha_schedule.observes, program.lam_schedule.observes)
+
+
+def conclude(
+    program: Program,
+    learner: Learner,
+    new: Learner,
+    healthy: Bool[Array, ""],
+    observed: Metrics,
+    values: Values,
+    clock: Clock,
+) -> Learner:
+    """Return the new learner, its schedules moved on by what they observe.
+
+    A run whose losses, gradients or parameters are not finite stays as it was before the update,
+    for good.
+    """
+    # A norm is finite only if every parameter is.
+    healthy &= jnp.isfinite(optax.tree.norm((new.actor, new.critics)))
+    diverged = (learner.diverged_at < 0) & ~healthy
+
+    def learned(schedule: Schedule, state: Any) -> Any:
+        return schedule.learn(state, values, clock, observed[schedule.observes])
+
+    new = new._replace(
+        alpha=learned(program.alpha_schedule, learner.alpha),
+        lam=learned(program.lam_schedule, learner.lam),
+    )
+    return where(healthy, new, learner)._replace(
+        diverged_at=jnp.where(diverged, clock.k, learner.diverged_at).astype(jnp.int32)
+    )
+
+
+def mean_entropy(logits: Float[Array, "actions batch"]) -> Float[Array, ""]:
+    """Return the mean entropy of policies."""
+    logp = jax.nn.log_softmax(logits, axis=0)
+    return -jnp.mean(jnp.sum(jnp.exp(logp) * logp, axis=0))
+
+
+def report(
+    metrics: Metrics,
+    size: Array | None,
+    divisor: Array | None,
+    with_unit: tuple[str, ...] = ("mean_q", "alpha", "lam"),
+) -> Metrics:
+    """Return metrics, those that have a unit in rewards, whatever the unit of the learner."""
+    assert tuple(metrics) == METRICS
+    if size is None or divisor is None:
+        return metrics
+    in_rewards = {name: divisor * metrics[name] for name in with_unit}
+    return {**metrics, **in_rewards, "unit": divisor * size}
 
 
 def metric_names(program: Program) -> tuple[str, ...]:
     """Return the names of what an update reports."""
     return METRICS if program.unit is None else (*METRICS, "unit")
-
-
-def _learn(schedule: Schedule, state: Any, values: Values, clock: Clock, observed: Metrics) -> Any:
-    return schedule.learn(state, values, clock, observed[schedule.observes])
 
 
 def update_on_batches(

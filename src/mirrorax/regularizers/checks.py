@@ -46,17 +46,15 @@ def _points(generator: np.random.Generator, samples: int, num_actions: int) -> A
     return p / p.sum(-1, keepdims=True)
 
 
-def _first_failure(subject: object, checks: list[Check | None]) -> Check:
-    return next((check for check in checks if check is not None), Check(str(subject), True))
-
-
-def _first(bad: Any, subject: object, failed: str, **shown: Any) -> Check | None:
-    if not bad.any():
-        return None
-    row = int(np.argmax(bad))
-    with np.printoptions(precision=4, suppress=False):
-        where = ", ".join(f"{name} = {value[row]}" for name, value in shown.items())
-    return Check(str(subject), False, failed, where)
+def first_failure(subject: object, *tests: tuple[str, Any, dict[str, Any]]) -> Check:
+    """Return the first test that fails: its property, the rows where it does, what is shown."""
+    for failed, bad, points in tests:
+        if bad.any():
+            row = int(np.argmax(bad))
+            with np.printoptions(precision=4, suppress=False):
+                where = ", ".join(f"{name} = {value[row]}" for name, value in points.items())
+            return Check(str(subject), False, failed, where)
+    return Check(str(subject), True)
 
 
 def check_drift(
@@ -84,23 +82,15 @@ def check_drift(
     rate, finer = (d.value(inner + step * (p - inner), inner) / step for step in (1e-4, 1e-5))
     kink = (finer > 10**-0.03 * rate) & (finer > 1e-8 * inner_size)
 
-    return _first_failure(
+    pair, ends = {"p": p, "q": q}, {"q": inner, "gradient": full}
+    kinked = {"q": inner, "towards": p, "slope": finer}
+    return first_failure(
         d,
-        [
-            _first(np.isnan(apart) | np.isnan(together), d, "being a number", p=p, q=q),
-            _first(apart < -1e-9 * size, d, "D(p, q) >= 0", p=p, q=q, D=apart),
-            _first(np.abs(together) > 1e-9 * size, d, "D(q, q) = 0", q=q, D=together),
-            _first(
-                ~(slope <= 1e-6 * inner_size),
-                d,
-                "zero gradient at p = q",
-                q=inner,
-                gradient=full,
-            ),
-            _first(
-                kink, d, "zero gradient at p = q (there is a kink)", q=inner, towards=p, slope=finer
-            ),
-        ],
+        ("being a number", np.isnan(apart) | np.isnan(together), pair),
+        ("D(p, q) >= 0", apart < -1e-9 * size, {**pair, "D": apart}),
+        ("D(q, q) = 0", np.abs(together) > 1e-9 * size, {"q": q, "D": together}),
+        ("zero gradient at p = q", ~(slope <= 1e-6 * inner_size), ends),
+        ("zero gradient at p = q (there is a kink)", kink, kinked),
     )
 
 
@@ -124,11 +114,10 @@ def check_potential(
     below = at_q + (gradient * (p - q)).sum(-1)
     size = 1 + np.abs(at_p) + np.abs(at_q) + np.abs(below)
     broken = ~np.isfinite(at_p) | ~np.isfinite(gradient).all(-1)
-    return _first_failure(
+    pair = {"p": p, "q": q}
+    return first_failure(
         h,
-        [
-            _first(broken, h, "finite value and gradient", p=p, q=q, h=at_p, gradient=gradient),
-            _first(middle > (at_p + at_q) / 2 + 1e-9 * size, h, "convexity", p=p, q=q),
-            _first(below > at_p + 1e-9 * size, h, "the subgradient inequality", p=p, q=q),
-        ],
+        ("finite value and gradient", broken, {**pair, "h": at_p, "gradient": gradient}),
+        ("convexity", middle > (at_p + at_q) / 2 + 1e-9 * size, pair),
+        ("the subgradient inequality", below > at_p + 1e-9 * size, pair),
     )

@@ -62,8 +62,6 @@ class FunctionPotential(Potential):
     name: str
     function: Callable[[jax.Array], jax.Array] = field(repr=False)
 
-    powers = None
-
     def range(self, num_actions: int) -> tuple[float, float]:
         """Search the smallest value; the largest of a convex function is at a vertex."""
         vertices = np.asarray(self.value(np.eye(num_actions)))
@@ -79,9 +77,6 @@ class FunctionPotential(Potential):
     def bound(self, num_actions: int) -> float:
         """Return the largest absolute value of h."""
         return max(map(abs, self.range(num_actions)))
-
-    def __str__(self) -> str:
-        return self.name
 
     def _value(self, p: Any) -> Any:
         return in_own_precision(jnp.vectorize(self._called, signature="(n)->()"), lift(p))
@@ -106,17 +101,19 @@ class FunctionDrift(Drift):
     name: str
     function: Callable[[jax.Array, jax.Array], jax.Array] = field(repr=False)
 
-    def __str__(self) -> str:
-        return self.name
+    infinite = None
 
-    def _value(self, p: Any, q: Any) -> Any:
-        called = _Called("drift", self.name, self.function)
-        batched = jnp.vectorize(called, signature="(n),(n)->()")
+    @property
+    def _called(self) -> _Called:
+        return _Called("drift", self.name, self.function)
+
+    def _value(self, p: Any, q: Any, logp: Any, logq: Any) -> Any:
+        batched = jnp.vectorize(self._called, signature="(n),(n)->()")
         return in_own_precision(batched, lift(p), lift(q))
 
-    def _value_from_log(self, logp: Any, logq: Any) -> Any:
-        xp = namespace(logp, logq)
-        return self._value(xp.exp(logp), xp.exp(logq))
+    def _slopes(self, p: Any, q: Any) -> tuple[Any, Any]:
+        slopes = jax.grad(self._called, (0, 1))
+        return tuple(jnp.vectorize(slopes, signature="(n),(n)->(n),(n)")(lift(p), lift(q)))
 
 
 def register_potential(name: str, function: Callable[[jax.Array], jax.Array] | None = None) -> Any:

@@ -13,8 +13,7 @@ from __future__ import annotations
 import importlib
 import math
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from mirrorax import registry
@@ -22,81 +21,105 @@ from mirrorax.errors import UserError, nearest, shown
 
 Kind = Literal["potential", "drift"]
 
+#: the reference policies of `to` that a name can choose
+REFERENCES = ("uniform", "policy")
+
 
 @dataclass(frozen=True)
 class Spelling:
-    """How one regulariser is written: `name`, or `name(parameter)`."""
+    """How one regulariser is written, and what it stands for."""
 
-    name: str
+    #: `name`, or `name(parameter, ...)`: `potential` and `drift` nest one, `mu` is a word of
+    #: `REFERENCES`, any other is a number with its condition, such as `m > 0`
+    declared: str
     target: str  # the class, as "module:attribute"
-    #: what the arguments are called, with commas: `potential` and `drift` nest one, `mu` is a word
-    #: of `REFERENCES`, any other is a number
-    parameter: str | None = None
-    allowed: str = ""  # the range in words
-    accepts: Callable[[float], bool] = lambda value: True
+    about: str  # what it is, for `mirrorax list`
     example: str = ""  # valid arguments, for hints
-    #: whether the arguments may be left out
+    #: whether the arguments may be left out: those of `example` are then meant
     optional: bool = False
     #: whether it is a functional of the advantages of the actions taken
     sees_advantages: bool = False
 
     @property
-    def form(self) -> str:
-        """The spelling with its parameters, as one word; without them where it needs none."""
-        if self.parameter is None or self.optional:
-            return self.name
-        return f"{self.name}({self.parameter.replace(' ', '')})"
+    def name(self) -> str:
+        """The name without parameters."""
+        return self.declared.partition("(")[0]
 
     @property
-    def defaults(self) -> tuple[float, ...] | None:
-        """The arguments that stand for none, where they may be left out."""
-        return tuple(map(float, self.example.split(", "))) if self.optional else None
+    def parameters(self) -> list[str]:
+        """The parameters with their conditions: ["m > 0"]."""
+        return self.declared[len(self.name) + 1 : -1].split(", ") if "(" in self.declared else []
+
+    @property
+    def words(self) -> list[str]:
+        """What the parameters are called: ["m"]."""
+        return [parameter.partition(" ")[0] for parameter in self.parameters]
+
+    @property
+    def form(self) -> str:
+        """The spelling as one word, `tsallis(m)`; without parameters where it needs none."""
+        plain = self.optional or not self.parameters
+        return self.name if plain else f"{self.name}({','.join(self.words)})"
 
     @property
     def help(self) -> str:
-        """The form with the range of its parameter."""
-        full = f"{self.form} or {self.name}({self.parameter})" if self.optional else self.form
-        return f"{full} with {self.allowed}" if self.allowed else full
+        """The form with the conditions of its parameters."""
+        full = (
+            f"{self.name} or {self.name}({', '.join(self.words)})" if self.optional else self.form
+        )
+        conditions = ", ".join(each for each in self.parameters if " " in each)
+        return f"{full} with {conditions}" if conditions else full
 
-
-_POTENTIALS = "mirrorax.regularizers.potentials"
-_DRIFTS = "mirrorax.regularizers.drifts"
-_FUNCTIONALS = "mirrorax.regularizers.functionals"
-
-#: the reference policies of `to` that a name can choose
-REFERENCES = ("uniform", "policy")
 
 _SPELLINGS: dict[Kind, tuple[Spelling, ...]] = {
     "potential": (
-        Spelling("entropy", f"{_POTENTIALS}:NegativeEntropy"),
-        Spelling("tsallis", f"{_POTENTIALS}:NegativeTsallis", "m", "m > 0", lambda m: m > 0, "0.5"),
-        Spelling("lp", f"{_POTENTIALS}:LpNorm", "p", "p >= 1", lambda p: p >= 1, "1"),
-        Spelling("max", f"{_POTENTIALS}:Max"),
-        Spelling("to", "mirrorax.regularizers.reference:to", "mu, drift", example="uniform, kl"),
-        Spelling("zero", f"{_POTENTIALS}:Zero"),
+        Spelling("entropy", "potentials:NegativeEntropy", "negative Shannon entropy, sum p log p"),
+        Spelling(
+            "tsallis(m > 0)",
+            "potentials:NegativeTsallis",
+            "negative Tsallis entropy of order m > 0; m -> 1 is entropy",
+            "0.5",
+        ),
+        Spelling(
+            "lp(p >= 1)",
+            "potentials:LpNorm",
+            "sum of the p-th powers of the probabilities, p >= 1",
+            "1",
+        ),
+        Spelling("max", "potentials:Max", "the largest probability"),
+        Spelling(
+            "to(mu, drift)",
+            "reference:to",
+            "distance from a reference: to(uniform, kl); to(policy, kl) with --reference",
+            "uniform, kl",
+        ),
+        Spelling("zero", "potentials:Zero", "no potential"),
     ),
     "drift": (
-        Spelling("kl", f"{_DRIFTS}:KL"),
-        Spelling("forward_kl", f"{_DRIFTS}:ForwardKL"),
-        Spelling("bregman", f"{_DRIFTS}:Bregman", "potential", example="entropy"),
-        Spelling("chi_square", f"{_DRIFTS}:ChiSquare"),
-        Spelling("squared_tv", f"{_DRIFTS}:SquaredTV"),
-        Spelling("zero", f"{_DRIFTS}:Zero"),
+        Spelling("kl", "drifts:KL", "KL(p, pi_k), the Bregman divergence of entropy"),
+        Spelling("forward_kl", "drifts:ForwardKL", "KL(pi_k, p), with the arguments exchanged"),
         Spelling(
-            "ppo_clip",
-            f"{_FUNCTIONALS}:PPOClip",
-            "eps",
-            "eps > 0",
-            lambda eps: eps > 0,
+            "bregman(potential)",
+            "drifts:Bregman",
+            "the Bregman divergence of a potential, e.g. bregman(lp(2))",
+            "entropy",
+        ),
+        Spelling(
+            "chi_square", "drifts:ChiSquare", "chi-square divergence, sum (p - pi_k)^2 / pi_k"
+        ),
+        Spelling("squared_tv", "drifts:SquaredTV", "squared total variation distance"),
+        Spelling("zero", "drifts:Zero", "no drift"),
+        Spelling(
+            "ppo_clip(eps > 0)",
+            "functionals:PPOClip",
+            "on-policy: what PPO's clipping takes away; PPO with lam 1",
             "0.2",
             sees_advantages=True,
         ),
         Spelling(
-            "dpo",
-            f"{_FUNCTIONALS}:DPO",
-            "a, b",
-            "a, b > 0",
-            lambda value: value > 0,
+            "dpo(a > 0, b > 0)",
+            "functionals:DPO",
+            "on-policy: Discovered Policy Optimisation; dpo(a, b) sets its two numbers",
             "2, 0.6",
             optional=True,
             sees_advantages=True,
@@ -145,9 +168,21 @@ def number(value: float) -> str:
     return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(float(value))
 
 
+def spelled(regulariser: Any) -> str:
+    """Write a regulariser: its name, and in brackets its fields, which are its parameters."""
+    parameters = [f.name for f in fields(regulariser) if f.repr and f.name != "name"]
+    values = tuple(getattr(regulariser, parameter) for parameter in parameters)
+    return str(Name("potential", regulariser.name, values))
+
+
 def names(kind: Kind) -> list[str]:
     """List the forms that are understood now, the registered ones included."""
-    return [*(s.form for s in _BUILT_IN[kind].values()), *registry.names(kind)]
+    return [*descriptions(kind), *registry.names(kind)]
+
+
+def descriptions(kind: Kind) -> dict[str, str]:
+    """Return the forms that are built in, and what each is."""
+    return {spelling.form: spelling.about for spelling in _BUILT_IN[kind].values()}
 
 
 def _words(kind: Kind) -> list[str]:
@@ -182,28 +217,24 @@ def _parse(text: object, kind: Kind, field: str) -> Name:
     spelling = _BUILT_IN[kind].get(word)
     if spelling is None and registry.registered(kind, word) is None:
         raise _unknown(text, word, kind, field)
-    if spelling is None or spelling.parameter is None:
+    if spelling is None or not spelling.parameters:
         if inside is not None:
             raise UserError(f"{field}: {text!r}: {word} takes no parameter; write {word!r}")
         return Name(kind, word)
     if inside is None and spelling.optional:
         return Name(kind, word)
-    if inside is None or not inside.strip():
-        raise UserError(
-            f"{field}: {text!r}: {word} needs its parameter: {spelling.help}; "
-            f"for example '{word}({spelling.example})'"
-        )
-    parameters, texts = spelling.parameter.split(", "), _split(inside)
-    if len(texts) != len(parameters):
-        raise UserError(
-            f"{field}: {text!r}: {word} takes {spelling.parameter}; "
-            f"for example '{word}({spelling.example})'"
-        )
+    texts = _split(inside or "")
+    if len(texts) != len(spelling.parameters) or not texts[0].strip():
+        needed = f"takes {', '.join(spelling.words)}"
+        if not (inside or "").strip():
+            needed = f"needs its parameter: {spelling.help}"
+        example = f"for example '{word}({spelling.example})'"
+        raise UserError(f"{field}: {text!r}: {word} {needed}; {example}")
     arguments = tuple(
-        _argument(text, parameter, inner, spelling, field)
-        for parameter, inner in zip(parameters, texts, strict=True)
+        _argument(text, parameter, inner.strip(), spelling, field)
+        for parameter, inner in zip(spelling.parameters, texts, strict=True)
     )
-    if arguments == spelling.defaults:
+    if spelling.optional and arguments == tuple(map(float, spelling.example.split(", "))):
         return Name(kind, word)
     return Name(kind, word, arguments)
 
@@ -233,17 +264,18 @@ def _argument(
             )
         return name
     if parameter == "mu":
-        if inside.strip() not in REFERENCES:
+        if inside not in REFERENCES:
             raise UserError(
-                f"{field}: in {text!r}: unknown reference {inside.strip()!r}; allowed: "
+                f"{field}: in {text!r}: unknown reference {inside!r}; allowed: "
                 f"{', '.join(REFERENCES)}"
             )
-        return inside.strip()
-    value = float(inside) if _NUMBER.fullmatch(inside.strip()) else math.nan
-    if not math.isfinite(value) or not spelling.accepts(value):
+        return inside
+    word, sign, least = parameter.split()
+    value = float(inside) if _NUMBER.fullmatch(inside) else math.nan
+    allowed = value > float(least) if sign == ">" else value >= float(least)
+    if not (allowed and math.isfinite(value)):
         raise UserError(
-            f"{field}: {text!r}: {parameter} = {inside.strip()} is not allowed: "
-            f"{spelling.allowed}, a finite number; "
+            f"{field}: {text!r}: {word} = {inside} is not allowed: {parameter}, a finite number; "
             f"nearest valid: '{spelling.name}({spelling.example})'"
         )
     return value
@@ -259,35 +291,29 @@ def sees_advantages(name: Name) -> bool:
 
 def _unknown(text: str, word: str, kind: Kind, field: str) -> UserError:
     other: Kind = "drift" if kind == "potential" else "potential"
+    allowed = f"allowed: {_choices(kind)}"
     if word in _words(other):
         advice = f"; as a drift write 'bregman({text.strip()})'" if kind == "drift" else ""
-        return UserError(
-            f"{field}: {text!r} is a {other}, not a {kind}{advice}; allowed: {_choices(kind)}"
-        )
-    if kind == "drift" and (near := nearest(word, _words(other))):
-        inner = _completed(text, near, other)
-        if nearest(word, _words(kind)) is None:
-            return UserError(
-                f"{field}: unknown drift {text!r} (did you mean 'bregman({inner})'?); "
-                f"allowed: {_choices(kind)}"
-            )
+        return UserError(f"{field}: {text!r} is a {other}, not a {kind}{advice}; {allowed}")
     guess = _ALSO_CALLED[kind].get(word.lower()) or nearest(word, _words(kind))
-    hint = f" (did you mean {_completed(text, guess, kind)!r}?)" if guess else ""
-    if not guess and (advice := registry.advice(kind)):
-        hint += f"; {advice}"
-    return UserError(f"{field}: unknown {kind} {text!r}{hint}; allowed: {_choices(kind)}")
+    meant = _completed(text, guess, kind) if guess else ""
+    if not meant and kind == "drift" and (near := nearest(word, _words("potential"))):
+        meant = f"bregman({_completed(text, near, 'potential')})"
+    hint = f" (did you mean {meant!r}?)" if meant else ""
+    if not meant and (advice := registry.advice(kind)):
+        hint = f"; {advice}"
+    return UserError(f"{field}: unknown {kind} {text!r}{hint}; {allowed}")
 
 
 def _completed(text: str, guess: str, kind: Kind) -> str:
     """Return a valid spelling with the guessed word: with the parameter given, if that is one."""
-    spelling = _BUILT_IN[kind].get(guess)
-    if spelling is None or spelling.parameter is None:
-        return guess
-    parameter = text[text.find("(") :] if "(" in text else ""
-    try:
-        return str(_parse(guess + parameter, kind, ""))
-    except UserError:
-        return f"{guess}({spelling.example})"
+    bracket = text.find("(")
+    for parameter in (text[bracket:] if bracket >= 0 else "", ""):
+        try:
+            return str(_parse(guess + parameter, kind, ""))
+        except UserError:
+            continue
+    return f"{guess}({_BUILT_IN[kind][guess].example})"
 
 
 def build(name: Name) -> Any:
@@ -295,7 +321,7 @@ def build(name: Name) -> Any:
     if name.name not in _BUILT_IN[name.kind]:
         return registry.registered(name.kind, name.name)
     module, _, attribute = _BUILT_IN[name.kind][name.name].target.partition(":")
-    cls = getattr(importlib.import_module(module), attribute)
+    cls = getattr(importlib.import_module(f"mirrorax.regularizers.{module}"), attribute)
     return cls(*(build(x) if isinstance(x, Name) else x for x in name.arguments))
 
 

@@ -34,9 +34,14 @@ from mirrorax.simplex import (
 )
 
 
-@dataclass(frozen=True)
 class Potential(abc.ABC):
-    """A convex function h on the probability simplex."""
+    """A convex function h on the probability simplex: a frozen dataclass."""
+
+    name: str
+    #: how a separable h = sum phi(p_i) is built, for the exact mirror step: pairs (b, e) with
+    #: phi'(p) = constant + sum of b * ln_e(p), where ln_e(p) = (p^e - 1) / e is the deformed
+    #: logarithm and ln_0 = log. None where h is not of this family.
+    powers: tuple[tuple[float, float], ...] | None = None
 
     @final
     def value(self, p: Float[Array, "*batch actions"]) -> Float[Array, "*batch"]:
@@ -64,24 +69,16 @@ class Potential(abc.ABC):
     def bound(self, num_actions: int) -> float:
         """Return the bound on abs(h) of the paper's Appendix A; the largest where it has none."""
 
-    @abc.abstractmethod
+    @final
     def __str__(self) -> str:
         """Return the name that gives this potential back."""
+        return names.spelled(self)
 
     @property
     @final
     def steep(self) -> bool:
         """Whether the slope of h is infinite at p = 0, so that B_h(p, q) is where p > 0 = q."""
         return any(exponent <= 0 for _, exponent in self.powers or ())
-
-    @property
-    @abc.abstractmethod
-    def powers(self) -> tuple[tuple[float, float], ...] | None:
-        """Say how a separable h = sum phi(p_i) is built, for the exact mirror step.
-
-        Pairs (b, e) with phi'(p) = constant + sum of b * ln_e(p), where ln_e(p) = (p^e - 1) / e is
-        the deformed logarithm and ln_0 = log. None where h is not of this family.
-        """
 
     @abc.abstractmethod
     def _value(self, p: Any) -> Any: ...
@@ -110,35 +107,14 @@ def _value_jvp(
     return _differentiable_value(potential, p), jnp.sum(potential._grad(p) * dp, axis=-1)
 
 
-@final
-@dataclass(frozen=True)
-class NegativeEntropy(Potential):
-    """h(p) = sum p log p, the negative Shannon entropy. Bregman divergence: KL."""
+class Symmetric(Potential):
+    """A potential that treats all actions alike."""
 
-    powers = ((1.0, 0.0),)
-
+    @final
     def range(self, num_actions: int) -> tuple[float, float]:
-        """Return (-log n, 0)."""
-        return -math.log(num_actions), 0.0
-
-    def bound(self, num_actions: int) -> float:
-        """Return log n."""
-        return math.log(num_actions)
-
-    def __str__(self) -> str:
-        return "entropy"
-
-    def _value(self, p: Any) -> Any:
-        return total(p * exact_log(p))
-
-    def _grad(self, p: Any) -> Any:
-        return floored_log(p) + 1
-
-    def _value_from_log(self, logp: Any) -> Any:
-        return total(namespace(logp).exp(logp) * logp)
-
-    def _bregman(self, p: Any, q: Any, logp: Any, logq: Any) -> Any:
-        return kl_terms(p, q, logp, logq).sum(-1)
+        """Return h at the uniform policy and at a vertex: a convex h is between these."""
+        vertex = np.eye(num_actions)[0]
+        return float(self.value(np.full_like(vertex, 1 / num_actions))), float(self.value(vertex))
 
 
 def kl_terms(p: Any, q: Any, logp: Any, logq: Any) -> Any:
@@ -166,10 +142,9 @@ def _tsallis_terms(m: float, p: Any, logp: Any) -> Any:
     p * expm1((m - 1) log p) / (m - 1) has no cancellation near m = 1, but its second factor
     overflows for m < 1 and small p; there the two powers differ and can be subtracted.
     """
-    xp = namespace(logp)
     if m == 1:
         return p * logp
-    x = (m - 1) * logp
+    xp, x = namespace(logp), (m - 1) * logp
     small = xp.abs(x) < 1
     near = p * xp.expm1(xp.where(small, x, 0)) / (m - 1)
     far = (xp.exp(m * logp) - p) / (m - 1)
@@ -205,30 +180,17 @@ def tsallis_bregman(m: float, p: Any, q: Any, logp: Any, logq: Any) -> Any:
     return xp.where(close & small, near, apart)
 
 
-@final
-@dataclass(frozen=True)
-class NegativeTsallis(Potential):
-    """h(p) = sum (p^m - p) / (m - 1), the negative Tsallis entropy, for every m > 0.
-
-    m = 1 is the negative Shannon entropy, and the passage to it is continuous; m = 2 is
-    ||p||^2 - 1.
-    """
+class Tsallis(Symmetric):
+    """h(p) = sum (p^m - p) / (m - 1), for every m > 0, and sum p log p for m = 1."""
 
     m: float
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "m", float(self.m))
-        names.parse_potential(str(self))
-
     @property
-    def powers(self) -> tuple[tuple[float, float], ...]:
+    def powers(self) -> tuple[tuple[float, float], ...]:  # type: ignore[override]
         """phi'(p) = 1 + m ln_{m-1}(p)."""
         return ((self.m, self.m - 1),)
 
-    def range(self, num_actions: int) -> tuple[float, float]:
-        """Return ((n^(1-m) - 1) / (m - 1), 0)."""
-        return float(power_minus_one_over(self.m - 1, -math.log(num_actions))), 0.0
-
+    @final
     def bound(self, num_actions: int) -> float:
         """Return 1 / (m - 1) for m > 1, n max abs(y - y^m) / (1 - m) for m < 1, else log n."""
         m = self.m
@@ -240,50 +202,73 @@ class NegativeTsallis(Potential):
         log_y = math.log(m) / (1 - m)
         return num_actions * abs(float(_tsallis_terms(m, np.exp(log_y), np.float64(log_y))))
 
-    def __str__(self) -> str:
-        return f"tsallis({names.number(self.m)})"
-
+    @final
     def _value(self, p: Any) -> Any:
         return total(_tsallis_terms(self.m, p, exact_log(p)))
 
+    @final
     def _grad(self, p: Any) -> Any:
         # For m > 1 the slope at p = 0 is finite, -1 / (m - 1), and needs no convention.
         log = exact_log if self.m > 1 else floored_log
         return 1 + self.m * power_minus_one_over(self.m - 1, log(p))
 
+    @final
     def _value_from_log(self, logp: Any) -> Any:
         return _tsallis_terms(self.m, namespace(logp).exp(logp), logp).sum(-1)
 
+    @final
     def _bregman(self, p: Any, q: Any, logp: Any, logq: Any) -> Any:
         return tsallis_bregman(self.m, p, q, logp, logq).sum(-1)
 
 
 @final
 @dataclass(frozen=True)
-class LpNorm(Potential):
+class NegativeEntropy(Tsallis):
+    """h(p) = sum p log p, the negative Shannon entropy. Bregman divergence: KL."""
+
+    name = "entropy"
+    m = 1.0
+
+
+@final
+@dataclass(frozen=True)
+class NegativeTsallis(Tsallis):
+    """h(p) = sum (p^m - p) / (m - 1), the negative Tsallis entropy, for every m > 0.
+
+    m = 1 is the negative Shannon entropy, and the passage to it is continuous; m = 2 is
+    ||p||^2 - 1.
+    """
+
+    m: float
+
+    name = "tsallis"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "m", float(self.m))
+        names.parse_potential(str(self))
+
+
+@final
+@dataclass(frozen=True)
+class LpNorm(Symmetric):
     """h(q) = sum q^p, the p-th power of the p-norm, for p >= 1 (at p = 1 a constant)."""
 
     p: float
+
+    name = "lp"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "p", float(self.p))
         names.parse_potential(str(self))
 
     @property
-    def powers(self) -> tuple[tuple[float, float], ...]:
+    def powers(self) -> tuple[tuple[float, float], ...]:  # type: ignore[override]
         """phi'(q) = p q^(p-1) = p + p (p - 1) ln_{p-1}(q)."""
         return ((self.p * (self.p - 1), self.p - 1),) if self.p > 1 else ()
-
-    def range(self, num_actions: int) -> tuple[float, float]:
-        """Return (n^(1-p), 1)."""
-        return num_actions ** (1 - self.p), 1.0
 
     def bound(self, num_actions: int) -> float:
         """Return 1: the paper states no bound, this is the largest value."""
         return 1.0
-
-    def __str__(self) -> str:
-        return f"lp({names.number(self.p)})"
 
     def _value(self, p: Any) -> Any:
         return total(p**self.p)
@@ -305,21 +290,14 @@ class LpNorm(Potential):
 
 @final
 @dataclass(frozen=True)
-class Max(Potential):
+class Max(Symmetric):
     """h(p) = max p. Not smooth: the canonical subgradient is e_j, j the first argmax."""
 
-    powers = None
-
-    def range(self, num_actions: int) -> tuple[float, float]:
-        """Return (1 / n, 1)."""
-        return 1 / num_actions, 1.0
+    name = "max"
 
     def bound(self, num_actions: int) -> float:
         """Return 1: the paper states no bound, this is the largest value."""
         return 1.0
-
-    def __str__(self) -> str:
-        return "max"
 
     def _value(self, p: Any) -> Any:
         return p.max(-1)
@@ -342,21 +320,15 @@ class Max(Potential):
 
 @final
 @dataclass(frozen=True)
-class Zero(Potential):
+class Zero(Symmetric):
     """h = 0: the MDP as it is."""
 
+    name = "zero"
     powers = ()
-
-    def range(self, num_actions: int) -> tuple[float, float]:
-        """Return (0, 0)."""
-        return 0.0, 0.0
 
     def bound(self, num_actions: int) -> float:
         """Return 0."""
         return 0.0
-
-    def __str__(self) -> str:
-        return "zero"
 
     def _value(self, p: Any) -> Any:
         return namespace(p).zeros_like(p[..., 0])

@@ -115,7 +115,7 @@ class To(Potential):
     mu: Reference
     drift: Drift
 
-    powers = None
+    name = "to"
 
     def reference(self, num_actions: int) -> Any:
         """Return the probabilities of mu."""
@@ -141,9 +141,6 @@ class To(Potential):
         """Return the largest value."""
         return self.range(num_actions)[1]
 
-    def __str__(self) -> str:
-        return f"to({self.mu}, {self.drift})"
-
     def _like(self, p: Any) -> Any:
         mu = self.reference(p.shape[-1])
         return namespace(p).asarray(mu, p.dtype)
@@ -162,7 +159,7 @@ class To(Potential):
     def _value_from_log(self, logp: Any) -> Any:
         known = getattr(self.mu, "log", None)
         log_mu = exact_log(self._like(logp)) if known is None else known
-        return self.drift._value_from_log(logp, namespace(logp).broadcast_to(log_mu, logp.shape))
+        return self.drift.value_from_log(logp, namespace(logp).broadcast_to(log_mu, logp.shape))
 
     def _bregman(self, p: Any, q: Any, logp: Any, logq: Any) -> Any:
         return self._value(p) - self._value(q) - (self._grad(q) * (p - q)).sum(-1)
