@@ -6,12 +6,15 @@ import builtins
 import struct
 import subprocess
 import sys
+import types
+from collections import namedtuple
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import mirrorax
-from mirrorax.callbacks import Callback, CallbackError, TensorBoard, run_names
+from mirrorax.callbacks import Callback, CallbackError, MLflow, TensorBoard, WandB, run_names
 from mirrorax.cli import main
 from mirrorax.errors import UserError
 from mirrorax.mdpo import session
@@ -274,3 +277,194 @@ sys.exit(main({["train", *FLAGS, "--seeds", "1", "--eval-every", "3", "--quiet"]
     # It is heard at the end of the next segment, whose evaluation, if there is one, is not written.
     assert steps == [48, 96]
     assert not any(tag.startswith("final/") for tag, _, _ in points)
+
+
+# Weights & Biases and MLflow: against stand-ins that write down the calls, and against the packages
+# themselves where they are installed (`pip install 'mirrorax[wandb,mlflow]'`).
+
+
+class FakeWandB(types.ModuleType):
+    """Keeps what `init`, `log` and `finish` were called with."""
+
+    def __init__(self):
+        super().__init__("wandb")
+        self.runs = []
+
+    def init(self, **options):
+        run = SimpleNamespace(options=options, points=[], finished=0)
+
+        def log(values, step):
+            assert not run.finished
+            run.points.append((step, values))
+
+        def finish():
+            run.finished += 1
+
+        run.log, run.finish = log, finish
+        self.runs.append(run)
+        return run
+
+
+class FakeMLflow(types.ModuleType):
+    """Keeps what a client was called with."""
+
+    def __init__(self):
+        super().__init__("mlflow")
+        self.entities = SimpleNamespace(Param=Pair, Metric=Point)
+        self.runs, self.experiments, self.uris = {}, {}, []
+
+    def MlflowClient(self, tracking_uri):
+        self.uris.append(tracking_uri)
+        return self
+
+    def get_experiment_by_name(self, name):
+        return self.experiments.get(name)
+
+    def create_experiment(self, name):
+        self.experiments[name] = SimpleNamespace(experiment_id=f"id of {name}")
+        return f"id of {name}"
+
+    def create_run(self, experiment, run_name, tags):
+        identity = str(len(self.runs))
+        self.runs[identity] = SimpleNamespace(
+            experiment=experiment, name=run_name, tags=tags, params={}, points=[], ended=0
+        )
+        return SimpleNamespace(info=SimpleNamespace(run_id=identity))
+
+    def log_batch(self, identity, metrics=(), params=()):
+        run = self.runs[identity]
+        assert not run.ended
+        run.params |= dict(params)
+        run.points += [(point.step, point.key, point.value) for point in metrics]
+
+    def set_terminated(self, identity):
+        self.runs[identity].ended += 1
+
+
+Pair = namedtuple("Pair", ["key", "value"])
+Point = namedtuple("Point", ["key", "value", "timestamp", "step"])
+
+
+def test_wandb_has_a_run_for_each_run_in_one_group(monkeypatch, tmp_path):
+    fake = FakeWandB()
+    monkeypatch.setitem(sys.modules, "wandb", fake)
+    logger = WandB("mine", mode="offline", directory=tmp_path)
+    result = mirrorax.train(**TINY, seeds=3, alpha=0.1, callbacks=[logger], eval_every=3)
+    assert [run.options["name"] for run in fake.runs] == run_names(result.runs)
+    for index, run in enumerate(fake.runs):
+        shared = ("project", "mode", "dir", "group", "reinit")
+        assert [run.options[name] for name in shared] == [
+            *("mine", "offline", tmp_path, "Catch(4x3), (entropy, kl)", "create_new")
+        ]
+        assert run.options["config"]["alpha"] == 0.1
+        assert run.options["config"]["seed"] == index
+        assert run.options["config"]["batch_size"] == 16
+        steps = [step for step, values in run.points if "return" in values]
+        assert steps == [48, 96, 144, 192]
+        returns = [values["return"] for _, values in run.points if "return" in values]
+        np.testing.assert_array_equal(returns, result.curves["return"][index])
+        assert run.points[-1][1]["final/normalized_return"] == result.normalized[index]
+        assert run.finished == 1
+    assert [step for step, _ in fake.runs[0].points] == sorted(s for s, _ in fake.runs[0].points)
+
+
+def test_mlflow_has_a_run_for_each_run(monkeypatch):
+    fake = FakeMLflow()
+    monkeypatch.setitem(sys.modules, "mlflow", fake)
+    for _ in range(2):  # the experiment is made once
+        logger = MLflow("sqlite:///x.db", experiment="mine")
+    result = mirrorax.train(**TINY, seeds=3, alpha=0.1, callbacks=[logger], eval_every=3)
+    assert [run.name for run in fake.runs.values()] == run_names(result.runs)
+    for index, run in enumerate(fake.runs.values()):
+        assert run.experiment == "id of mine"
+        assert run.tags == {"group": "Catch(4x3), (entropy, kl)"}
+        assert run.params["seed"] == str(index)
+        returns = [value for _, key, value in run.points if key == "return"]
+        np.testing.assert_array_equal(returns, result.curves["return"][index])
+        assert (192, "final/normalized_return", result.normalized[index]) in run.points
+        assert run.ended == 1
+
+
+STUDY = {"environments": ["Catch(4x3)"], "pairs": [["entropy", "kl"]], "alpha": [0.1, 0.2]}
+STUDY |= {"lam": [1.0], "seeds": 2, "steps": 192, "hidden": [8]}
+STUDY |= {name: TINY[name] for name in ("num_envs", "env_steps_per_update", "batch_size")}
+STUDY |= {"buffer_size": 160, "eval_episodes": 3}
+
+
+def test_a_sweep_logs_a_record_per_chunk_with_a_point_per_run(monkeypatch, tmp_path):
+    fake = FakeWandB()
+    monkeypatch.setitem(sys.modules, "wandb", fake)
+    study = mirrorax.Study.of(**STUDY)
+    store = tmp_path / "store"
+    mirrorax.sweep(study, store, workers=1, lanes=2, progress=False, log=WandB())
+    runs = mirrorax.load(store).to_pylist()
+    assert len(fake.runs) == 2
+    logged = [values for run in fake.runs for _, values in run.points]
+    key = ("alpha", "lam", "seed")
+    scores = {tuple(row[n] for n in key): row["score"] for row in runs}
+    assert {tuple(row[n] for n in key): row["score"] for row in logged} == scores
+    assert all(run.finished == 1 for run in fake.runs)
+    assert all([step for step, _ in run.points] == [0, 1] for run in fake.runs)
+    again = mirrorax.sweep(study, store, workers=1, lanes=2, progress=False, log=WandB())
+    assert (again.done, len(fake.runs)) == (4, 2)  # nothing is run or logged twice
+
+
+def test_a_logger_that_fails_does_not_stop_a_sweep(monkeypatch, tmp_path, capsys):
+    fake = FakeWandB()
+    fake.init = None
+    monkeypatch.setitem(sys.modules, "wandb", fake)
+    (tmp_path / "study.toml").write_text(mirrorax.Study.of(**STUDY).text)
+    command = ["sweep", "run", str(tmp_path / "study.toml"), "--store", str(tmp_path / "store")]
+    assert main([*command, "--workers", "1", "--lanes", "2", "--log", "wandb:mine"]) == 0
+    said = capsys.readouterr()
+    assert "4 of 4 runs done, 0 failed" in said.out
+    assert said.err.count("log: WandB raised TypeError") == 1
+
+
+@pytest.mark.parametrize("command", ["train", "sweep"])
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("tensorbord", "log: unknown"),
+        ("wandb", "wandb: Weights & Biases is not installed; pip install 'mirrorax[wandb]'"),
+        ("mlflow:x", "mlflow: MLflow is not installed; pip install 'mirrorax[mlflow]'"),
+    ],
+)
+def test_a_logger_that_is_not_there_is_one_line(command, text, said, tmp_path, monkeypatch, capsys):
+    for name in ("wandb", "mlflow"):
+        monkeypatch.setitem(sys.modules, name, None)
+    (tmp_path / "study.toml").write_text(mirrorax.Study.of(**STUDY).text)
+    where = [str(tmp_path / "study.toml"), "--store", str(tmp_path / "store")]
+    words = ["train", *FLAGS] if command == "train" else ["sweep", "run", *where]
+    assert main([*words, "--log", text]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert said in error
+    assert not (tmp_path / "store").exists()
+
+
+def test_the_real_wandb_offline(tmp_path, monkeypatch):
+    pytest.importorskip("wandb")
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    logger = WandB(mode="offline", directory=tmp_path)
+    mirrorax.train(**TINY, seeds=2, callbacks=[logger], curve_points=3)
+    files = list(tmp_path.glob("wandb/offline-run-*/*.wandb"))
+    assert len(files) == 2
+    assert all(b"final/normalized_return" in file.read_bytes() for file in files)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_real_mlflow_in_a_file(tmp_path):
+    mlflow = pytest.importorskip("mlflow")
+    uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
+    result = mirrorax.train(**TINY, seeds=2, callbacks=[MLflow(uri)], curve_points=3)
+    client = mlflow.MlflowClient(tracking_uri=uri)
+    experiment = client.get_experiment_by_name("mirrorax")
+    runs = client.search_runs([experiment.experiment_id])
+    assert {run.info.run_name for run in runs} == {"seed=0", "seed=1"}
+    for run in runs:
+        index = int(run.data.params["seed"])
+        assert run.data.metrics["final/normalized_return"] == result.normalized[index]
+        points = client.get_metric_history(run.info.run_id, "return")
+        assert [point.step for point in points] == [64, 128, 192]
+        assert run.info.status == "FINISHED"

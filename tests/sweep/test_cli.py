@@ -92,7 +92,7 @@ def test_plan_run_status_verify_export(study, tmp_path, capsys, monkeypatch):
         assert (code, out) == (0, f"32 runs written to {tmp_path / name}\n")
     assert load(tmp_path / "runs.parquet").equals(load(store))
 
-    code, out, _ = call(capsys, "run", study, "--store", store, "--quiet")
+    code, out, _ = call(capsys, "run", study, "--store", store, "--quiet", "--workers", 1)
     assert (code, out) == (0, "32 of 32 runs done, 0 failed\n")
 
 
@@ -100,7 +100,7 @@ def test_status_needs_only_the_store_and_counts_failures(study, tmp_path, capsys
     text = STUDY.replace("10.0]", f"{standin.RAISES}]")
     study.write_text(text)
     store = tmp_path / "store"
-    code, out, err = call(capsys, "run", study, "--store", store, "--lanes", 1)
+    code, out, err = call(capsys, "run", study, "--store", store, "--lanes", 1, "--workers", 1)
     assert code == 1
     assert out == "16 of 32 runs done, 16 failed\n"
     assert "failed: CartPole entropy kl, 1 run: given up after 4 attempts: ArithmeticError" in err
@@ -116,7 +116,7 @@ def test_status_needs_only_the_store_and_counts_failures(study, tmp_path, capsys
 
 def test_a_study_edited_between_runs(study, tmp_path, capsys):
     store = tmp_path / "store"
-    call(capsys, "run", study, "--store", store, "--quiet")
+    call(capsys, "run", study, "--store", store, "--quiet", "--workers", 1)
     study.write_text(STUDY.replace("seeds = 2", "seeds = 3").replace(', "Catch"', ""))
     code, out, err = call(capsys, "run", study, "--store", store)
     assert code == 0
@@ -130,7 +130,7 @@ def test_a_study_edited_between_runs(study, tmp_path, capsys):
 
 def test_a_damaged_shard_is_named_set_aside_and_run_again(study, tmp_path, capsys):
     store = tmp_path / "store"
-    call(capsys, "run", study, "--store", store, "--quiet")
+    call(capsys, "run", study, "--store", store, "--quiet", "--workers", 1)
     before = load(store)
     victim = store / "shards" / files.listed(store, "shards")[2]
     data = bytearray(victim.read_bytes())
@@ -158,7 +158,7 @@ def test_an_export_without_the_runs_of_a_damaged_shard_says_so_and_is_exit_code_
     study, tmp_path, capsys
 ):
     store = tmp_path / "store"
-    call(capsys, "run", study, "--store", store, "--quiet")
+    call(capsys, "run", study, "--store", store, "--quiet", "--workers", 1)
     for part in (store / "parts").iterdir():
         part.unlink()
     victim = store / "shards" / files.listed(store, "shards")[0]
@@ -227,13 +227,6 @@ def test_a_flag_that_would_be_ignored_is_refused(study, tmp_path, capsys, words,
     assert not store.exists()
 
 
-def test_node_workers_need_nodes_even_where_nothing_is_left(study, tmp_path, capsys):
-    store = tmp_path / "store"
-    assert call(capsys, "run", study, "--store", store, "--quiet")[0] == 0
-    code, _, err = call(capsys, "plan", study, "--store", store, "--node-workers", 2)
-    assert (code, "give --nodes N" in err) == (2, True)
-
-
 def test_a_store_that_is_held_is_exit_code_2_with_the_holder(study, tmp_path, capsys):
     with Store(tmp_path / "store"):
         code, _, err = call(capsys, "run", study, "--store", tmp_path / "store")
@@ -281,13 +274,17 @@ def test_a_full_disk_is_exit_code_1_with_a_clear_line(study, tmp_path, capsys, m
         return original(root, kind, name, data, fails)
 
     monkeypatch.setattr(files, "write", full)
-    code, _, err = call(capsys, "run", study, "--store", tmp_path / "store", "--quiet")
+    code, _, err = call(
+        capsys, "run", study, "--store", tmp_path / "store", "--quiet", "--workers", 1
+    )
     assert code == 1
     assert "no space left on the device; make room and run the same command again" in err
     assert "Traceback" not in err
     assert files.listed(tmp_path / "store", "shards") == []
     monkeypatch.setattr(files, "write", original)
-    code, out, _ = call(capsys, "run", study, "--store", tmp_path / "store", "--quiet")
+    code, out, _ = call(
+        capsys, "run", study, "--store", tmp_path / "store", "--quiet", "--workers", 1
+    )
     assert (code, out) == (0, "32 of 32 runs done, 0 failed\n")
 
 
@@ -302,32 +299,32 @@ def test_measure_works_in_a_child_and_writes_nothing(study, tmp_path, capsys, mo
 QUIET = r"""
 import json, sys
 from mirrorax.cli import main
-try:
-    code = main(json.loads(sys.argv[1]))
-except SystemExit as stopped:
-    code = stopped.code
-heavy = [name for name in ("jax", "jaxlib", "gymnax", "ray", "matplotlib") if name in sys.modules]
-print(json.dumps([code, heavy]), file=sys.stderr)
+for words in json.loads(sys.argv[1]):
+    try:
+        code = main(words)
+    except SystemExit as stopped:
+        code = stopped.code
+    heavy = {"jax", "jaxlib", "gymnax", "ray", "matplotlib"} & set(sys.modules)
+    assert (code, heavy) == (0, set()), words
 """
 
 
 def test_plan_status_verify_export_and_help_import_no_jax(study, tmp_path, capsys):
     store = str(tmp_path / "store")
-    call(capsys, "run", study, "--store", store, "--quiet")
-    for words in (
+    call(capsys, "run", study, "--store", store, "--quiet", "--workers", 1)
+    commands = (
+        ["--help"],
+        ["sweep", "--help"],
+        ["sweep", "run", "--help"],
         ["sweep", "plan", str(study), "--store", store],
         ["sweep", "plan", str(study), "--store", store, "--measure"],  # all done: nothing to time
         ["sweep", "status", "--store", store],
         ["sweep", "verify", "--store", store],
         ["sweep", "export", "--store", store, "--to", str(tmp_path / "x.csv")],
-        ["sweep", "--help"],
-        ["sweep", "run", "--help"],
-        ["--help"],
-    ):
-        done = subprocess.run(
-            [sys.executable, "-c", QUIET, json.dumps(words)], capture_output=True, text=True
-        )
-        assert json.loads(done.stderr.splitlines()[-1]) == [0, []], words
+    )
+    command = [sys.executable, "-c", QUIET, json.dumps(commands)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_status_shows_a_running_sweep_and_watch_ends_with_ctrl_c(study, tmp_path, capsys):

@@ -99,29 +99,36 @@ def test_results_are_those_of_the_inline_engine(tmp_path):
     assert (again.done, again.session_done) == (12, 0)
 
 
-@pytest.mark.parametrize(
-    ("lam", "words"),
-    [
-        (standin.KILLED, ["killed by SIGKILL", "it ran 1 lanes", "about to be killed"]),
-        (standin.SEGFAULT, ["killed by SIGSEGV"]),
-        (standin.EXITS, ["exit code 3"]),
-        (standin.RAISES, ["ArithmeticError: this chunk always fails", "a line in the log"]),
-    ],
-)
-def test_a_chunk_that_kills_its_workers_is_given_up_and_the_rest_goes_on(tmp_path, lam, words):
-    summary, notes = run(tmp_path / "store", study(lam=(0.1, lam)), lanes=8)
-    assert (summary.done, summary.failed, summary.exit_code) == (0, 8, 1)  # one chunk, all its runs
-    summary, notes = run(tmp_path / "other", study(lam=(0.1, lam)), lanes=1)
-    assert (summary.done, summary.failed, summary.exit_code) == (4, 4, 1)
+def test_a_chunk_that_kills_its_workers_is_given_up_and_the_rest_goes_on(tmp_path):
+    words = {
+        standin.KILLED: ["killed by SIGKILL", "it ran 1 lanes", "about to be killed"],
+        standin.SEGFAULT: ["killed by SIGSEGV"],
+        standin.EXITS: ["exit code 3"],
+        standin.RAISES: ["ArithmeticError: this chunk always fails", "a line in the log"],
+    }
+    declared = parse(
+        'environments = ["CartPole"]\npairs = [["entropy", "kl"]]\nalpha = 0.1\nseeds = 1\n'
+        f"lam = {[0.1, *words]}\n"
+    )
+    summary, notes = run(tmp_path / "store", declared)
+    assert (summary.done, summary.failed, summary.exit_code) == (1, len(words), 1)
     assert any("failed" in line for line in notes.said)
-    rows = by_lam(tmp_path / "other")
-    assert {row["status"] for row in rows[0.1]} == {"done"}
-    for row in rows[lam]:
+    rows = by_lam(tmp_path / "store")
+    assert {row["status"] for row in rows.pop(0.1)} == {"done"}
+    for lam, (row,) in rows.items():
         assert row["status"] == "failed"
         assert not row["returns"]
         assert f"given up after {RETRIES + 1} attempts" in row["failure"]
-        for word in words:
+        for word in words[lam]:
             assert word in row["failure"]
+
+
+def test_all_runs_of_a_chunk_that_fails_are_failed(tmp_path):
+    declared = study(lam=(0.1, standin.RAISES))
+    summary = sweep(
+        declared, tmp_path / "store", lambda logs: InlineEngine(standin.train_chunk), lanes=8
+    )
+    assert (summary.done, summary.failed, summary.exit_code) == (0, 8, 1)
 
 
 def test_a_worker_that_dies_once_costs_nothing(tmp_path, monkeypatch):
@@ -151,8 +158,9 @@ def retried(store, declared, **more):
 
 def test_failed_runs_wait_for_retry_failed(tmp_path, monkeypatch):
     declared = study(lam=(0.1, standin.RAISES))
-    run(tmp_path / "store", declared)
-    again, _ = run(tmp_path / "store", declared)
+    inline = {"make_engine": lambda logs: InlineEngine(standin.train_chunk), "lanes": 1}
+    sweep(declared, tmp_path / "store", **inline)
+    again = sweep(declared, tmp_path / "store", **inline)
     assert (again.done, again.failed, again.session_failed) == (4, 4, 0)
     monkeypatch.setattr(standin, "_misbehave", lambda asked: None)
     fixed = retried(tmp_path / "store", declared)
@@ -162,7 +170,7 @@ def test_failed_runs_wait_for_retry_failed(tmp_path, monkeypatch):
 
 def test_failed_runs_that_were_not_come_to_again_stay_counted(tmp_path):
     declared = study(lam=(standin.RAISES, 0.1))
-    before, _ = run(tmp_path / "store", declared)
+    before = retried(tmp_path / "store", declared)
     assert before.failed == 4
     stopped = retried(tmp_path / "store", declared, fail_fast=True)
     assert 1 <= stopped.session_failed < 4
@@ -215,40 +223,29 @@ def test_a_chunk_that_hangs_is_ended_by_the_timeout(tmp_path, monkeypatch):
     assert "memory" not in reason
 
 
-def test_workers_are_pinned_single_threaded_and_on_the_cpu(tmp_path, monkeypatch):
+def test_workers_are_pinned_single_threaded_nice_and_on_the_cpu(tmp_path):
+    """Their sessions are scheduling groups: beside other programs the group's value counts."""
+    group = Path("/proc/self/autogroup")
     (tmp_path / "spy.py").write_text(
         "import os, standin\n"
         "def train_chunk(chunk, **options):\n"
-        "    words = [os.environ['JAX_PLATFORMS'], os.environ['XLA_FLAGS']]\n"
-        "    device = ' '.join([str(len(os.sched_getaffinity(0))), *words])\n"
-        "    return standin.train_chunk(chunk, device=device, **options)\n"
-    )
-    monkeypatch.setenv("PYTHONPATH", search_path(tmp_path))
-    run(tmp_path / "store", study(), function="spy:train_chunk")
-    devices = set(load(tmp_path / "store")["device"].to_pylist())
-    (device,) = devices
-    assert device.startswith("1 cpu ")
-    assert "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1" in device
-
-
-@pytest.mark.skipif(not Path("/proc/self/autogroup").exists(), reason="no autogroups here")
-def test_workers_are_as_nice_as_the_sweep(tmp_path):
-    """Their sessions are scheduling groups: beside other programs the group's value counts."""
-    (tmp_path / "spy.py").write_text(
-        "import standin\n"
-        "def train_chunk(chunk, **options):\n"
-        "    device = open('/proc/self/autogroup').read().split()[-1]\n"
-        "    return standin.train_chunk(chunk, device=device, **options)\n"
+        f"    group = {group.exists()} and open({str(group)!r}).read().split()[-1]\n"
+        "    cores = len(os.sched_getaffinity(0))\n"
+        "    words = [cores, group, os.environ['JAX_PLATFORMS'], os.environ['XLA_FLAGS']]\n"
+        "    return standin.train_chunk(chunk, device=' '.join(map(str, words)), **options)\n"
     )
     (tmp_path / "driver.py").write_text(
         "import os, sys, test_local\n"
         "os.nice(7)\n"
-        "test_local.run(sys.argv[1], test_local.study(), function='spy:train_chunk')\n"
+        "test_local.run(sys.argv[1], test_local.study(), function='spy:train_chunk', lanes=2)\n"
     )
     path = search_path(Path(__file__).parent, tmp_path)
     command = [sys.executable, tmp_path / "driver.py", tmp_path / "store"]
     subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, check=True)
-    assert set(load(tmp_path / "store")["device"].to_pylist()) == {str(min(os.nice(0) + 7, 19))}
+    (device,) = set(load(tmp_path / "store")["device"].to_pylist())
+    nice = str(min(os.nice(0) + 7, 19)) if group.exists() else "False"
+    assert device.startswith(f"1 {nice} cpu ")
+    assert "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1" in device
 
 
 def test_signal_handlers_are_given_back(tmp_path):

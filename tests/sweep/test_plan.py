@@ -23,7 +23,7 @@ from mirrorax.store.store import Store
 from mirrorax.sweep import measure
 from mirrorax.sweep import plan as planning
 from mirrorax.sweep.engine import Activity
-from mirrorax.sweep.progress import SweepProgress
+from mirrorax.sweep.progress import CELL_COLUMNS, SweepProgress
 
 
 def study(environments='["CartPole", "Acrobot"]', seeds=5, extra=""):
@@ -55,7 +55,7 @@ def outcomes(runs, which, wall=4.0, lanes=8, returned=0.0, failure=None):
 def done(runs, which, **fields):
     """Return what a store would know of some finished runs."""
     made = outcomes(runs, which, **fields)
-    return results.concat(results.from_outcome(outcome.to_arrow()) for outcome in made)
+    return results.concat(results.from_arrow(outcome.to_arrow()) for outcome in made)
 
 
 @settings(max_examples=40, deadline=None)
@@ -67,11 +67,11 @@ def test_chunks_are_a_partition_of_what_is_left_longest_first(seeds, lanes, data
     if finished:
         table = done(runs, np.array(sorted(finished)))
     plan = planning.make(runs, table, lanes=lanes)
-    seen = np.concatenate([chunk.positions for chunk in plan.chunks] or [np.array([], int)])
-    assert sorted(seen.tolist()) == sorted(set(range(len(runs))) - finished)
-    for chunk in plan.chunks:
-        assert 1 <= len(chunk) <= lanes
-        assert set(runs.configuration[chunk.positions].tolist()) == {chunk.configuration}
+    seen = [run_id for queued in plan.chunks for run_id in queued.chunk.ids.tolist()]
+    assert sorted(seen) == sorted(set(runs.ids.tolist()) - set(runs.ids[list(finished)].tolist()))
+    for queued in plan.chunks:
+        assert 1 <= len(queued) <= lanes
+        assert queued.settings == runs.configurations[queued.configuration]
     costs = [chunk.seconds for chunk in plan.chunks]
     assert costs == sorted(costs, reverse=True)
     assert [chunk.number for chunk in plan.chunks] == list(range(len(plan.chunks)))
@@ -80,16 +80,16 @@ def test_chunks_are_a_partition_of_what_is_left_longest_first(seeds, lanes, data
 def test_a_chunk_carries_the_runs_own_values_and_keys():
     runs = expand(study())
     plan = planning.make(runs, nothing(), lanes=8)
-    for chunk in plan.chunks:
-        queued = plan.queued(chunk).chunk
-        for place, position in enumerate(chunk.positions):
+    for queued in plan.chunks:
+        positions = [runs.ids.tolist().index(run_id) for run_id in queued.chunk.ids.tolist()]
+        for place, position in enumerate(positions):
             spec = specification_of(runs, position)
             assert queued.settings.environment == spec["environment"]
             assert queued.columns["alpha"][place] == spec["alpha"]
             assert queued.columns["seed"][place] == spec["seed"]
-        sent = Chunk.from_bytes(queued.to_bytes())
-        assert (sent.ids == runs.ids[chunk.positions]).all()
-        assert (sent.keys == runs.select(chunk.positions).keys()).all()
+        sent = Chunk.from_bytes(queued.chunk.to_bytes())
+        assert (sent.ids == queued.chunk.ids).all()
+        assert (sent.keys == runs.select(np.array(positions)).keys()).all()
         assert (sent.settings, sent.lanes) == (queued.settings, 8)
 
 
@@ -103,7 +103,7 @@ def test_an_edited_study_keeps_what_matches_and_says_what_is_beyond():
     wider = expand(study(environments='["CartPole", "Acrobot", "Catch"]', seeds=5))
     plan = planning.make(wider, table, lanes=8)
     assert int(plan.done.sum()) == len(before)
-    assert {wider.configurations[c.configuration].environment for c in plan.chunks} == {"Catch"}
+    assert {queued.settings.environment for queued in plan.chunks} == {"Catch"}
 
 
 def test_failed_runs_are_left_alone_unless_they_are_asked_for():
@@ -163,12 +163,20 @@ def sizes(tmp_path, monkeypatch):
 
 
 def test_sizes_are_those_of_the_program_and_are_asked_once(sizes, monkeypatch):
+    class Broken:
+        return_bounds = (0.0, 1.0)
+
+        def step(self): ...
+
+    mirrorax.register_environment("PlanBroken", Broken)  # in this process only
+    broken = Settings(environment="PlanBroken")
     small, wide, other = (
         Settings(environment="CartPole", **fields)
         for fields in ({}, {"hidden": (256,)}, {"steps": 512, "drift": "zero"})
     )
     assert measure.known_sizes(small) is None
-    measure.ask_sizes([small, wide])
+    measure.ask_sizes([broken, small, wide])
+    assert measure.known_sizes(broken) is None  # a program that cannot be made has no size
     monkeypatch.setattr(measure, "_known", {})  # another process
     monkeypatch.setattr(measure, "_ask", None)
     measure.ask_sizes([small, wide])
@@ -183,20 +191,7 @@ def test_sizes_are_those_of_the_program_and_are_asked_once(sizes, monkeypatch):
     assert measure.modelled_seconds(wide) == measure.modelled_seconds(small)
 
 
-def test_a_program_that_cannot_be_made_has_no_size(sizes):
-    class Broken:
-        return_bounds = (0.0, 1.0)
-
-        def step(self): ...
-
-    mirrorax.register_environment("PlanBroken", Broken)  # in this process only
-    broken, sound = (Settings(environment=name) for name in ("PlanBroken", "Catch"))
-    measure.ask_sizes([broken, sound])
-    assert measure.known_sizes(broken) is None
-    assert measure.known_sizes(sound) is not None
-
-
-@pytest.mark.parametrize("name", ["CartPole", "Breakout-MinAtar"])
+@pytest.mark.parametrize("name", ["CartPole", "Catch"])
 def test_a_lane_is_its_replay_buffer_and_its_networks(name):
     settings = Settings(environment=name)
     program = make_program(settings)
@@ -229,8 +224,8 @@ def test_the_time_left_waits_for_the_longest_chunk_and_compiles_nothing_twice():
     # A quarter of the last chunk took 20 s: 60 s are left, and the idle worker cannot help.
     last = plan.chunks[1]
     progress.activities = [
-        Activity("worker 0", "", 0, 0.0, 0.0),
-        Activity("worker 1", "x", 4, 0.25, 20.0, last.seconds, configuration=last.configuration),
+        Activity("worker 0"),
+        Activity("worker 1", last, 0.25, 20.0),
     ]
     assert progress.seconds_left() == pytest.approx(60.0)
 
@@ -247,9 +242,9 @@ def test_the_best_cell_is_one_of_the_study_and_of_one_configuration(tmp_path):
         for number, returned in enumerate((250.0, 100.0)):  # of 500
             for outcome in outcomes(mine, mine.configuration == number, returned=returned):
                 store.commit(outcome.to_bytes())
-        plan = planning.make(mine, planning.known(store.root), lanes=8)
-        progress = SweepProgress(plan, workers=1)
-        progress.read_cells(store.root)
+        stored = planning.known(store.root, columns=("wall_seconds", *CELL_COLUMNS))
+        progress = SweepProgress(planning.make(mine, stored, lanes=8), workers=1)
+        progress.add_stored(stored)
     assert progress.best() == "CartPole (entropy, kl) alpha=0.1 lam=0.2: 0.500 over 3"
 
 
@@ -312,7 +307,7 @@ def test_memory_that_does_not_suffice_is_said_with_the_number_that_fits(monkeypa
 def test_a_worker_keeps_to_the_configuration_it_has_compiled():
     runs = expand(study(seeds=6))
     plan = planning.make(runs, nothing(), lanes=4)
-    queue = planning.Queue(plan)
+    queue = planning.Queue(plan.chunks)
     compiled = {"a": set(), "b": set()}
     last = {"a": None, "b": None}
     taken = []
@@ -329,7 +324,7 @@ def test_a_worker_keeps_to_the_configuration_it_has_compiled():
 
 
 def test_a_chunk_put_back_is_the_next_to_be_taken():
-    queue = planning.Queue(planning.make(expand(study()), nothing(), lanes=4))
+    queue = planning.Queue(planning.make(expand(study()), nothing(), lanes=4).chunks)
     before = len(queue)
     queued = queue.take()
     queue.put_back(queued)
@@ -379,7 +374,7 @@ def test_the_minatar_study_is_two_games_seen_through_a_convolution():
         "Breakout-MinAtar",
         "SpaceInvaders-MinAtar",
     }
-    for each in runs.configurations:
+    for each in {s.environment: s for s in runs.configurations}.values():
         channels = 4 if each.environment == "Breakout-MinAtar" else 6
         assert make_program(each).actor.shapes[0] == (16, 9 * channels)
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any
 
 from mirrorax.formatting import counted
@@ -19,7 +19,7 @@ from mirrorax.store.files import Fault, no_fault
 from mirrorax.store.store import Store
 from mirrorax.sweep import plan as planning
 from mirrorax.sweep.engine import Engine
-from mirrorax.sweep.progress import Display, Silent, SweepProgress
+from mirrorax.sweep.progress import CELL_COLUMNS, Display, SweepProgress
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _POLL = 0.2
@@ -66,12 +66,7 @@ class Signals:
             self._before[number] = signal.signal(number, self._handle)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
@@ -105,16 +100,15 @@ def sweep(
     `make_engine` is given a folder for logs. Raises `UserError` if the store is held by another
     process, `StoreError` if it cannot be written, `EngineError` if nothing can be computed.
     """
-    shown = display or Silent()
+    shown = display or Display(quiet=True)
     planning.check_lanes(lanes)  # before the store is made
     with Store(directory, take_over=take_over, fault=fault) as store:
         runs = studies.runs_of(study, store.root)
         for name in store.set_aside:
             shown.say(f"damaged, set aside; its runs are run again: {name}")
         width = planning.lanes_for(runs, store.root, lanes, gpu=gpu)
-        plan = planning.make(
-            runs, planning.known(store.root), lanes=width, retry_failed=retry_failed
-        )
+        stored = planning.known(store.root, columns=("wall_seconds", *CELL_COLUMNS))
+        plan = planning.make(runs, stored, lanes=width, retry_failed=retry_failed)
         for name, values in plan.mixed.items():
             shown.say(f"this store mixes results with different {name}: {', '.join(values)}")
         if plan.beyond:
@@ -125,20 +119,17 @@ def sweep(
                 plan.check_memory(engine.workers)
             store.record(study, runs, width)
             progress = SweepProgress(plan, engine.workers)
-            progress.read_cells(store.root)
-            left = {chunk.number: chunk for chunk in plan.chunks}
-            stopped_by = _loop(store, plan, engine, progress, shown, fail_fast, left)
+            progress.add_stored(stored)
+            stopped_by = _loop(store, plan, engine, progress, shown, fail_fast)
         finally:
             engine.close()
             lock.clear_live(store.root)
         if progress.done or progress.failed:
             store.consolidate(everything=True)
-        tried = [chunk.positions for chunk in plan.chunks if chunk.number not in left]
-        again = sum(int(plan.failed[positions].sum()) for positions in tried)
         return SweepSummary(
             total=progress.total,
             done=progress.before + progress.done,
-            failed=int(plan.failed.sum()) - again + progress.failed,
+            failed=progress.failed_before + progress.failed,
             session_done=progress.done,
             session_failed=progress.failed,
             stopped_by=stopped_by,
@@ -154,22 +145,16 @@ def _loop(
     progress: SweepProgress,
     display: Display,
     fail_fast: bool,
-    left: dict[int, planning.PlannedChunk],
 ) -> int | None:
-    """Commit outcomes until nothing is left or a stop is asked for; return the signal if one came.
-
-    Chunks that have ended, with a result or without, are removed from `left`.
-    """
-    queue = planning.Queue(plan)
+    """Commit outcomes until nothing is left or a stop is asked for; return the signal, if any."""
     deadline: float | None = None
     last_live = last_held = 0.0
     with Signals(engine) as signals:
-        engine.start(queue)
+        engine.start(planning.Queue(plan.chunks))
         try:
             while engine.busy():
                 for finished in engine.finished(_POLL):
                     store.commit(finished.data)
-                    del left[finished.queued.number]
                     progress.add(finished.queued, finished.results)
                     if failure := finished.results.origins[0].failure:
                         what = f"{finished.queued.label}, {counted(len(finished.queued), 'run')}"

@@ -21,9 +21,9 @@ from mirrorax.errors import UserError
 from mirrorax.runs import arrow, provenance
 from mirrorax.runs.arrow import Damaged
 from mirrorax.runs.chunk import Outcome
-from mirrorax.runs.results import Results, from_outcome
+from mirrorax.runs.results import Results, from_arrow
 from mirrorax.sweep.measure import known_sizes
-from mirrorax.sweep.plan import ChunkQueue, QueuedChunk
+from mirrorax.sweep.plan import Queue, QueuedChunk
 
 #: How often a chunk is run again after its worker died.
 RETRIES = 3
@@ -51,13 +51,10 @@ class Activity:
     """What one worker is doing, for the display."""
 
     worker: str
-    label: str = ""  # environment and pair; empty if idle
-    runs: int = 0
+    queued: QueuedChunk | None = None  # None if it is idle
     fraction: float = 0.0
     seconds: float = 0.0  # since the chunk was started
-    expected: float = 0.0  # how long it should take in all
     note: str = ""
-    configuration: int = -1  # of the chunk
 
 
 class Engine(ABC):
@@ -67,7 +64,7 @@ class Engine(ABC):
     workers: int
 
     @abstractmethod
-    def start(self, queue: ChunkQueue) -> None:
+    def start(self, queue: Queue) -> None:
         """Begin to take chunks from the queue."""
 
     @abstractmethod
@@ -98,7 +95,7 @@ class Engine(ABC):
 def accept(queued: QueuedChunk, data: bytes) -> FinishedChunk:
     """Return a chunk with the outcome that came back; raise `NoResult` if it is not one of it."""
     try:
-        results = from_outcome(arrow.decode(data))
+        results = from_arrow(arrow.decode(data))
         if (results.ids != queued.chunk.ids).any():
             raise Damaged("it is not of the runs of its chunk")
     except (Damaged, UserError, ValueError, KeyError) as error:
@@ -109,18 +106,18 @@ def accept(queued: QueuedChunk, data: bytes) -> FinishedChunk:
 def give_up(queued: QueuedChunk, reason: str, attempts: int = 1) -> FinishedChunk:
     """Return a chunk that has no result, with the reason."""
     text = f"given up after {attempts} attempts: {reason}"
-    origin = provenance.collect(lanes=queued.chunk.lanes)
+    origin = provenance.collect(lanes=queued.lanes)
     return accept(queued, Outcome.failed(queued.chunk, text, origin).to_bytes())
 
 
 def out_of_memory(queued: QueuedChunk, workers: int, text: str) -> str:
     """Say that a chunk did not fit, and what would."""
-    return f"out of memory at {queued.chunk.lanes} lanes; {fitting(queued, workers)} ({text[:500]})"
+    return f"out of memory at {queued.lanes} lanes; {fitting(queued, workers)} ({text[:500]})"
 
 
 def fitting(queued: QueuedChunk, workers: int) -> str:
     """Say how many lanes of a chunk's program fit, as far as its sizes are known."""
-    sizes = known_sizes(queued.chunk.settings)
+    sizes = known_sizes(queued.settings)
     if sizes is None:
         return "run with fewer lanes"
     return f"about {sizes.lanes_that_fit(workers)} would fit now"

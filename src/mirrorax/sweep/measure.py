@@ -21,29 +21,27 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from mirrorax import plugins
+from mirrorax.envs import suite
+from mirrorax.errors import UserError
+from mirrorax.files import write_file
 from mirrorax.mdpo import machine
 from mirrorax.mdpo.machine import Sizes, cache_folder
 from mirrorax.runs import provenance
+from mirrorax.runs.results import Results
 from mirrorax.runs.settings import Settings
 from mirrorax.sweep import execute
 
 if TYPE_CHECKING:
     from mirrorax.sweep.plan import Plan
-
-
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import NamedTuple
-
-from mirrorax.envs import suite
-from mirrorax.errors import UserError
-from mirrorax.files import write_file
-from mirrorax.runs.results import Results
 
 #: What compiling a configuration takes on one core.
 COMPILE_SECONDS = 12.0
@@ -134,20 +132,25 @@ class Rates:
 
 
 def observed(results: Results) -> Rates:
-    """Scale the shipped table by the finished runs of a store."""
-    actual: dict[str, float] = {}
-    model: dict[str, float] = {}
+    """Scale the shipped table by the finished runs of a store.
+
+    Of each configuration the median counts: a worker that was paused, or shared its core, says
+    little of the others.
+    """
+    seconds = np.where(results.done, results.numbers("wall_seconds"), np.nan)
+    known = np.isfinite(seconds)
+    actual: dict[str, float] = defaultdict(float)
+    model: dict[str, float] = defaultdict(float)
     runs = 0
-    for (settings, _), (median, count) in results.median_seconds().items():
-        name = settings.environment
-        try:
-            modelled = modelled_seconds(settings)
-        except UserError:
-            continue  # a name of a plugin that is not loaded: nothing here needs its rate
-        actual[name] = actual.get(name, 0.0) + count * median
-        model[name] = model.get(name, 0.0) + count * modelled
-        runs += count
-    if not runs:
+    for k, (settings, _) in enumerate(results.configurations):
+        mine = seconds[known & (results.configuration == k)]
+        if len(mine):
+            # Else it may be a name of a plugin that is not loaded: nothing here needs its rate.
+            with contextlib.suppress(UserError):
+                model[settings.environment] += len(mine) * modelled_seconds(settings)
+                actual[settings.environment] += len(mine) * float(np.median(mine))
+                runs += len(mine)
+    if not actual:
         return Rates()
     return Rates(
         source=f"{runs:,} finished runs in the store",
@@ -204,11 +207,10 @@ def ask_sizes(configurations: Iterable[Settings]) -> None:
 
 def measure_seconds(plan: Plan, function: str) -> dict[Settings, float]:
     """Return the measured seconds per run of every configuration that is left to do."""
-    firsts = {chunk.configuration: chunk for chunk in reversed(plan.chunks)}
-    chunks = [base64.b64encode(plan.chunk(c).to_bytes()).decode() for c in firsts.values()]
+    firsts = {queued.settings: queued.chunk for queued in reversed(plan.chunks)}
+    chunks = [base64.b64encode(chunk.to_bytes()).decode() for chunk in firsts.values()]
     answers = _ask({"function": function, "chunks": chunks})
-    configurations = [plan.runs.configurations[which] for which in firsts]
-    return {configurations[number]: seconds / plan.lanes for number, seconds in answers}
+    return {list(firsts)[number]: seconds / plan.lanes for number, seconds in answers}
 
 
 def _ask(request: dict[str, Any]) -> list[tuple[int, Any]]:
@@ -228,24 +230,6 @@ def _ask(request: dict[str, Any]) -> list[tuple[int, Any]]:
 
 
 # --- in the child ---
-
-
-def _sizes(wanted: list[dict[str, Any]]) -> Iterator[tuple[int, Sizes]]:
-    from mirrorax.mdpo.machine import program_sizes
-    from mirrorax.mdpo.program import make_program
-
-    for number, fields in enumerate(wanted):
-        try:
-            yield number, program_sizes(make_program(Settings(**fields)))
-        except Exception as error:  # a mistake in a plugin shows when it is trained
-            print(f"{fields.get('environment')}: {error}", file=sys.stderr)
-
-
-def _seconds(
-    function: execute.ChunkFunction, request: dict[str, Any]
-) -> Iterator[tuple[int, float]]:
-    for number, text in enumerate(request["chunks"]):
-        yield number, _time_chunk(function, base64.b64decode(text), request["plugins"])
 
 
 def _time_chunk(function: execute.ChunkFunction, data: bytes, driver_plugins: list[str]) -> float:
@@ -268,15 +252,27 @@ def _time_chunk(function: execute.ChunkFunction, data: bytes, driver_plugins: li
     return time.perf_counter() - start
 
 
+def _answers(request: dict[str, Any]) -> Iterator[tuple[int, Any]]:
+    if "chunks" in request:
+        function = execute.resolve(request["function"])
+        for number, text in enumerate(request["chunks"]):
+            yield number, _time_chunk(function, base64.b64decode(text), request["plugins"])
+        return
+    from mirrorax.mdpo.program import make_program
+
+    for number, fields in enumerate(request["sizes"]):
+        try:
+            yield number, machine.program_sizes(make_program(Settings(**fields)))
+        except Exception as error:  # a mistake in a plugin shows when it is trained
+            print(f"{fields.get('environment')}: {error}", file=sys.stderr)
+
+
 def main() -> int:
     """Answer what standard input asks."""
     request = json.load(sys.stdin)
     plugins.load_all(request["plugins"])
     output, sys.stdout = sys.stdout, sys.stderr
-    answers: Iterator[tuple[int, Any]] = _sizes(request.get("sizes", []))
-    if "chunks" in request:
-        answers = _seconds(execute.resolve(request["function"]), request)
-    for answer in answers:
+    for answer in _answers(request):
         print(json.dumps(answer), file=output, flush=True)
     return 0
 

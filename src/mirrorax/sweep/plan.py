@@ -7,12 +7,12 @@ configuration the study's order is kept.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Iterator
+import itertools
+from collections import Counter, deque
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from mirrorax.errors import UserError
 from mirrorax.mdpo import machine
 from mirrorax.runs import arrow, provenance, results
-from mirrorax.runs.chunk import Chunk
+from mirrorax.runs.chunk import Chunk, make_chunk
 from mirrorax.runs.results import Results
 from mirrorax.runs.settings import Settings
 from mirrorax.spec.expand import Runs
@@ -37,31 +37,30 @@ _WASTE = 0.10
 LARGEST_WIDTH = 4096
 
 
-@dataclass(frozen=True)
-class PlannedChunk:
-    """Runs of one configuration that are computed together: positions in the plan's runs."""
-
-    number: int
-    configuration: int
-    positions: np.ndarray
-    seconds: float
-
-    def __len__(self) -> int:
-        return len(self.positions)
-
-
 @dataclass(frozen=True, eq=False)
 class QueuedChunk:
-    """A chunk as an engine sees it."""
+    """Runs of one configuration that wait to be computed together."""
 
-    number: int  # its place in the plan
+    number: int
     configuration: int  # chunks with the same number share one compiled program
-    chunk: Chunk
-    label: str  # for people: environment and pair
-    seconds: float  # how long it is expected to take
+    settings: Settings
+    columns: Mapping[str, np.ndarray]
+    lanes: int
+    seconds: float = 0.0  # how long it is expected to take
+    failed_before: int = 0  # how many of its runs have failed in an earlier sweep
 
     def __len__(self) -> int:
-        return len(self.chunk)
+        return len(self.columns["seed"])
+
+    @property
+    def label(self) -> str:
+        """Environment and pair, for people."""
+        return f"{self.settings.environment} {self.settings.potential} {self.settings.drift}"
+
+    @cached_property
+    def chunk(self) -> Chunk:
+        """What a trainer is given."""
+        return make_chunk(self.settings, self.columns, self.lanes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +73,7 @@ class Plan:
     failed: np.ndarray
     todo: np.ndarray
     beyond: int  # runs in the store that are not in the study
-    chunks: list[PlannedChunk]
+    chunks: list[QueuedChunk]
     rates: measure.Rates
     mixed: dict[str, list[str]]  # provenance that differs within the store
 
@@ -119,18 +118,6 @@ class Plan:
         largest = self.largest()
         return None if largest is None else largest[1].worker_bytes(self.lanes)
 
-    def chunk(self, planned: PlannedChunk) -> Chunk:
-        """Return the runs of a planned chunk as what a trainer is given."""
-        runs = self.runs.select(planned.positions)
-        settings = self.runs.configurations[planned.configuration]
-        return Chunk(settings, runs.values, runs.keys(), self.lanes)
-
-    def queued(self, planned: PlannedChunk) -> QueuedChunk:
-        """Return a planned chunk for an engine."""
-        chunk = self.chunk(planned)
-        label = f"{chunk.settings.environment} {chunk.settings.potential} {chunk.settings.drift}"
-        return QueuedChunk(planned.number, planned.configuration, chunk, label, planned.seconds)
-
     def check_memory(self, workers: int) -> None:
         """Raise `UserError`, with the width that would fit, if the workers cannot fit.
 
@@ -153,16 +140,16 @@ class Plan:
         )
 
 
-def known(root: Path | None, without: Collection[str] = ()) -> Results:
+def known(
+    root: Path | None,
+    without: Collection[str] = (),
+    columns: Sequence[str] = ("wall_seconds",),
+) -> Results:
     """Read what planning needs to know of a store; no runs if there is none.
 
     `without` names shards that do not count, even where a consolidated copy has their rows.
     """
-    if root is None:
-        return results.empty()
-    reader = Reader(root, ["wall_seconds"], without)
-    reader.refresh()
-    return reader.results()
+    return results.concat([]) if root is None else Reader(root, columns, without).results()
 
 
 def choose_lanes(runs: Runs, widths: tuple[int, ...] = WIDTHS) -> int:
@@ -186,7 +173,7 @@ def lanes_for(runs: Runs, root: Path | None, lanes: int | None, *, gpu: bool = F
     check_lanes(lanes)
     if lanes is not None:
         return lanes
-    last = studies.latest_head(root) if root is not None else None
+    last = studies.latest(root) if root is not None else None
     if last is not None:
         return last.lanes
     return choose_lanes(runs, GPU_WIDTHS if gpu else WIDTHS)
@@ -216,7 +203,7 @@ def make(
         failed=failed,
         todo=todo,
         beyond=len(stored) - int(done.sum()) - int(failed.sum()),
-        chunks=list(_chunks(runs, np.flatnonzero(todo), lanes, rates)),
+        chunks=list(_chunks(runs, todo, failed, lanes, rates)),
         rates=rates,
         mixed={name: [*map(str, values)] for name, values in seen.items() if len(values) > 1},
     )
@@ -227,74 +214,65 @@ def _among(wanted: pa.Array, present: pa.ChunkedArray) -> np.ndarray:
 
 
 def _chunks(
-    runs: Runs, todo: np.ndarray, lanes: int, rates: measure.Rates
-) -> Iterator[PlannedChunk]:
-    order = todo[np.argsort(runs.configuration[todo], kind="stable")]
-    which = runs.configuration[order]
-    starts = np.flatnonzero(np.diff(which, prepend=-1))
-    pieces = []
-    for start, end in zip(starts, np.append(starts, len(order))[1:], strict=True):
-        configuration = int(which[start])
-        seconds = rates.seconds(runs.configurations[configuration])
-        for first in range(start, end, lanes):
-            positions = order[first : min(first + lanes, end)]
-            # A padded lane costs as much as a real one.
-            pieces.append((seconds * lanes, configuration, positions))
-    longest_first = sorted(range(len(pieces)), key=lambda i: (-pieces[i][0], pieces[i][1], i))
-    for number, index in enumerate(longest_first):
-        seconds, configuration, positions = pieces[index]
-        yield PlannedChunk(number, configuration, positions, seconds)
-
-
-class ChunkQueue(Protocol):
-    """What an engine takes its chunks from."""
-
-    def __len__(self) -> int:
-        """Return how many chunks wait."""
-
-    def take(self, prefer: int | None = None) -> QueuedChunk | None:
-        """Return the next chunk for a worker that last compiled `prefer`; None if none waits."""
-
-    def put_back(self, queued: QueuedChunk) -> None:
-        """Return a chunk that has to be run again."""
-
-    def clear(self) -> None:
-        """Drop everything that waits."""
+    runs: Runs, todo: np.ndarray, failed: np.ndarray, lanes: int, rates: measure.Rates
+) -> Iterator[QueuedChunk]:
+    places = np.flatnonzero(todo)
+    places = places[np.argsort(runs.configuration[places], kind="stable")]
+    left, failed = runs.select(places), failed[places]
+    starts = np.flatnonzero(np.diff(left.configuration, prepend=-1))
+    spans = []
+    for start, end in itertools.pairwise([*starts, len(left)]):
+        configuration = int(left.configuration[start])
+        # A padded lane costs as much as a real one.
+        seconds = rates.seconds(runs.configurations[configuration]) * lanes
+        spans += [
+            (seconds, configuration, k, min(k + lanes, end)) for k in range(start, end, lanes)
+        ]
+    longest_first = sorted(spans, key=lambda span: -span[0])
+    for number, (seconds, configuration, first, end) in enumerate(longest_first):
+        settings = runs.configurations[configuration]
+        columns = {name: column[first:end] for name, column in left.values.items()}
+        again = int(failed[first:end].sum())
+        yield QueuedChunk(number, configuration, settings, columns, lanes, seconds, again)
 
 
 class Queue:
     """The chunks that are left, handed out so that a worker keeps to one configuration.
 
     A worker that asks again gets the next chunk of the configuration it has compiled. One that is
-    new, or whose configuration is used up, gets the longest chunk of a configuration that no worker
+    new, or whose configuration is used up, gets the first chunk of a configuration that no worker
     has taken; when all are taken, of the one with most work left per worker.
     """
 
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
-        self._waiting: dict[int, list[PlannedChunk]] = defaultdict(list)
-        for chunk in reversed(plan.chunks):  # so that pop() gives the first
-            self._waiting[chunk.configuration].append(chunk)
-        self._again: list[QueuedChunk] = []
-        self._order = list(dict.fromkeys(chunk.configuration for chunk in plan.chunks))
-        self._takers: dict[int, int] = defaultdict(int)
+    def __init__(self, chunks: Iterable[QueuedChunk] = ()) -> None:
+        self._waiting: dict[int, deque[QueuedChunk]] = {}
+        self._again: deque[QueuedChunk] = deque()
+        self._takers: Counter[int] = Counter()
+        self.add(chunks)
 
     def __len__(self) -> int:
         return len(self._again) + sum(map(len, self._waiting.values()))
 
+    def add(self, chunks: Iterable[QueuedChunk]) -> None:
+        """Add chunks behind those that wait."""
+        for queued in chunks:
+            self._waiting.setdefault(queued.configuration, deque()).append(queued)
+
     def take(self, prefer: int | None = None) -> QueuedChunk | None:
         """Return the next chunk for a worker that last compiled `prefer`; None if none is left."""
         if self._again:
-            return self._again.pop(0)
-        if prefer is not None and self._waiting.get(prefer):
-            return self._plan.queued(self._pop(prefer))
-        if prefer is not None:
-            self._takers[prefer] -= 1
-        best = self._best()
-        if best is None:
+            return self._again.popleft()
+        if not self._waiting:
             return None
-        self._takers[best] += 1
-        return self._plan.queued(self._pop(best))
+        if prefer not in self._waiting:
+            if prefer is not None:
+                self._takers[prefer] -= 1
+            prefer = self._best()
+            self._takers[prefer] += 1
+        queued = self._waiting[prefer].popleft()
+        if not self._waiting[prefer]:
+            del self._waiting[prefer]
+        return queued
 
     def put_back(self, queued: QueuedChunk) -> None:
         """Return a chunk that has to be run again; it is the next to be taken."""
@@ -305,23 +283,12 @@ class Queue:
         self._waiting.clear()
         self._again.clear()
 
-    def _pop(self, configuration: int) -> PlannedChunk:
-        waiting = self._waiting[configuration]
-        chunk = waiting.pop()
-        if not waiting:
-            del self._waiting[configuration]
-        return chunk
+    def _best(self) -> int:
+        for which in self._waiting:
+            if self._takers[which] <= 0:
+                return which
 
-    def _best(self) -> int | None:
-        left = [which for which in self._order if which in self._waiting]
-        if not left:
-            return None
-        fresh = [which for which in left if self._takers[which] <= 0]
-        if fresh:
-            return fresh[0]
-        return max(
-            left,
-            key=lambda which: (
-                sum(c.seconds for c in self._waiting[which]) / (self._takers[which] + 1)
-            ),
-        )
+        def work(which: int) -> float:
+            return sum(c.seconds for c in self._waiting[which]) / (self._takers[which] + 1)
+
+        return max(self._waiting, key=work)

@@ -5,32 +5,33 @@ It is a live picture on a terminal, and lines in a log otherwise.
 
 from __future__ import annotations
 
-import math
 import sys
 import time
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow.compute as pc
 from jaxtyping import Float, Int
 
 from mirrorax.envs import suite
-from mirrorax.formatting import counted, duration, rate
+from mirrorax.formatting import counted, duration, notebook_line, rate
 from mirrorax.runs import arrow
 from mirrorax.runs.results import Results
 from mirrorax.runs.settings import TEMPERATURES
-from mirrorax.store.reading import Reader
+from mirrorax.store.lock import LiveState
 from mirrorax.sweep.engine import Activity
 from mirrorax.sweep.measure import COMPILE_SECONDS
 from mirrorax.sweep.plan import Plan, QueuedChunk
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import RenderableType
+    from rich.live import Live as RichLive
 
 
+#: The columns that the cells of stored runs need.
+CELL_COLUMNS = ("returns", *TEMPERATURES, "reward_scale")
 _WINDOW = 300.0  # seconds over which the rate is measured
 _BEST_EVERY = 2.0  # looking through a hundred thousand cells takes a while
 _TELLING = 0.05  # a chunk this far along says more of its length than the prediction
@@ -50,12 +51,13 @@ class SweepProgress:
     actual: float = 0.0  # what they took
     activities: list[Activity] = field(default_factory=list)
     #: (configuration, alpha or w, lambda, reward scale) -> sum of scores and their number
-    cells: dict[tuple[int, float, float, float], tuple[float, int]] = field(default_factory=dict)
+    cells: dict[tuple[float, ...], tuple[float, int]] = field(default_factory=dict)
     _recent: deque[tuple[float, int]] = field(default_factory=deque)
     _best: tuple[float, str] = (-1e9, "")  # when it was looked for, and what was best
 
     def __post_init__(self) -> None:
         self.before = int(self.plan.done.sum())
+        self.failed_before = int(self.plan.failed.sum())
         self.total = len(self.plan.runs)
         self._left = sum(chunk.seconds for chunk in self.plan.chunks)
         self._uncompiled = {chunk.configuration for chunk in self.plan.chunks}
@@ -65,6 +67,7 @@ class SweepProgress:
         count = len(queued)
         self._left -= queued.seconds
         self._uncompiled.discard(queued.configuration)
+        self.failed_before -= queued.failed_before
         if not results.done.all():
             self.failed += count
             return
@@ -78,13 +81,21 @@ class SweepProgress:
             self._recent.popleft()
         self._add_cells(results, np.full(count, queued.configuration))
 
+    def add_stored(self, results: Results) -> None:
+        """Take the cells of this study's earlier runs, which a store has."""
+        runs = self.plan.runs
+        index = pc.index_in(results.rows["run_id"], value_set=arrow.id_column(runs.ids))
+        place = pc.fill_null(index, -1).to_numpy()
+        mine = np.flatnonzero((place >= 0) & results.done)
+        if len(mine):
+            self._add_cells(results.take(mine), runs.configuration[place[mine]])
+
     def _add_cells(self, results: Results, configuration: Int[np.ndarray, " runs"]) -> None:
         """Add the scores of runs, whose configurations in the plan are given.
 
         Without known bounds of returns there is none: it would change with every better run.
         """
-        unknown = (math.nan, math.nan)
-        bounds = [b if (b := o.bounds) and b[1] is not None else unknown for o in results.origins]
+        bounds = [o.bounds or (None, None) for o in results.origins]
         low, high = results.of_origins(bounds, np.float64).reshape(-1, 2).T
         scale = results.numbers("reward_scale")
         returns, _ = arrow.read_lists(results.rows["returns"])
@@ -94,22 +105,9 @@ class SweepProgress:
         held = np.isfinite(score)
         places, which = np.unique(columns[held], axis=0, return_inverse=True)
         sums, counts = np.bincount(which.ravel(), score[held]), np.bincount(which.ravel())
-        for (number, *place), more, count in zip(places.tolist(), sums, counts, strict=True):
-            cell = (int(number), *place)
-            total, seen = self.cells.get(cell, (0.0, 0))
-            self.cells[cell] = (total + float(more), seen + int(count))
-
-    def read_cells(self, root: Path) -> None:
-        """Take the cells of this study's earlier runs from the store."""
-        reader = Reader(root, ["returns", *TEMPERATURES, "reward_scale"])
-        reader.refresh()
-        results = reader.results()
-        runs = self.plan.runs
-        index = pc.index_in(results.rows["run_id"], value_set=arrow.id_column(runs.ids))
-        place = pc.fill_null(index, -1).to_numpy()
-        mine = np.flatnonzero((place >= 0) & results.done)
-        if len(mine):
-            self._add_cells(results.take(mine), runs.configuration[place[mine]])
+        for place, more, count in zip(places.tolist(), sums, counts, strict=True):
+            total, seen = self.cells.get(tuple(place), (0.0, 0))
+            self.cells[tuple(place)] = (total + float(more), seen + int(count))
 
     @property
     def compiling(self) -> bool:
@@ -125,15 +123,16 @@ class SweepProgress:
         """Return the expected time to the end, corrected by how the predictions have fared."""
         factor = self.actual / self.predicted if self.predicted > 0 else 1.0
         # A chunk that has reported a segment has been compiled.
-        running = {activity.configuration for activity in self.activities if activity.fraction > 0}
+        under_way = [(each, each.queued) for each in self.activities if each.queued]
+        running = {queued.configuration for each, queued in under_way if each.fraction > 0}
         left = self._left * factor + len(self._uncompiled - running) * COMPILE_SECONDS
         longest = 0.0
-        for activity in self.activities:
-            expected = activity.expected * factor
-            if activity.fraction > _TELLING:
-                expected = activity.seconds / activity.fraction
-            own = max(expected - activity.seconds, 0.0)
-            left += own - activity.expected * factor
+        for each, queued in under_way:
+            expected = queued.seconds * factor
+            if each.fraction > _TELLING:
+                expected = each.seconds / each.fraction
+            own = max(expected - each.seconds, 0.0)
+            left += own - queued.seconds * factor
             longest = max(longest, own)
         # A chunk is not divided: the other workers cannot help with it.
         return max(left / max(self.workers, 1), longest, 0.0)
@@ -155,7 +154,7 @@ class SweepProgress:
             return ""
         cell, (total, seen) = max(self.cells.items(), key=lambda item: item[1][0] / item[1][1])
         number, heat, lam, scale = cell
-        settings = self.plan.runs.configurations[number]
+        settings = self.plan.runs.configurations[int(number)]
         alpha = "w" if settings.learned_alpha else "alpha"
         drift = "v" if settings.learned_lam else "lam"
         schedules = ""
@@ -167,21 +166,20 @@ class SweepProgress:
             f"{alpha}={heat:g} {drift}={lam:g}: {total / seen:.3f} over {seen}"
         )
 
-    def state(self) -> dict[str, Any]:
-        """Return all of it as plain data, for `status`."""
-        running: dict[str, int] = {}
+    def state(self) -> LiveState:
+        """Return what `status` shows of it."""
+        running: Counter[str] = Counter()
         for activity in self.activities:
-            if activity.label:
-                running[activity.label] = running.get(activity.label, 0) + activity.runs
-        return {
-            "running": running,
-            "rate": self.rate(),
-            "seconds_left": self.seconds_left(),
-            "workers": self.workers,
-            "session_done": self.done,
-            "session_failed": self.failed,
-            "best": self.best(),
-        }
+            if activity.queued:
+                running[activity.queued.label] += len(activity.queued)
+        # Not validated: what cannot be read back must not stop the sweep.
+        return LiveState.model_construct(
+            running=running,
+            rate=self.rate(),
+            seconds_left=self.seconds_left(),
+            workers=self.workers,
+            best=self.best(),
+        )
 
 
 def _either(results: Results, name: str, weight: str) -> Float[np.ndarray, " runs"]:
@@ -193,89 +191,51 @@ def _either(results: Results, name: str, weight: str) -> Float[np.ndarray, " run
 _LINE_EVERY = 10.0
 
 
-class Display(Protocol):
-    """Somewhere to show progress."""
+class Display:
+    """What is shown of a sweep: a live picture on a terminal, a line now and then in a log."""
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self._quiet = quiet
+        self._last = time.monotonic()
+        self._live: RichLive | None = None
+        self._line = None if quiet else notebook_line()
+        if not quiet and sys.stderr.isatty():
+            from rich.console import Console
+            from rich.live import Live
+
+            self._live = Live(console=Console(stderr=True), auto_refresh=False)
 
     def show(self, progress: SweepProgress) -> None:
-        """Show the present state."""
+        """Show the present state: draw it again, or print it if the last line is some time ago."""
+        if self._live is not None:
+            if not self._live.is_started:
+                self._live.start()  # not before: an early error must leave the terminal alone
+            self._live.update(_picture(progress), refresh=True)
+        elif self._line is not None:
+            self._line(_line(progress))
+        elif time.monotonic() - self._last >= _LINE_EVERY:
+            self._last = time.monotonic()
+            self.say(_line(progress))
 
     def say(self, text: str) -> None:
         """Say something that stays."""
+        if self._live is not None:
+            self._live.console.print(text, markup=False, highlight=False)
+        elif not self._quiet:
+            print(text, file=sys.stderr, flush=True)
 
     def close(self, progress: SweepProgress) -> None:
         """Show the last state and leave the terminal as it was."""
+        if self._live is None:
+            (self._line or self.say)(_line(progress))
+        else:
+            self.show(progress)
+            self._live.stop()
 
 
-class Silent:
-    """Show nothing."""
-
-    def show(self, progress: SweepProgress) -> None:
-        """Show nothing."""
-
-    def say(self, text: str) -> None:
-        """Say nothing."""
-
-    def close(self, progress: SweepProgress) -> None:
-        """Do nothing."""
-
-
-class Lines:
-    """A line now and then, for logs and pipes."""
-
-    def __init__(self) -> None:
-        self._last = time.monotonic()
-
-    def show(self, progress: SweepProgress) -> None:
-        """Print a line if the last one is some time ago."""
-        if time.monotonic() - self._last >= _LINE_EVERY:
-            self._last = time.monotonic()
-            self.close(progress)
-
-    def say(self, text: str) -> None:
-        """Print a line."""
-        print(text, file=sys.stderr, flush=True)
-
-    def close(self, progress: SweepProgress) -> None:
-        """Print the state."""
-        best = progress.best()
-        text = f"{_counts(progress)}; {_speed(progress)}"
-        self.say(f"{text}; best {best}" if best else text)
-
-
-class Live:
-    """A bar per worker and one over all, redrawn in place."""
-
-    def __init__(self, console: Console) -> None:
-        from rich.live import Live as RichLive
-
-        self._console = console
-        self._live = RichLive(console=console, auto_refresh=False, transient=False)
-
-    def show(self, progress: SweepProgress) -> None:
-        """Redraw."""
-        if not self._live.is_started:
-            self._live.start()  # not before: an early error must leave the terminal alone
-        self._live.update(_picture(progress), refresh=True)
-
-    def say(self, text: str) -> None:
-        """Print a line above the picture."""
-        self._console.print(text, markup=False, highlight=False)
-
-    def close(self, progress: SweepProgress) -> None:
-        """Draw the last state and give the terminal back."""
-        self.show(progress)
-        self._live.stop()
-
-
-def make_display(*, quiet: bool = False) -> Display:
-    """Return the display that suits where standard error goes."""
-    if quiet:
-        return Silent()
-    if sys.stderr.isatty():
-        from rich.console import Console
-
-        return Live(Console(stderr=True))
-    return Lines()
+def _line(progress: SweepProgress) -> str:
+    best = progress.best()
+    return f"{_counts(progress)}; {_speed(progress)}" + (f"; best {best}" if best else "")
 
 
 def _counts(progress: SweepProgress) -> str:
@@ -306,8 +266,8 @@ def _picture(progress: SweepProgress) -> RenderableType:
     grid.add_column(no_wrap=True)
     for activity in progress.activities:
         detail = activity.note or "idle"
-        if activity.label:
-            parts = [activity.label, counted(activity.runs, "run"), duration(activity.seconds)]
+        if queued := activity.queued:
+            parts = [queued.label, counted(len(queued), "run"), duration(activity.seconds)]
             detail = ", ".join([*parts, *([activity.note] if activity.note else [])])
         bar = ProgressBar(total=1.0, completed=min(activity.fraction, 1.0), width=30)
         grid.add_row(activity.worker, bar, detail)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mirrorax import plugins
 from mirrorax.sweep.engine import Activity, Engine, FinishedChunk, accept, give_up
 from mirrorax.sweep.execute import ChunkFunction, run_chunk
-from mirrorax.sweep.plan import ChunkQueue
+from mirrorax.sweep.plan import Queue
 
 
 class InlineEngine(Engine):
@@ -17,7 +17,7 @@ class InlineEngine(Engine):
         self._function = function
         self._configuration: int | None = None
 
-    def start(self, queue: ChunkQueue) -> None:
+    def start(self, queue: Queue) -> None:
         """Begin to take chunks from the queue."""
         self.queue = queue
 

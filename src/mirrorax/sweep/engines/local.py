@@ -35,7 +35,7 @@ from mirrorax.sweep.engine import (
     out_of_memory,
 )
 from mirrorax.sweep.execute import CHUNK_FUNCTION
-from mirrorax.sweep.plan import ChunkQueue, QueuedChunk
+from mirrorax.sweep.plan import Queue, QueuedChunk
 from mirrorax.sweep.worker import receive, send
 
 _TAIL_BYTES = 4000
@@ -62,16 +62,8 @@ class _Process:
         name = f"worker {self.index}"
         if self.queued is None:
             return Activity(name, note="" if self.ready else "starting")
-        return Activity(
-            name,
-            label=self.queued.label,
-            runs=len(self.queued),
-            fraction=self.fraction,
-            seconds=now - self.since,
-            expected=self.queued.seconds,
-            note="" if self.fraction else "compiling",
-            configuration=self.queued.configuration,
-        )
+        note = "" if self.fraction else "compiling"
+        return Activity(name, self.queued, self.fraction, now - self.since, note)
 
     def log_tail(self) -> str:
         """Return the last lines that the worker has printed."""
@@ -107,11 +99,10 @@ class LocalEngine(Engine):
 
     # --- the contract ---
 
-    def start(self, queue: ChunkQueue) -> None:
+    def start(self, queue: Queue) -> None:
         """Start the workers; each gets a chunk as soon as it is ready."""
         self.queue = queue
-        for index in range(min(self.workers, len(queue))):
-            self._spawn(index)
+        self._spawn_missing()
 
     def busy(self) -> bool:
         """Return whether chunks are waiting or under way."""
@@ -120,6 +111,7 @@ class LocalEngine(Engine):
 
     def finished(self, timeout: float) -> list[FinishedChunk]:
         """Hand out chunks, wait for messages, and return the chunks that have ended."""
+        self._spawn_missing()
         for worker in self._processes:
             self._hand_out(worker)
         by_connection = {worker.connection: worker for worker in self._processes}
@@ -164,6 +156,13 @@ class LocalEngine(Engine):
         self._processes.clear()
 
     # --- processes ---
+
+    def _spawn_missing(self) -> None:
+        """Start a worker for each waiting chunk, up to their number: a queue may grow."""
+        taken = {worker.index for worker in self._processes}
+        for index in range(min(self.workers, len(self.queue))):
+            if index not in taken:
+                self._spawn(index)
 
     def _spawn(self, index: int) -> None:
         ours, theirs = socket.socketpair()
@@ -252,7 +251,7 @@ class LocalEngine(Engine):
         ended: list[FinishedChunk] = []
         if worker.queued is not None:
             if code == -signal.SIGKILL and not worker.overdue:
-                lanes = f"it ran {worker.queued.chunk.lanes} lanes"
+                lanes = f"it ran {worker.queued.lanes} lanes"
                 advice = fitting(worker.queued, self.workers)
                 reason += f"\nif the kernel killed it for lack of memory: {lanes}, {advice}"
             ended = self._again(worker.queued, reason)

@@ -30,31 +30,29 @@ from mirrorax.sweep.engine import (
     out_of_memory,
 )
 from mirrorax.sweep.execute import CHUNK_FUNCTION, OutOfMemory
-from mirrorax.sweep.plan import ChunkQueue, QueuedChunk
+from mirrorax.sweep.plan import Queue, QueuedChunk
 
 #: Tasks submitted per place on the cluster: one under way, one waiting next to it.
 _AHEAD = 2
-_ABSENT = "engine: 'ray' is not installed; install it with: pip install 'mirrorax[ray]'"
-
-
-def check_address(address: str) -> None:
-    """Refuse an address that is not one or does not answer: Ray itself waits for minutes."""
-    if address == "auto":
-        return
-    host, _, port = address.rpartition(":")
-    if not host or not port.isascii() or not port.isdigit():
-        raise UserError(f"address: {address!r}: expected auto or HOST:PORT, e.g. 10.0.0.5:6379")
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
-    except (OSError, OverflowError) as error:
-        raise EngineError(f"no Ray cluster at {address!r}: {error}") from None
 
 
 def check(address: str) -> None:
-    """Raise what can be known to be wrong before anything is written or started."""
-    check_address(address)
+    """Raise what can be known to be wrong before anything is written or started.
+
+    An address must answer: Ray itself waits for minutes.
+    """
+    if address != "auto":
+        host, _, port = address.rpartition(":")
+        if not host or not port.isascii() or not port.isdigit():
+            raise UserError(f"address: {address!r}: expected auto or HOST:PORT, e.g. 10.0.0.5:6379")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
+        except (OSError, OverflowError) as error:
+            raise EngineError(f"no Ray cluster at {address!r}: {error}") from None
     if importlib.util.find_spec("ray") is None:
-        raise UserError(_ABSENT)
+        raise UserError(
+            "engine: 'ray' is not installed; install it with: pip install 'mirrorax[ray]'"
+        )
 
 
 def _remote(function_name: str, chunk: bytes, driver_plugins: list[str]) -> bytes:
@@ -77,10 +75,8 @@ class RayEngine(Engine):
         # A driver whose workers ask for no GPU must not hide the GPUs from the others.
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        try:
-            import ray
-        except ImportError:
-            raise UserError(_ABSENT) from None
+        import ray
+
         self._ray: Any = ray
         try:
             self._ray.init(address=address, logging_level="ERROR", log_to_driver=False)
@@ -108,7 +104,7 @@ class RayEngine(Engine):
             return max(int(total.get("GPU", 0) / self._gpus), 1)
         return max(int(total.get("CPU", 0)), 1)
 
-    def start(self, queue: ChunkQueue) -> None:
+    def start(self, queue: Queue) -> None:
         """Begin to submit chunks from the queue."""
         self.queue = queue
 
@@ -167,8 +163,8 @@ class RayEngine(Engine):
         """Return the chunks that have been submitted; Ray decides which of them run."""
         now = time.monotonic()
         return [
-            Activity(f"task {q.number}", q.label, len(q), 0.0, now - since, q.seconds)
-            for q, since in list(self._under_way.values())[: self.workers]
+            Activity(f"task {queued.number}", queued, seconds=now - since)
+            for queued, since in list(self._under_way.values())[: self.workers]
         ]
 
     def kill(self) -> None:
