@@ -38,7 +38,7 @@ def read(text: str, inside: str | None, field: str) -> dict[str, Any]:
         value = None if match is None else _literal(match["value"])
         if match is None or value is None or match["key"] in values or match.end() == at:
             raise UserError(
-                f"{field}: {text!r}: in brackets stand named plain values (numbers, true, false or "
+                f"{field}: {text!r}: the brackets take named plain values (numbers, true, false or "
                 "quoted text), each once, e.g. (length=9)"
             )
         values[match["key"]] = value

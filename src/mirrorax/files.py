@@ -1,13 +1,15 @@
-"""Writing a file so that it appears whole or not at all."""
+"""Writing a file: it appears whole or not at all, and what cannot be written is said before."""
 
 from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
+
+from mirrorax.errors import UserError
 
 
 @contextmanager
@@ -31,3 +33,21 @@ def write_file(path: str | os.PathLike[str], data: bytes) -> None:
     """Write bytes in one move, see `replacing`."""
     with replacing(path) as file:
         file.write(data)
+
+
+def check_target(field: str, path: str, endings: Sequence[str]) -> None:
+    """Refuse the path of a file that cannot be written, before the work that would fill it."""
+    target = Path(path)
+    if target.suffix.lower() not in endings or not target.stem:
+        allowed = " or ".join([", ".join(endings[:-1]), endings[-1]][len(endings) == 1 :])
+        raise UserError(f"{field}: {path!r} is not allowed: a file name that ends in {allowed}")
+    folder = str(target.parent)
+    if not target.parent.is_dir():
+        raise UserError(f"{field}: {path!r}: there is no folder {folder!r}")
+    if target.is_dir():
+        raise UserError(f"{field}: {path!r} is a folder; name a file")
+    try:
+        with tempfile.NamedTemporaryFile(dir=target.parent, prefix=".mirrorax."):
+            pass
+    except OSError as error:
+        raise UserError(f"{field}: cannot write {path!r}: {error.strerror}") from None

@@ -1,18 +1,24 @@
-"""`mirrorax.load`: open a store, an export, or what `.save` wrote."""
+"""`mirrorax.load`: open a store, an export, or what `.save` wrote; `mirrorax.landscapes`."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mirrorax.analysis.landscape import Landscape
 
 
 def load(path: str | os.PathLike[str], columns: Any = "tidy") -> Any:
     """Return what a path holds.
 
-    The folder of `TrainResult.save` or `train --out` is a `TrainResult`, the file of `Trace.save` a
-    `Trace`. Everything else that holds runs is an Arrow table with one row per run, sorted by
-    `run_id`; `columns` is "tidy" (few), "all", or a list of names.
+    - the folder of `TrainResult.save` or `train --out`: the `TrainResult`
+    - the file of `Trace.save`: the `Trace`
+    - the file of `Landscape.save`: the `Landscape`
+    - everything else that holds runs: an Arrow table, one row per run, sorted by `run_id`
+
+    `columns` of the table are "tidy" (few), "all", or a list of names.
     """
     place = Path(path)
     if (place / "policies.npz").is_file():
@@ -20,9 +26,20 @@ def load(path: str | os.PathLike[str], columns: Any = "tidy") -> Any:
 
         return folder.load(place)
     if place.suffix == ".npz" and place.is_file():
-        from mirrorax.tabular.saving import load_trace
+        from mirrorax.tabular import Trace
 
-        return load_trace(place)
+        return Trace.load(place)
     from mirrorax import store
+    from mirrorax.analysis import views
 
+    if place.is_file() and columns == "tidy" and views.is_landscape(place):
+        return views.load_landscape(place)
     return store.load(path, columns)
+
+
+def landscapes(path: str | os.PathLike[str]) -> tuple[Landscape, ...]:
+    """Return the scores over both temperatures, one `Landscape` per algorithm, of any results."""
+    from mirrorax import store
+    from mirrorax.analysis.landscape import landscapes
+
+    return landscapes(store.read_results(path))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from stores import made_outcome, of_configuration
+from stores import failed_outcome, made_outcome, of_configuration
 
 from mirrorax.cli import main
 from mirrorax.errors import UserError
@@ -53,6 +55,25 @@ def test_what_was_exported_comes_back_whole(tmp_path, exported):
     assert import_runs(tmp_path / "new", exported) == (len(RUNS), len(RUNS))
     assert everything(tmp_path / "new").equals(everything(tmp_path / "store"))
     assert import_runs(tmp_path / "new", exported) == (0, len(RUNS))
+
+
+def test_results_are_read_however_deep_their_folder(tmp_path):
+    place = tmp_path / "results"
+    (place / "first" / "inner").mkdir(parents=True)
+    export(fill(tmp_path / "one", [0]), place / "first" / "inner" / "runs.parquet")
+    fill(place / "second", [1])
+    both = len(of_configuration(RUNS, 0)) + len(of_configuration(RUNS, 1))
+    assert len(read_results(place)) == both
+
+
+def test_returns_that_are_not_numbers_come_back_too(tmp_path):
+    runs = of_configuration(RUNS, 0)
+    wrong = np.full((len(runs), 2), np.nan)
+    with Store(tmp_path / "store") as store:
+        store.commit(replace(made_outcome(runs), returns=wrong).to_bytes())
+    export(tmp_path / "store", tmp_path / "runs.parquet")
+    returns = read_results(tmp_path / "runs.parquet").rows["returns"]
+    np.testing.assert_array_equal(arrow.read_lists(returns)[0], wrong)
 
 
 def test_stores_of_two_machines_are_joined_and_the_first_result_stands(tmp_path, exported):
@@ -178,6 +199,19 @@ def test_an_export_of_format_1_is_imported_and_nothing_else_reads_it(tmp_path):
     assert everything(tmp_path / "made").equals(everything(new))
 
 
+def test_a_failed_run_with_a_long_reason_does_not_keep_the_others_from_format_1(tmp_path):
+    reason = "the worker ended\nwith signal 9\n" + "x" * 3_000
+    root = fill(tmp_path / "store", [1])
+    with Store(root) as store:
+        store.commit(failed_outcome(of_configuration(RUNS, 0), "it failed").to_bytes())
+    rows = old_rows(root)
+    texts = [None if text is None else reason for text in rows["failure"].to_pylist()]
+    rows = rows.set_column(rows.column_names.index("failure"), "failure", pa.array(texts))
+    pq.write_table(rows, tmp_path / "old.parquet")
+    done = len(of_configuration(RUNS, 1))
+    assert import_runs(tmp_path / "made", tmp_path / "old.parquet") == (done, len(rows))
+
+
 def test_rows_of_format_1_that_were_changed_are_refused(tmp_path):
     new = fill(tmp_path / "store", range(4))
     table = old_rows(new)
@@ -194,6 +228,7 @@ def test_rows_of_format_1_that_were_changed_are_refused(tmp_path):
 @pytest.mark.parametrize("scale", [0.1, 0.286, 2.0, 1 / 3])
 def test_bounds_of_rescaled_rewards_come_back_to_the_last_bit(scale):
     scaled = np.array([scale * 500.0, scale * -75.0, np.nan])
-    unscaled = flat._unscaled(scaled, np.full(3, scale))
+    table = pa.table({"return_max": scaled})
+    unscaled = flat._unscaled(table, "return_max", pa.chunked_array([[scale] * 3]))
     assert [value * scale for value in unscaled.to_pylist()[:2]] == scaled[:2].tolist()
     assert unscaled.to_pylist()[2] is None

@@ -7,7 +7,6 @@ here is checked; a damaged page is never read as data.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Annotated, Any, NamedTuple
@@ -17,7 +16,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from jaxtyping import Float, Int
-from pydantic import ConfigDict, ValidationError, create_model
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SkipValidation,
+    TypeAdapter,
+    ValidationError,
+    create_model,
+    model_validator,
+)
 
 from mirrorax.errors import UserError, plain, shown
 from mirrorax.runs.presets import LATER
@@ -85,18 +95,14 @@ def id_column(ids: np.ndarray) -> pa.StringArray:
 
 def read_ids(column: pa.ChunkedArray | pa.Array) -> np.ndarray:
     """Return Arrow text, all of it 32 digits long, as an array of 32-byte strings."""
-    parts = []
-    for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
-        if len(chunk) == 0:
-            continue
-        widths = pc.min_max(pc.binary_length(chunk)).as_py()
-        if chunk.null_count or widths != {"min": WIDTH, "max": WIDTH}:
-            raise ValueError("a run id has 32 digits")
-        first = chunk.offset
-        offsets = np.frombuffer(chunk.buffers()[1], np.int32, len(chunk) + 1, first * 4)
-        data = np.frombuffer(chunk.buffers()[2], f"S{WIDTH}", len(chunk), int(offsets[0]))
-        parts.append(data)
-    return np.concatenate(parts) if parts else np.array([], dtype=f"S{WIDTH}")
+    if column.null_count or (pc.binary_length(column).unique().to_pylist() or [WIDTH]) != [WIDTH]:
+        raise ValueError("a run id has 32 digits")
+    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    parts = [np.array([], dtype=f"S{WIDTH}")]
+    for chunk in filter(len, chunks):
+        offsets = np.frombuffer(chunk.buffers()[1], np.int32, len(chunk) + 1, chunk.offset * 4)
+        parts.append(np.frombuffer(chunk.buffers()[2], f"S{WIDTH}", len(chunk), int(offsets[0])))
+    return np.concatenate(parts)
 
 
 def list_column(rows: Float[np.ndarray, "runs entries"]) -> pa.ListArray:
@@ -124,24 +130,97 @@ def read_lists(column: pa.ChunkedArray) -> Lists:
 
 # --- heads ----------------------------------------------------------------------------------------
 
-_LONGEST_TEXT = 2_000
-_LONGEST_FAILURE = 100_000
-_MOST_ENTRIES = 100  # of a chunk's provenance
+
+def _line(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("it has control characters")
+    return text
+
+
+#: The longest text of a name or a line of provenance.
+LONGEST = 2_000
+#: A line of text that can be shown.
+Line = Annotated[str, Field(max_length=LONGEST), AfterValidator(_line)]
+_Number = Annotated[float, Field(gt=-1e308, lt=1e308, allow_inf_nan=False)]
+_entry: Any = TypeAdapter(Line | bool | int | _Number | None, config=ConfigDict(strict=True))
+#: A line, a number, a truth value or nothing.
+_Entry = Annotated[Any, AfterValidator(_entry.validate_python)]
+
+#: the fields of `Settings` with their types and limits, without the checks of their names
+_stored_fields: dict[str, Any] = {
+    name: (Annotated[info.annotation, *info.metadata] if info.metadata else info.annotation, ...)
+    for name, info in Settings.model_fields.items()
+}
+_Stored: Any = create_model(
+    "StoredSettings", __config__=ConfigDict(extra="forbid"), **_stored_fields
+)
+
+
+def stored_settings(fields: Any) -> Settings:
+    """Return settings that were written with results; raise `UserError` if they are ill-formed.
+
+    A name need not be known here: results of a plugin can be read without the plugin. Fields that
+    are younger than the results get the value that means what was done before.
+    """
+    if isinstance(fields, Settings):
+        return fields
+    if not isinstance(fields, Mapping):
+        raise UserError(f"settings: {shown(fields)}: expected a table")
+    return _stored(json.dumps({**LATER, **fields}))
+
+
+@lru_cache(maxsize=4096)
+def _stored(text: str) -> Settings:
+    """Return settings from their JSON text: each text is checked once."""
+    try:
+        checked = _Stored.model_validate_json(text)
+        values = {name: getattr(checked, name) for name in Settings.model_fields}
+        for name, value in values.items():
+            for entry in value if isinstance(value, tuple) else (value,):
+                if isinstance(entry, str) and not (entry.isprintable() and len(entry) <= LONGEST):
+                    raise UserError(f"{name}: {shown(entry)}: expected a line of text")
+    except ValidationError as error:
+        raise one_line(error) from None
+    return Settings.model_construct(**values)
 
 
 class Configuration(NamedTuple):
-    """What all runs of a chunk share: the settings, and the version of the algorithm."""
+    """What decides a run besides its values: the settings, and the version of the algorithm."""
 
     settings: Settings
     algorithm_version: int
 
 
-class Origin(NamedTuple):
-    """Where a chunk's results come from, and what its returns count as."""
+def _as_tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
 
-    provenance: Mapping[str, Any]
-    bounds: tuple[float, float | None] | None
-    failure: str | None
+
+class Origin(BaseModel):
+    """What the runs of a chunk share: settings, what their returns count as, where they are from.
+
+    See `Outcome` for the fields.
+    """
+
+    model_config = ConfigDict(frozen=True, strict=True)
+
+    settings: Annotated[Settings, SkipValidation, BeforeValidator(stored_settings)]
+    algorithm_version: Annotated[int, Field(ge=1, lt=1_000_000)]
+    bounds: Annotated[tuple[_Number, _Number | None] | None, BeforeValidator(_as_tuple)]
+    failure: Annotated[str, Field(max_length=100_000)] | None = None
+    provenance: Annotated[dict[Line, _Entry], Field(max_length=100)]
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Origin:
+        if self.bounds is None and self.failure is None:
+            raise ValueError("bounds: a finished run has some")
+        if self.bounds and self.bounds[1] is not None and not self.bounds[0] < self.bounds[1]:
+            raise ValueError(f"bounds: {self.bounds}: expected two numbers in ascending order")
+        return self
+
+    @property
+    def configuration(self) -> Configuration:
+        """What decides its runs besides their values."""
+        return Configuration(self.settings, self.algorithm_version)
 
 
 def with_head(table: pa.Table, head: Mapping[str, Any]) -> pa.Table:
@@ -161,89 +240,21 @@ def read_head(metadata: Mapping[bytes, bytes] | None) -> dict[str, Any]:
     return head
 
 
-def read_configuration(head: Mapping[str, Any]) -> Configuration:
-    """Return settings and version, checked; raise `Damaged` if they are ill-formed."""
-    version = head.get("algorithm_version")
-    if type(version) is not int or not 0 < version < 1_000_000:
-        raise Damaged("its head has no version of the algorithm")
-    try:
-        text = json.dumps(head.get("settings"), sort_keys=True)
-    except RecursionError:
-        raise Damaged("its settings are nested too deeply") from None
-    return Configuration(_settings(text), version)
+def read_origins(head: Mapping[str, Any]) -> tuple[Origin, ...]:
+    """Return the chunks that a head describes; raise `Damaged` if it is ill-formed.
 
-
-@lru_cache(maxsize=4096)
-def _settings(text: str) -> Settings:
-    """Return settings from their JSON text: each text is checked once."""
+    The head of an outcome describes its chunk. That of many outcomes lists `configurations`, each
+    once, and `origins`, which name the places of their configurations.
+    """
     try:
-        return stored_settings(json.loads(text))
+        if "origins" not in head:
+            return (Origin(**head),)
+        listed = enumerate(head["configurations"])
+        known = {k: {**c, "settings": stored_settings(c["settings"])} for k, c in listed}
+        return tuple(Origin(**{**known[o["configuration"]], **o}) for o in head["origins"])
+    except ValidationError as error:
+        raise Damaged(f"its head: {one_line(error)}") from None
     except UserError as error:
         raise Damaged(f"its settings: {error}") from None
-
-
-def read_origin(head: Mapping[str, Any]) -> Origin:
-    """Return where results come from, checked; raise `Damaged` if it is ill-formed."""
-    failure, provenance = head.get("failure"), head.get("provenance")
-    if failure is not None and not (isinstance(failure, str) and len(failure) < _LONGEST_FAILURE):
-        raise Damaged("failure: expected a text")
-    if not isinstance(provenance, dict) or len(provenance) > _MOST_ENTRIES:
-        raise Damaged("provenance: expected a table")
-    for name, value in provenance.items():
-        if not (_is_line(name) and (value is None or _is_number(value) or _is_line(value))):
-            raise Damaged(f"{name}: expected a number or a line of text")
-    bounds = _bounds(head.get("bounds"))
-    if bounds is None and failure is None:
-        raise Damaged("bounds: a finished run has some")
-    return Origin(provenance, bounds, failure)
-
-
-def _bounds(value: Any) -> tuple[float, float | None] | None:
-    if value is None:
-        return None
-    if isinstance(value, list) and len(value) == 2 and _is_number(value[0]):
-        low, high = value
-        if high is None:
-            return float(low), None
-        if _is_number(high) and low < high:
-            return float(low), float(high)
-    raise Damaged(f"bounds: {shown(value)}: expected two finite numbers in ascending order")
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and abs(value) < 1e308 and math.isfinite(value)
-
-
-def _is_line(value: Any) -> bool:
-    return isinstance(value, str) and value.isprintable() and len(value) <= _LONGEST_TEXT
-
-
-#: the fields of `Settings` with their types and limits, without the checks of their names
-_stored_fields: dict[str, Any] = {
-    name: (Annotated[info.annotation, *info.metadata] if info.metadata else info.annotation, ...)
-    for name, info in Settings.model_fields.items()
-}
-_Stored: Any = create_model(
-    "StoredSettings", __config__=ConfigDict(extra="forbid"), **_stored_fields
-)
-
-
-def stored_settings(fields: Any) -> Settings:
-    """Return settings that were written with results; raise `UserError` if they are ill-formed.
-
-    A name need not be known here: results of a plugin can be read without the plugin. Fields that
-    are younger than the results get the value that means what was done before.
-    """
-    if not isinstance(fields, Mapping):
-        raise UserError(f"settings: {shown(fields)}: expected a table")
-    try:
-        checked = _Stored(**{**LATER, **fields})
-    except ValidationError as error:
-        raise one_line(error) from None
-    values = {name: getattr(checked, name) for name in Settings.model_fields}
-    for name, value in values.items():
-        texts = value if isinstance(value, tuple) else (value,)
-        for text in texts:
-            if isinstance(text, str) and not (text.isprintable() and len(text) <= 2000):
-                raise UserError(f"{name}: {shown(text)}: expected a line of text")
-    return Settings.model_construct(**values)
+    except (KeyError, TypeError, RecursionError):
+        raise Damaged("its head does not list configurations and chunks") from None

@@ -20,13 +20,14 @@ from jaxtyping import Float, Int, UInt32
 from mirrorax import plugins
 from mirrorax._version import ALGORITHM_VERSION
 from mirrorax.errors import UserError
+from mirrorax.formatting import Shown
 from mirrorax.runs import arrow, identity
 from mirrorax.runs.presets import LATER_VALUES
 from mirrorax.runs.settings import TRACED, RunValues, Settings
 
 
-@dataclass(frozen=True, eq=False)
-class Chunk:
+@dataclass(frozen=True, eq=False, repr=False)
+class Chunk(Shown):
     """Runs with the same settings, and so with one compiled program: what a trainer is given."""
 
     settings: Settings
@@ -107,8 +108,8 @@ def complete_columns(
     return full
 
 
-@dataclass(frozen=True, eq=False)
-class Outcome:
+@dataclass(frozen=True, eq=False, repr=False)
+class Outcome(Shown):
     """What became of a chunk: arrays with one row per run, or the reason why there are none."""
 
     chunk: Chunk

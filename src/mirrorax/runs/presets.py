@@ -31,7 +31,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "paper": {"steps": 16_000_000, "steps_counted": "per_env"},
     "on_policy": {
         "algorithm": "on_policy",
-        "env_steps_per_update": 2048,
+        "env_steps_per_update": 1024,
         "batch_size": 256,
         "actor_epochs": 4,
         "critic_epochs": 4,
@@ -55,6 +55,5 @@ MEANINGLESS: dict[str, tuple[str, ...]] = {
         "critic_target",
         "clipping",
         "tau",
-        "temperature_units",
     ),
 }

@@ -51,8 +51,10 @@ def collect(*, hosted: bool = False, **fields: Any) -> dict[str, Any]:
     `hosted` says whether Gymnasium stepped the environment; `fields` are device, lanes and layout.
     """
     known = {
-        **here(),
+        **versions(),
+        **_source(),
         "gymnasium_version": _version("gymnasium") if hosted else None,
+        "host": host_hash(),
         "finished_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         **fields,
     }
@@ -62,29 +64,22 @@ def collect(*, hosted: bool = False, **fields: Any) -> dict[str, Any]:
 @cache
 def versions() -> dict[str, str | None]:
     """Return the versions of what computes."""
-    return {
-        "mirrorax_version": __version__,
-        "jax_version": _version("jax"),
-        "gymnax_version": _version("gymnax"),
-        "numpy_version": _version("numpy"),
-    }
+    packages = {f"{name}_version": _version(name) for name in ("jax", "gymnax", "numpy")}
+    return {"mirrorax_version": __version__, **packages}
 
 
 @cache
-def here() -> dict[str, Any]:
-    """Return what is the same for everything that this process computes."""
+def _source() -> dict[str, Any]:
+    """Return the commit of the package, and whether its files were changed."""
     # An installed package inside another repository is not at that repository's commit.
     top = _git("rev-parse", "--show-toplevel")
-    ours = top is not None and (Path(top) / "src" / "mirrorax").is_dir()
-    status = _git("status", "--porcelain", "--untracked-files=no") if ours else None
-    return {
-        **versions(),
-        "commit": _git("rev-parse", "HEAD") if ours else None,
-        "dirty": None if status is None else bool(status),
-        "host": host_hash(),
-    }
+    if top is None or not (Path(top) / "src" / "mirrorax").is_dir():
+        return {}
+    status = _git("status", "--porcelain", "--untracked-files=no")
+    return {"commit": _git("rev-parse", "HEAD"), "dirty": None if status is None else bool(status)}
 
 
+@cache
 def host_hash() -> str:
     """Return a short hash that tells one machine from another, the same after a restart."""
     try:

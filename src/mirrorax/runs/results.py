@@ -1,8 +1,8 @@
 """Many outcomes together: what a store, an export or a finished training holds.
 
-Settings stand once per configuration and provenance once per chunk, beside the rows. `to_arrow`
-writes the runs of many chunks as one table: the rows, a column with the chunk of each row, and one
-head with all settings and chunks in the table's metadata.
+`Results` are an Arrow table with one row per run, and what the runs of each chunk share, once per
+chunk. `from_arrow` reads the table of one outcome, and that of many which `to_arrow` writes: the
+rows, a column with the chunk of each row, and one head with all settings and chunks.
 """
 
 from __future__ import annotations
@@ -11,17 +11,21 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from jaxtyping import Bool, Float, Int
 
 from mirrorax.runs import arrow, identity
-from mirrorax.runs.arrow import Configuration, Damaged, Origin, read_configuration, read_origin
+from mirrorax.runs.arrow import CURVE, Configuration, Damaged, Origin
 from mirrorax.runs.chunk import read_values
 from mirrorax.runs.presets import LATER_VALUES
-from mirrorax.runs.settings import TRACED
+from mirrorax.runs.settings import TEMPERATURES, TRACED
+
+if TYPE_CHECKING:
+    from mirrorax.runs.scoring import Scored
 
 _LIST = pa.list_(pa.float64())
 #: The columns of the rows, without those of learning curves.
@@ -41,14 +45,12 @@ ORIGIN = "origin"
 
 @dataclass(frozen=True, eq=False)
 class Results:
-    """Runs of any number of chunks. Settings and provenance stand once each, beside the rows."""
+    """Runs of any number of chunks: rows, and what the runs of each chunk share."""
 
-    configurations: tuple[Configuration, ...]
-    origins: tuple[Origin, ...]
     #: one row per run, with the columns of an `Outcome`
     rows: pa.Table
-    #: of each row, its place in `configurations` and in `origins`
-    configuration: Int[np.ndarray, " runs"]
+    origins: tuple[Origin, ...]
+    #: of each row, its place in `origins`
     origin: Int[np.ndarray, " runs"]
 
     def __len__(self) -> int:
@@ -66,28 +68,42 @@ class Results:
         return len(self.rows)
 
     @cached_property
-    def _makers(self) -> dict[str, Any]:
-        from mirrorax.runs import flat
+    def _numbered(self) -> tuple[dict[Configuration, int], Int[np.ndarray, " chunks"]]:
+        numbers: dict[Configuration, int] = {}
+        known = [numbers.setdefault(o.configuration, len(numbers)) for o in self.origins]
+        return numbers, np.array(known, np.int32)
 
-        return flat.makers(self)
+    @cached_property
+    def configurations(self) -> tuple[Configuration, ...]:
+        """The distinct settings of the chunks, with the version of the algorithm."""
+        return tuple(self._numbered[0])
+
+    @cached_property
+    def configuration(self) -> Int[np.ndarray, " runs"]:
+        """Of each run, its place in `configurations`."""
+        return self._numbered[1][self.origin]
 
     @property
     def column_names(self) -> list[str]:
         """The columns of `table("all")`."""
-        return list(self._makers)
+        from mirrorax.runs import flat
+
+        return flat.names(self)
 
     def __getitem__(self, name: str) -> pa.ChunkedArray:
         """Return one column of `table("all")`."""
-        return pa.table({name: self._makers[name]()})[name]
+        return self.table([name])[name]
+
+    @cached_property
+    def scored(self) -> Scored:
+        """The runs with normalised returns."""
+        from mirrorax.runs import scoring
+
+        return scoring.scored(self)
 
     def take(self, which: Int[np.ndarray, " some"]) -> Results:
         """Return some of the runs, in the order given."""
-        return replace(
-            self,
-            rows=self.rows.take(pa.array(which)),
-            configuration=self.configuration[which],
-            origin=self.origin[which],
-        )
+        return replace(self, rows=self.rows.take(pa.array(which)), origin=self.origin[which])
 
     @cached_property
     def done(self) -> Bool[np.ndarray, " runs"]:
@@ -113,15 +129,9 @@ class Results:
         """Spread one value per chunk over the runs."""
         return np.array(values, kind)[self.origin]
 
-    def column(self, name: str) -> pa.ChunkedArray:
-        """Return a column of the rows; empty places where the runs are older than the value."""
-        if name in LATER_VALUES and name not in self.rows.column_names:
-            return pa.chunked_array([pa.nulls(len(self), pa.float64())])
-        return self.rows[name]
-
     def numbers(self, name: str) -> Float[np.ndarray, " runs"]:
         """Return a column of the rows as floats; NaN where there is no value."""
-        column = self.column(name).cast(pa.float64())
+        column = self.rows[name].cast(pa.float64())
         return np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
 
     def unique(self, *, ordered: bool = False) -> Results:
@@ -150,28 +160,21 @@ class Results:
         return self.take(order)
 
     def compact(self, *, provenance: bool = True) -> Results:
-        """Number configurations and chunks in the order of their first rows; drop unused ones.
+        """Number the chunks in the order of their first rows; drop unused ones.
 
         Without `provenance` it is left out, and chunks that then say the same become one.
         """
-        configurations: dict[Configuration, int] = {}
-        origins: dict[str, tuple[int, Origin]] = {}
+        origins: dict[Any, tuple[int, Origin]] = {}
         number = np.zeros(len(self.origins), np.int32)
-        which = np.zeros(len(self.origins), np.int32)
         used, first = np.unique(self.origin, return_index=True)
         for k in used[np.argsort(first)].tolist():
-            shared = self.configurations[self.configuration[first[np.searchsorted(used, k)]]]
-            which[k] = configurations.setdefault(shared, len(configurations))
-            origin = self.origins[k] if provenance else self.origins[k]._replace(provenance={})
-            key = json.dumps([int(which[k]), *origin], sort_keys=True)
-            number[k] = origins.setdefault(key, (len(origins), origin))[0]
-        return replace(
-            self,
-            configurations=tuple(configurations),
-            origins=tuple(origin for _, origin in origins.values()),
-            configuration=which[self.origin],
-            origin=number[self.origin],
-        )
+            origin = self.origins[k]
+            if not provenance:
+                origin = origin.model_copy(update={"provenance": {}})
+            said = json.dumps([origin.bounds, origin.failure, origin.provenance], sort_keys=True)
+            number[k] = origins.setdefault((origin.configuration, said), (len(origins), origin))[0]
+        kept = tuple(origin for _, origin in origins.values())
+        return replace(self, origins=kept, origin=number[self.origin])
 
     def computed_ids(self) -> np.ndarray:
         """Return the ids as the hashes of settings and values."""
@@ -185,24 +188,14 @@ class Results:
             computed[mine] = identity.run_ids(settings, self.configuration[mine], part, version)
         return computed
 
-    def wrong_ids(self) -> Int[np.ndarray, " some"]:
-        """Return the rows whose id is not the hash of their settings and values."""
-        return np.flatnonzero(self.computed_ids() != self.ids)
-
-    def median_seconds(self) -> dict[Configuration, tuple[float, int]]:
-        """Return of each configuration the median time of a finished run, and how many there are.
-
-        The median: a worker that was paused, or shared its core, says little of the others.
-        """
-        seconds = np.where(self.done, self.numbers("wall_seconds"), np.nan)
-        known = np.flatnonzero(np.isfinite(seconds))
-        order = known[np.argsort(self.configuration[known], kind="stable")]
-        which, starts = np.unique(self.configuration[order], return_index=True)
-        parts = np.split(seconds[order], starts)[1:]
-        return {
-            self.configurations[k]: (float(np.median(part)), len(part))
-            for k, part in zip(which, parts, strict=True)
-        }
+    def check_ids(self) -> None:
+        """Raise `Damaged` if the id of a run is not the hash of its settings and values."""
+        wrong = np.flatnonzero(self.computed_ids() != self.ids)
+        if len(wrong):
+            row = int(wrong[0])
+            raise Damaged(
+                f"row {row + 1}: run_id {self.ids[row].decode()!r} is not that of its settings"
+            )
 
     def provenance(self, name: str) -> list[Any]:
         """Return the distinct values of one field of the provenance of these runs, sorted."""
@@ -229,9 +222,12 @@ class Results:
 
     def curves(self) -> pa.Table | None:
         """Return `run_id` and one column of lists per learning curve; None if there are none."""
-        from mirrorax.runs import flat
-
-        return flat.curves(self)
+        names = [name for name in self.rows.column_names if name.startswith(CURVE)]
+        if not names:
+            return None
+        rows = self.rows.select(["run_id", *names])
+        rows = rows.filter(pc.is_valid(rows[names[0]]))
+        return rows.rename_columns(["run_id", *(name.removeprefix(CURVE) for name in names)])
 
 
 def as_results(runs: Results | pa.Table) -> Results:
@@ -239,52 +235,50 @@ def as_results(runs: Results | pa.Table) -> Results:
     return runs if isinstance(runs, Results) else Results.from_table(runs)
 
 
-def empty() -> Results:
-    """Return the results of no runs."""
-    none = np.zeros(0, np.int32)
-    return Results((), (), ROWS.empty_table(), none, none)
-
-
 def concat(parts: Iterable[Results]) -> Results:
-    """Put results together; equal configurations become one."""
+    """Put results together; of no parts, the results of no runs."""
     parts = list(parts)
     if not parts:
-        return empty()
-    configurations: dict[Configuration, int] = {}
+        return Results(ROWS.empty_table(), (), np.zeros(0, np.int32))
     origins: list[Origin] = []
-    which, where = [], []
+    where = []
     for part in parts:
-        number = [configurations.setdefault(c, len(configurations)) for c in part.configurations]
-        which.append(np.array(number, np.int32)[part.configuration])
         where.append(part.origin + np.int32(len(origins)))
         origins.extend(part.origins)
     rows = pa.concat_tables([part.rows for part in parts], promote_options="default")
-    return Results(
-        tuple(configurations), tuple(origins), rows, np.concatenate(which), np.concatenate(where)
-    )
+    return Results(rows, tuple(origins), np.concatenate(where))
 
 
-# --- heads ----------------------------------------------------------------------------------------
+# --- tables with a head ---------------------------------------------------------------------------
 
 
-def from_outcome(table: pa.Table) -> Results:
-    """Return the runs of one outcome; raise `Damaged` if its head is ill-formed."""
-    head = arrow.read_head(table.schema.metadata)
-    zeros = np.zeros(len(table), np.int32)
-    rows = table.replace_schema_metadata(None)
-    return Results((read_configuration(head),), (read_origin(head),), rows, zeros, zeros)
+def from_arrow(table: pa.Table, columns: Sequence[str] = ROWS.names) -> Results:
+    """Return the runs of a table with a head, checked; raise `Damaged` if it is ill-formed.
 
-
-def to_outcome(results: Results, which: Int[np.ndarray, " some"]) -> pa.Table:
-    """Return runs of one chunk as the table of an `Outcome`."""
-    part = results.take(which)
-    settings, version = results.configurations[part.configuration[0]]
-    head = {
-        "settings": settings.model_dump(mode="json"),
-        "algorithm_version": version,
-        **results.origins[part.origin[0]]._asdict(),
-    }
-    return arrow.with_head(part.rows, head)
+    `columns` are those that must be there, besides the run ids.
+    """
+    check_columns(table)
+    origins = arrow.read_origins(arrow.read_head(table.schema.metadata))
+    origin = np.zeros(len(table), np.int32)
+    if ORIGIN in table.column_names:
+        column = table[ORIGIN]
+        origin = np.full(1, -1) if column.null_count else column.to_numpy()
+    if len(origin) and not 0 <= origin.min() <= origin.max() < len(origins):
+        raise Damaged(f"column {ORIGIN!r} names a chunk that is not there")
+    stored = [name for name in table.column_names if name in ROWS.names or name.startswith(CURVE)]
+    rows = table.select(stored).replace_schema_metadata(None)
+    for name in columns:
+        if name not in stored and name not in LATER_VALUES:
+            raise Damaged(f"it has no column {name!r}")
+        if name not in stored:
+            rows = rows.append_column(name, pa.nulls(len(rows), ROWS.field(name).type))
+    results = Results(rows, origins, origin)
+    for name in ("returns", "greedy_returns"):
+        if name in stored:
+            lengths = pc.fill_null(pc.list_value_length(rows[name]), 0)
+            if (lengths.to_numpy(zero_copy_only=False)[results.done] < 1).any():
+                raise Damaged(f"column {name!r}: a finished run has none")
+    return results
 
 
 def to_arrow(results: Results, **more: Any) -> pa.Table:
@@ -292,44 +286,72 @@ def to_arrow(results: Results, **more: Any) -> pa.Table:
 
     `more` stands in the head besides.
     """
-    shared = np.zeros(len(results.origins), np.int32)
-    shared[results.origin] = results.configuration
+    numbers, which = results._numbered
     head = {
         **more,
         "configurations": [
-            {"settings": c.settings.model_dump(mode="json"), "algorithm_version": c[1]}
-            for c in results.configurations
+            {"settings": settings.model_dump(mode="json"), "algorithm_version": version}
+            for settings, version in numbers
         ],
         "origins": [
-            {"configuration": which, **origin._asdict()}
-            for which, origin in zip(shared.tolist(), results.origins, strict=True)
+            {"configuration": number, **origin.model_dump(exclude={*Configuration._fields})}
+            for number, origin in zip(which.tolist(), results.origins, strict=True)
         ],
     }
     column = pa.array(results.origin, pa.int32())
     return arrow.with_head(results.rows.append_column(ORIGIN, column), head)
 
 
-def from_arrow(table: pa.Table) -> Results:
-    """Return the runs of a table that `to_arrow` made; raise `Damaged` if it is ill-formed."""
-    head = arrow.read_head(table.schema.metadata)
-    listed: list[Any] = [head.get(name) for name in ("configurations", "origins")]
-    if not all(isinstance(e, list) and all(isinstance(x, dict) for x in e) for e in listed):
-        raise Damaged("its head does not list configurations and chunks")
-    configurations = [read_configuration(entry) for entry in listed[0]]
-    shared = [entry.get("configuration") for entry in listed[1]]
-    if not all(type(k) is int and 0 <= k < len(configurations) for k in shared):
-        raise Damaged("its head names a configuration that is not there")
-    if ORIGIN not in table.column_names or table[ORIGIN].type != pa.int32():
-        raise Damaged(f"it has no column {ORIGIN!r} with the chunks of its runs")
-    column = table[ORIGIN]
-    origin = column.to_numpy() if not column.null_count else np.full(1, -1)
-    if len(origin) and not 0 <= origin.min() <= origin.max() < len(shared):
-        raise Damaged(f"column {ORIGIN!r} names a chunk that is not there")
-    rows = table.drop_columns([ORIGIN]).replace_schema_metadata(None)
-    return Results(
-        tuple(configurations),
-        tuple(read_origin(entry) for entry in listed[1]),
-        rows,
-        np.array(shared, np.int32)[origin] if len(origin) else np.zeros(0, np.int32),
-        origin,
-    )
+def to_outcome(results: Results, which: Int[np.ndarray, " some"]) -> pa.Table:
+    """Return runs of one chunk as the table of an `Outcome`."""
+    part = results.take(which)
+    return arrow.with_head(part.rows, part.origins[part.origin[0]].model_dump(mode="json"))
+
+
+_HEX = np.zeros(256, bool)
+_HEX[np.frombuffer(b"0123456789abcdef", np.uint8)] = True
+_KINDS = (pa.string(), pa.bool_(), pa.int32(), pa.int64(), pa.float64())
+
+
+def check_columns(table: pa.Table) -> None:
+    """Raise `Damaged` unless a table has run ids and columns of the kinds that are written."""
+    again = sorted({name for name in table.column_names if table.column_names.count(name) > 1})
+    if again:
+        raise Damaged(f"column {again[0]!r} is there twice")
+    for name in table.column_names:
+        try:
+            table[name].validate(full=True)
+            _check_column(name, table[name])
+        except (pa.ArrowException, ValueError) as error:
+            raise Damaged(f"column {name!r}: {error}") from None
+    if "run_id" not in table.column_names:
+        raise Damaged("it has no column of run ids")
+
+
+def _check_column(name: str, column: pa.ChunkedArray) -> None:
+    """Raise `ValueError` unless a column holds what a column of this name may hold."""
+    kind = column.type
+    if name in ROWS.names or name.startswith(CURVE):
+        wanted = ROWS.field(name).type if name in ROWS.names else _LIST
+        if kind != wanted:
+            raise ValueError(f"it holds {kind}, expected {wanted}")
+    elif name == ORIGIN:
+        if kind != pa.int32():
+            raise ValueError("it does not name the chunks of the runs")
+    elif not any(kind in (each, pa.list_(each)) for each in _KINDS):
+        raise ValueError(f"it holds {kind}")  # not even in a column of a later version
+    if name == "run_id":
+        if not _HEX[arrow.read_ids(column).view(np.uint8)].all():
+            raise ValueError("a run id has hexadecimal digits only")
+    elif kind == pa.string() and name != "failure":  # several lines, in tables of format 1
+        texts = column.unique().drop_null()
+        if not pc.all(pc.utf8_is_printable(texts), min_count=0).as_py():
+            raise ValueError("it has texts with control characters")
+        if pc.any(pc.greater(pc.utf8_length(texts), arrow.LONGEST)).as_py():
+            raise ValueError(f"it has texts of more than {arrow.LONGEST} characters")
+    needed = name in TRACED and name not in TEMPERATURES
+    if column.null_count if needed else kind == _LIST and pc.list_flatten(column).null_count:
+        raise ValueError("it has empty places")
+    finite = kind != pa.float64() or pc.all(pc.is_finite(column), min_count=0).as_py()
+    if name in (*TRACED, "wall_seconds") and not finite:
+        raise ValueError("it has numbers that are not finite")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -29,10 +29,9 @@ from mirrorax.errors import UserError, shown, unknown
 from mirrorax.runs.presets import MEANINGLESS, PRESETS
 
 _schedules = registry.built_in("schedule").items()
-#: Schedules that learn a temperature from the weight of a target: `w` for alpha, `v` for lambda.
+#: The built-in schedules, and those that learn a temperature from a target's weight: `w` or `v`.
 LEARNED = tuple(name for name, schedule in _schedules if schedule.learned)
 ALPHA_SCHEDULES = tuple(name for name, _ in _schedules)
-LAM_SCHEDULES = ALPHA_SCHEDULES
 
 _LARGEST = 2**31 - 1  # sizes and numbers of updates are int32 in the compiled program
 Count = Annotated[int, Field(ge=1, le=_LARGEST)]
@@ -96,8 +95,7 @@ def one_line(error: ValidationError) -> UserError:
 
 def check_schedule(field: str, value: str) -> str:
     """Return the canonical name of a schedule of alpha or lambda; a `UserError` if unknown."""
-    allowed = ALPHA_SCHEDULES if field == "alpha_schedule" else LAM_SCHEDULES
-    return registry.check_name("schedule", value, field, allowed)
+    return registry.check_name("schedule", value, field, ALPHA_SCHEDULES)
 
 
 class _Model(BaseModel):
@@ -108,6 +106,11 @@ class _Model(BaseModel):
             super().__init__(**values)
         except ValidationError as error:
             raise one_line(error) from None
+
+    def __repr_args__(self) -> Any:
+        """Return what a `repr` shows: the fields that are not at their defaults."""
+        shown = super().__repr_args__()
+        return [(n, v) for n, v in shown if n and type(self).model_fields[n].default != v]
 
 
 class Settings(_Model):
@@ -175,8 +178,7 @@ class Settings(_Model):
         if not value:
             return value
         # Its module needs jax, as reading a policy does; this one must not import it.
-        canonical: str = importlib.import_module("mirrorax.mdpo.references").canonical(value)
-        return canonical
+        return str(importlib.import_module("mirrorax.mdpo.references").canonical(value))
 
     @field_validator("alpha_schedule", "lam_schedule")
     @classmethod
@@ -201,62 +203,44 @@ class Settings(_Model):
 
     @model_validator(mode="after")
     def _consistent(self) -> Settings:
-        if self.steps_counted == "total" and self.env_steps_per_update % self.num_envs:
-            raise ValueError(
-                f"env_steps_per_update: {self.env_steps_per_update} counted in all is not a "
-                f"multiple of num_envs = {self.num_envs}"
-            )
-        self._check_algorithm()
-        held = self.replay_slots * self.num_envs
-        if self.batch_size > held:
-            raise ValueError(
-                f"batch_size: {self.batch_size} is larger than buffer_size = {self.buffer_size}, "
-                f"which holds {held} transitions"
-            )
-        if self.steps_per_update > held:
-            raise ValueError(
-                f"buffer_size: {self.buffer_size} holds less than the {self.steps_per_update} "
-                "transitions of one update"
-            )
-        if held > _LARGEST:
-            raise ValueError(
-                f"buffer_size: {self.buffer_size} is {held} transitions; at most {_LARGEST}"
-            )
-        if self.updates < 1:
-            raise ValueError(
-                f"steps: {self.steps} is less than one update of {self.steps_per_update} steps"
-            )
-        each = self.updates * self.rollout_length
-        if each > _LARGEST:
-            raise ValueError(
-                f"steps: {self.steps} is {each} in each environment; at most {_LARGEST} can be done"
-            )
+        for problem in self._problems():
+            raise ValueError(problem)
         return self
 
-    def _check_algorithm(self) -> None:
-        """Refuse what the algorithm has no use for, and minibatches that are not all alike."""
+    def _problems(self) -> Iterator[str]:
+        """Yield what is wrong with the settings together; a later check needs the earlier ones."""
+        steps, size = self.env_steps_per_update, self.batch_size
+        if self.steps_counted == "total" and steps % self.num_envs:
+            multiple = f"multiple of num_envs = {self.num_envs}"
+            yield f"env_steps_per_update: {steps} counted in all is not a {multiple}"
         for name in MEANINGLESS[self.algorithm]:
-            default = Settings.model_fields[name].default
-            if getattr(self, name) != default:
-                raise ValueError(
-                    f"{name}: {getattr(self, name)!r} has no meaning with algorithm = "
-                    f"{self.algorithm!r}; leave it at {default!r}"
-                )
-        if self.on_policy and self.steps_per_update % self.batch_size:
-            raise ValueError(
-                f"batch_size: {self.batch_size} does not divide the {self.steps_per_update} steps "
-                "of a rollout into equal minibatches"
-            )
+            value, default = getattr(self, name), Settings.model_fields[name].default
+            if value != default:
+                where = f"with algorithm = {self.algorithm!r}; leave it at {default!r}"
+                yield f"{name}: {value!r} has no meaning {where}"
+        rollout = self.steps_per_update
+        if self.on_policy and rollout % size:
+            whole = f"the {rollout} steps of a rollout into equal minibatches"
+            yield f"batch_size: {size} does not divide {whole}"
         if bool(self.reference) != self.potential.startswith("to(policy,"):
-            raise ValueError(
-                f"reference: {self.reference!r} with potential = {self.potential!r}; the potential "
-                "to(policy, d) needs a saved policy, and no other has one"
-            )
+            needs = "the potential to(policy, d) needs a saved policy, and no other has one"
+            yield f"reference: {self.reference!r} with potential = {self.potential!r}; {needs}"
         if not self.on_policy and self.drift_sees_advantages:
-            raise ValueError(
-                f"drift: {self.drift!r} sees the advantages of the actions taken, which only "
-                "algorithm = 'on_policy' has"
-            )
+            only = "which only algorithm = 'on_policy' has"
+            yield f"drift: {self.drift!r} sees the advantages of the actions taken, {only}"
+        held, buffer = self.replay_slots * self.num_envs, f"{self.buffer_size}"
+        if size > held:
+            holds = f"buffer_size = {buffer}, which holds {held} transitions"
+            yield f"batch_size: {size} is larger than {holds}"
+        if rollout > held:
+            yield f"buffer_size: {buffer} holds less than the {rollout} transitions of one update"
+        if held > _LARGEST:
+            yield f"buffer_size: {buffer} is {held} transitions; at most {_LARGEST}"
+        if self.updates < 1:
+            yield f"steps: {self.steps} is less than one update of {rollout} steps"
+        each = self.updates * self.rollout_length
+        if each > _LARGEST:
+            yield f"steps: {self.steps} is {each} in each environment; at most {_LARGEST}"
 
     @property
     def drift_sees_advantages(self) -> bool:

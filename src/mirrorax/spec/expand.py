@@ -11,19 +11,21 @@ it stood first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import itertools
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Int, UInt32
 
+from mirrorax.formatting import Shown
 from mirrorax.runs import identity
-from mirrorax.runs.settings import TRACED, RunValues, Settings
+from mirrorax.runs.settings import TEMPERATURES, TRACED, RunValues, Settings
 from mirrorax.spec.study import Block, Study
 
 
-@dataclass(frozen=True, eq=False)
-class Runs:
+@dataclass(frozen=True, eq=False, repr=False)
+class Runs(Shown):
     """Runs as columns. `configuration[i]` says which of `configurations` run i uses."""
 
     configurations: tuple[Settings, ...]
@@ -86,47 +88,31 @@ def _pieces(
 ) -> Iterable[tuple[int, dict[str, np.ndarray]]]:
     """Yield (configuration, traced columns) for each static combination of a block."""
     fixed = dict(block.fixed)
-    traced = {name: fixed.pop(name) for name in TRACED if name in fixed}
-    defaults = RunValues(**traced)
-    for name, scales in block.environments:
-        for scale in scales:
-            for potential, drift in block.pairs:
-                for alpha_schedule, lam_schedule in block.schedules:
-                    settings = Settings(
-                        environment=name,
-                        potential=potential,
-                        drift=drift,
-                        alpha_schedule=alpha_schedule,
-                        lam_schedule=lam_schedule,
-                        **fixed,
-                    )
-                    which = configurations.setdefault(settings, len(configurations))
-                    yield which, _columns(block, settings, scale, defaults)
+    defaults = RunValues(**{name: fixed.pop(name) for name in TRACED if name in fixed})
+    scaled = [(name, scale) for name, scales in block.environments for scale in scales]
+    for (name, scale), (potential, drift), schedules in itertools.product(
+        scaled, block.pairs, block.schedules
+    ):
+        settings = Settings(
+            environment=name,
+            potential=potential,
+            drift=drift,
+            alpha_schedule=schedules[0],
+            lam_schedule=schedules[1],
+            **fixed,
+        )
+        which = configurations.setdefault(settings, len(configurations))
+        yield which, _columns(block, settings, {**dict(defaults), "reward_scale": scale})
 
 
 def _columns(
-    block: Block, settings: Settings, scale: float, defaults: RunValues
+    block: Block, settings: Settings, values: Mapping[str, float | None]
 ) -> dict[str, np.ndarray]:
-    learned, drifting = settings.learned_alpha, settings.learned_lam
-    heat, drift, seed = (
-        grid.reshape(-1)
-        for grid in np.meshgrid(
-            np.array(block.w if learned else block.alpha, dtype=np.float64),
-            np.array(block.v if drifting else block.lam, dtype=np.float64),
-            np.array(block.seeds, dtype=np.int64),
-            indexing="ij",
-        )
-    )
-    absent = np.full(len(seed), np.nan)
-    columns = {
-        "alpha": absent if learned else heat,
-        "lam": absent if drifting else drift,
-        "w": heat if learned else absent,
-        "v": drift if drifting else absent,
-        "seed": seed,
-        "reward_scale": np.full(len(seed), scale, dtype=np.float64),
-    }
-    for name in TRACED:
-        if name not in columns:
-            columns[name] = np.full(len(seed), getattr(defaults, name), dtype=np.float64)
-    return columns
+    """Return the traced columns of one grid; `values` are those that all its runs share."""
+    heat, drift = "w" if settings.learned_alpha else "alpha", "v" if settings.learned_lam else "lam"
+    grid = np.meshgrid(getattr(block, heat), getattr(block, drift), block.seeds, indexing="ij")
+    shared = {**values, **dict.fromkeys(TEMPERATURES)}
+    count = grid[0].size
+    columns = {name: np.full(count, shared[name], np.float64) for name in TRACED}
+    columns |= {heat: grid[0].ravel().astype(np.float64), drift: grid[1].ravel().astype(np.float64)}
+    return {**columns, "seed": grid[2].ravel()}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
 
@@ -37,6 +36,7 @@ from mirrorax.runs.settings import (
     RunValues,
     Settings,
     Weight,
+    as_float32,
     check_schedule,
     coinciding,
 )
@@ -44,26 +44,9 @@ from mirrorax.runs.settings import (
 _MOST_ENTRIES = 100_000
 
 
-@dataclass(frozen=True)
-class Mistake:
-    """One wrong thing in a file: where, what is there, and what would be allowed."""
-
-    path: str
-    value: Any
-    allowed: str
-
-    def __str__(self) -> str:
-        if self.value is None:
-            return f"{self.path}: {self.allowed}"
-        return f"{self.path}: {shown(self.value)}: {self.allowed}"
-
-
-class Problems(list[Mistake]):
-    """The mistakes of a file."""
-
-    def add(self, path: str, value: Any, allowed: str) -> None:
-        """Add one."""
-        self.append(Mistake(path, value, allowed))
+def mistake(path: str, value: Any, allowed: str) -> str:
+    """Say what is wrong in a file: where, what is there, and what would be allowed."""
+    return f"{path}: {allowed}" if value is None else f"{path}: {shown(value)}: {allowed}"
 
 
 def _whole(value: Any) -> Any:
@@ -149,14 +132,8 @@ def _apart(values: tuple[float, ...]) -> tuple[float, ...]:
 
 def _listed(entry: Any, *checks: Any) -> Any:
     """Return the type of a list with at least one entry."""
-    kind: Any = Annotated[
-        tuple[entry, ...],
-        Field(min_length=1, max_length=_MOST_ENTRIES),
-        BeforeValidator(_as_tuple),
-    ]
-    for check in checks:
-        kind = Annotated[kind, check]
-    return kind
+    size = Field(min_length=1, max_length=_MOST_ENTRIES)
+    return Annotated[tuple[entry, ...], size, BeforeValidator(_as_tuple), *checks]
 
 
 def _axis(number: Any) -> Any:
@@ -207,7 +184,7 @@ def _two(value: Any) -> Any:
 def _pair(names: tuple[str, str]) -> tuple[str, str]:
     problems: list[str] = []
     parsed: list[str] = []
-    for parse, name in ((parse_potential, names[0]), (parse_drift, names[1])):
+    for parse, name in zip((parse_potential, parse_drift), names, strict=True):
         try:
             parsed.append(str(parse(name)))
         except UserError as error:
@@ -215,6 +192,12 @@ def _pair(names: tuple[str, str]) -> tuple[str, str]:
     if problems:
         raise ValueError("; ".join(problems))
     return parsed[0], parsed[1]
+
+
+def _runs_once(entries: tuple[EnvironmentEntry, ...]) -> tuple[EnvironmentEntry, ...]:
+    """Refuse environments that would make a run twice."""
+    _once(tuple((e.name, as_float32(scale)) for e in entries for scale in e.reward_scale))
+    return entries
 
 
 def _both_schedules(names: tuple[str, str]) -> tuple[str, str]:
@@ -244,25 +227,24 @@ FIXED = tuple(
 
 
 def _fixed_field(name: str) -> Any:
-    model = Settings if name in STATIC else RunValues
-    info = model.model_fields[name]
-    checks: list[Any] = list(info.metadata)
+    info = (Settings if name in STATIC else RunValues).model_fields[name]
+    checks: list[Any] = [*info.metadata, BeforeValidator(_as_tuple)]
     if info.annotation is int:
         checks.append(BeforeValidator(_whole))
-    checks.append(BeforeValidator(_as_tuple))
     if name in ("alpha_schedule", "lam_schedule"):
         checks.append(AfterValidator(partial(check_schedule, name)))
-    annotated: Any = info.annotation
-    for check in checks:
-        annotated = Annotated[annotated, check]
-    return annotated
+    return Annotated[info.annotation, *checks]
 
 
 _seed = Annotated[int, Field(ge=0, lt=2**63)]
 _axis_fields: dict[str, Any] = {
-    "environments": _listed(Annotated[EnvironmentEntry, BeforeValidator(_environment_table)]),
-    "pairs": _listed(Annotated[_PairOfNames, AfterValidator(_pair)]),
-    "schedules": _listed(Annotated[_PairOfNames, AfterValidator(_both_schedules)]),
+    "environments": _listed(
+        Annotated[EnvironmentEntry, BeforeValidator(_environment_table)], AfterValidator(_runs_once)
+    ),
+    "pairs": _listed(Annotated[_PairOfNames, AfterValidator(_pair)], AfterValidator(_once)),
+    "schedules": _listed(
+        Annotated[_PairOfNames, AfterValidator(_both_schedules)], AfterValidator(_once)
+    ),
     "alpha": _axis(NonNegative),
     "lam": _axis(NonNegative),
     "w": _axis(Weight),
@@ -270,10 +252,8 @@ _axis_fields: dict[str, Any] = {
     "seeds": _listed(_seed, BeforeValidator(_seeds), AfterValidator(_once)),
 }
 
-_fields: dict[str, Any] = {
-    **{name: (kind, None) for name, kind in _axis_fields.items()},
-    **{name: (_fixed_field(name), None) for name in FIXED},
-}
+_kinds = {**_axis_fields, **{name: _fixed_field(name) for name in FIXED}}
+_fields: dict[str, Any] = {name: (kind, None) for name, kind in _kinds.items()}
 
 #: Where keys of a run stand in a study.
 _ELSEWHERE = {
@@ -295,13 +275,13 @@ Part: type[BaseModel] = create_model(
 
 def mistakes(
     model: type[BaseModel], table: Mapping[str, Any], prefix: str
-) -> tuple[BaseModel | None, list[Mistake]]:
+) -> tuple[BaseModel | None, list[str]]:
     """Validate a table; return the object or None, and every mistake in it."""
     try:
         return model.model_validate(dict(table)), []
     except ValidationError as error:
         return None, [
-            Mistake(prefix + _path(item["loc"], table), item["input"], _reason(item, model, prefix))
+            mistake(prefix + _path(item["loc"], table), item["input"], _reason(item, model, prefix))
             for item in error.errors(include_url=False)
             # An entry that is wrong is also missing from its list: one complaint is enough.
             if not (item["type"] == "too_short" and item["input"])

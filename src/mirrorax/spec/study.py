@@ -23,10 +23,11 @@ from typing import Any
 
 from mirrorax import plugins
 from mirrorax.errors import UserError
+from mirrorax.formatting import Shown
 from mirrorax.runs.presets import PRESETS
-from mirrorax.runs.settings import LEARNED, STATIC, Settings, as_float32, with_preset
+from mirrorax.runs.settings import LEARNED, STATIC, Settings, with_preset
 from mirrorax.spec import toml
-from mirrorax.spec.form import FIXED, TOP, Part, Problems, mistakes
+from mirrorax.spec.form import FIXED, TOP, Part, mistake, mistakes
 
 #: A study with more runs than this is taken for a mistake.
 MOST_RUNS = 20_000_000
@@ -59,8 +60,8 @@ class Block:
         return scales * len(self.pairs) * cells * len(self.seeds)
 
 
-@dataclass(frozen=True)
-class Study:
+@dataclass(frozen=True, repr=False)
+class Study(Shown):
     """A validated declaration of runs."""
 
     name: str
@@ -76,10 +77,35 @@ class Study:
         """
         return parse(toml.written({"name": name, **fields}))
 
+    def _summary(self) -> tuple[str, list[list[str]]]:
+        rows = [["environments", "pairs", "cells", "seeds", "runs"]]
+        for block in self.blocks:
+            scales = sum(len(each) for _, each in block.environments)
+            cells = block.size // (scales * len(block.pairs) * len(block.seeds))
+            numbers = scales, len(block.pairs), cells, len(block.seeds), block.size
+            rows.append([f"{number:,}" for number in numbers])
+        return f"{self.name}, {sum(block.size for block in self.blocks):,} runs", rows
+
     @property
     def id(self) -> str:
         """The content hash of the text: two files that differ in a comment are two records."""
         return hashlib.sha256(self.text.encode()).hexdigest()[:32]
+
+
+def to_toml(name: str, blocks: Sequence[Block], comment: str = "") -> str:
+    """Write blocks as a study, which `parse` reads back. Every value is explicit."""
+    lines = [f"# {line}".rstrip() for line in comment.splitlines()]
+    lines.append(toml.written({"name": name}))
+    for block in blocks:
+        environments = [
+            each if scales == (1.0,) else {"name": each, "reward_scale": scales}
+            for each, scales in block.environments
+        ]
+        axes = {axis: getattr(block, axis) or None for axis in ("alpha", "w", "lam", "v")}
+        grid = {"pairs": block.pairs, "schedules": block.schedules, **axes, "seeds": block.seeds}
+        fields = {"environments": environments, **grid, **dict(block.fixed)}
+        lines += ["[[blocks]]", toml.written(fields)]
+    return "\n".join(lines)
 
 
 def read(path: str | Path) -> Study:
@@ -92,59 +118,50 @@ def parse(text: str, *, name: str = "study", where: str = "study") -> Study:
     """Read a study from the text of a TOML file."""
     document = toml.parse(text, where)
     plugins.expect(document.get("plugins", []), where)
-    problems = Problems()
-    blocks = _blocks(document, problems)
     title = document.get("name", name)
+    problems: list[str] = []
     if not isinstance(title, str) or not title.isprintable():
-        problems.add("name", title, "expected a line of text")
+        problems.append(mistake("name", title, "expected a line of text"))
+    blocks = _blocks(document, problems)
     if problems:
-        raise _report(where, problems)
-    study = Study(str(title), tuple(blocks), text)
-    total = sum(block.size for block in study.blocks)
+        unique = list(dict.fromkeys(problems))
+        if len(unique) == 1:
+            raise UserError(f"{where}: {unique[0]}")
+        rest = len(unique) - _MOST_SHOWN
+        more = [f"and {rest} more"] if rest > 0 else []
+        raise UserError(f"{where}: {len(unique)} mistakes:", *unique[:_MOST_SHOWN], *more)
+    total = sum(block.size for block in blocks)
     if total > MOST_RUNS:
         raise UserError(f"{where}: {total:,} runs; a study has at most {MOST_RUNS:,}")
-    return study
+    return Study(str(title), tuple(blocks), text)
 
 
-def _report(where: str, problems: Problems) -> UserError:
-    unique = list(dict.fromkeys(str(mistake) for mistake in problems))
-    if len(unique) == 1:
-        return UserError(f"{where}: {unique[0]}")
-    rest = len(unique) - _MOST_SHOWN
-    more = [f"and {rest} more"] if rest > 0 else []
-    return UserError(f"{where}: {len(unique)} mistakes:", *unique[:_MOST_SHOWN], *more)
-
-
-def _blocks(document: Mapping[str, Any], problems: Problems) -> list[Block]:
+def _blocks(document: Mapping[str, Any], problems: list[str]) -> list[Block]:
     """Validate the file's top level and each block, then what the two make together."""
-    top = {key: value for key, value in document.items() if key not in TOP}
     preset = document.get("preset", "default")
     if not isinstance(preset, str) or preset not in PRESETS:
-        problems.add("preset", preset, f"allowed: {', '.join(PRESETS)}")
-    top_part = _part(top, "", problems)
-
-    tables = document.get("blocks", [])
-    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-        problems.add("blocks", tables, "expected [[blocks]] tables")
-        tables = []
-    elif "blocks" in document and not tables:
-        problems.add("blocks", tables, "expected at least one [[blocks]] table")
-    named: list[tuple[str, dict[str, Any]]] = []
-    for index, table in enumerate(tables):
-        prefix = f"blocks[{index}]."
-        named.append((prefix, _part(table, prefix, problems)))
+        problems.append(mistake("preset", preset, f"allowed: {', '.join(PRESETS)}"))
+    top = _part({key: value for key, value in document.items() if key not in TOP}, "", problems)
+    tables = document.get("blocks", [{}])
+    if not (tables and isinstance(tables, list) and all(isinstance(t, dict) for t in tables)):
+        problems.append(mistake("blocks", tables, "expected at least one [[blocks]] table"))
+        return []
+    if "blocks" not in document:
+        parts = [("", top)]
+    else:
+        prefixes = [f"blocks[{index}]." for index in range(len(tables))]
+        parts = [(p, _part(table, p, problems)) for p, table in zip(prefixes, tables, strict=True)]
+        # A key that every block replaces has no effect: most likely a mistake.
+        unused = [key for key in top if all(key in own for _, own in parts)]
+        if not problems:
+            problems += [mistake(k, top[k], "every block replaces it; remove it") for k in unused]
     if problems:  # what the parts make together is only worth checking once each is sound
         return []
-    merged = [(prefix, {**top_part, **part}, part) for prefix, part in named]
-    if not named:
-        merged = [("", top_part, top_part)]
-    blocks = [_block(prefix, part, own, preset, problems) for prefix, part, own in merged]
-    if named and not problems:
-        _refuse_unused(top_part, merged, problems)
+    blocks = [_block(prefix, {**top, **own}, own, preset, problems) for prefix, own in parts]
     return [block for block in blocks if block is not None]
 
 
-def _part(table: Mapping[str, Any], prefix: str, problems: Problems) -> dict[str, Any]:
+def _part(table: Mapping[str, Any], prefix: str, problems: list[str]) -> dict[str, Any]:
     """Validate the keys of one table; return those that it has."""
     part, wrong = mistakes(Part, table, prefix)
     problems.extend(wrong)
@@ -156,8 +173,9 @@ def _block(
     part: Mapping[str, Any],
     own: Mapping[str, Any],
     preset: str,
-    problems: Problems,
+    problems: list[str],
 ) -> Block | None:
+    """Return a block; `own` is what its table says itself, `part` also what it inherits."""
     before = len(problems)
     for key, example in (
         ("environments", 'environments = ["CartPole"]'),
@@ -165,85 +183,47 @@ def _block(
         ("seeds", "seeds = 5"),
     ):
         if key not in part:
-            problems.add(prefix + key, None, f"required, e.g. {example}")
-    schedules = _schedules(prefix, part, own, problems)
-    alphas, lams = zip(*schedules, strict=True)
-    alpha, w = _temperatures(prefix, part, own, ("alpha", "w"), alphas, problems)
-    lam, v = _temperatures(prefix, part, own, ("lam", "v"), lams, problems)
+            problems.append(mistake(prefix + key, None, f"required, e.g. {example}"))
+    fixed = {key: part[key] for key in FIXED if key in part}
+    names = ("alpha_schedule", "lam_schedule")
+    singles: dict[str, str] = {key: fixed.pop(key) for key in names if key in fixed}
+    schedules = part.get("schedules", ())
+    mine = [key for key in singles if key in own]
+    if mine and "schedules" in own:
+        problems.append(mistake(prefix + mine[0], own[mine[0]], "give it or schedules, not both"))
+    elif mine or not schedules:
+        schedules = (tuple(singles.get(name, "constant") for name in names),)
+    temperatures: dict[str, tuple[float, ...]] = {}
+    both = zip(*schedules, strict=True)
+    for name, weight, used in zip(("alpha", "lam"), ("w", "v"), both, strict=True):
+        learned = [schedule for schedule in used if schedule in LEARNED]
+        constant = [schedule for schedule in used if schedule not in LEARNED]
+        for key, users in ((name, constant), (weight, learned)):
+            temperatures[key] = part.get(key, ()) if users else ()
+            if users and key not in part:
+                needed = f"required by {name}_schedule = {users[0]!r}"
+                problems.append(mistake(prefix + key, None, needed))
+        if not constant and name in own:
+            hint = f"all schedules learn it; give {weight}"
+            problems.append(mistake(prefix + name, own[name], hint))
+        if not learned and weight in own:
+            hint = f"used by {name}_schedule = {' or '.join(LEARNED)} only"
+            problems.append(mistake(prefix + weight, own[weight], hint))
     if len(problems) > before:
         return None
-    fixed = with_preset(preset, {key: part[key] for key in FIXED if key in part})
-    for key in ("alpha_schedule", "lam_schedule"):
-        fixed.pop(key, None)
     block = Block(
         environments=tuple((entry.name, entry.reward_scale) for entry in part["environments"]),
         pairs=part["pairs"],
         schedules=schedules,
-        alpha=alpha,
-        lam=lam,
-        w=w,
-        v=v,
         seeds=part["seeds"],
-        fixed=tuple(sorted(fixed.items())),
+        fixed=tuple(sorted(with_preset(preset, fixed).items())),
+        **temperatures,
     )
-    _refuse_repeated(prefix, block, problems)
     _check_settings(prefix, block, problems)
     return block
 
 
-def _temperatures(
-    prefix: str,
-    part: Mapping[str, Any],
-    own: Mapping[str, Any],
-    names: tuple[str, str],
-    schedules: Sequence[str],
-    problems: Problems,
-) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return the values of a temperature and of the weight of its target, as schedules need."""
-    name, weight = names
-    learned = [schedule for schedule in schedules if schedule in LEARNED]
-    constant = [schedule for schedule in schedules if schedule not in LEARNED]
-    for key, users in ((name, constant), (weight, learned)):
-        if users and key not in part:
-            problems.add(prefix + key, None, f"required by {name}_schedule = {users[0]!r}")
-    if not constant and name in own:
-        problems.add(prefix + name, own[name], f"all schedules learn it; give {weight}")
-    if not learned and weight in own:
-        wanted = " or ".join(LEARNED)
-        problems.add(prefix + weight, own[weight], f"used by {name}_schedule = {wanted} only")
-    return (
-        part.get(name, ()) if constant else (),
-        part.get(weight, ()) if learned else (),
-    )
-
-
-def _schedules(
-    prefix: str, part: Mapping[str, Any], own: Mapping[str, Any], problems: Problems
-) -> tuple[tuple[str, str], ...]:
-    """Read `schedules`, or the one pair of `alpha_schedule` and `lam_schedule`."""
-    singles = [key for key in ("alpha_schedule", "lam_schedule") if key in part]
-    if "schedules" in part and ("schedules" in own or not any(key in own for key in singles)):
-        if singles and "schedules" in own and any(key in own for key in singles):
-            problems.add(prefix + singles[0], part[singles[0]], "give it or schedules, not both")
-        listed: tuple[tuple[str, str], ...] = part["schedules"]
-        return listed
-    return ((part.get("alpha_schedule", "constant"), part.get("lam_schedule", "constant")),)
-
-
-def _refuse_repeated(prefix: str, block: Block, problems: Problems) -> None:
-    """Refuse what would make a run twice within one grid."""
-    scaled = [(name, as_float32(scale)) for name, scales in block.environments for scale in scales]
-    for key, entries in (
-        ("environments", scaled),
-        ("pairs", block.pairs),
-        ("schedules", block.schedules),
-    ):
-        again = [entry for i, entry in enumerate(entries) if entry in entries[:i]]
-        if again:
-            problems.add(prefix + key, again[0], "given twice; each once")
-
-
-def _check_settings(prefix: str, block: Block, problems: Problems) -> None:
+def _check_settings(prefix: str, block: Block, problems: list[str]) -> None:
     """Check what the settings must satisfy together (the environment plays no part in it)."""
     fixed = {key: value for key, value in block.fixed if key in STATIC}
     try:
@@ -253,15 +233,4 @@ def _check_settings(prefix: str, block: Block, problems: Problems) -> None:
             )
     except UserError as error:
         key, _, reason = str(error).partition(": ")
-        problems.add(prefix + key, fixed.get(key), reason)
-
-
-def _refuse_unused(
-    top: Mapping[str, Any],
-    merged: list[tuple[str, dict[str, Any], dict[str, Any]]],
-    problems: Problems,
-) -> None:
-    """A key above the blocks that every block replaces has no effect: most likely a mistake."""
-    for key in top:
-        if all(key in own for _, _, own in merged):
-            problems.add(key, top[key], "every block replaces it; remove it")
+        problems.append(mistake(prefix + key, fixed.get(key), reason))

@@ -12,33 +12,13 @@
 A file's name holds the digest of its content, and it appears by one atomic rename: what is visible
 is complete. Readers take no lock.
 
-- `files`: names, atomic writing.   - `shards`: one file, read and checked.
-- `lock`: one writer at a time.       - `store`: the writer's view.
-- `reading`: the reader's view, and consolidated copies.
-- `studies`: recorded studies.        - `exporting`: exports, and `read_results` for all.
+- `files`: names, atomic writing.   - `lock`: one writer at a time.
+- `store`: the writer's view.        - `reading`: the reader's view, and consolidated copies.
+- `studies`: recorded studies.       - `exporting`: exports, and `read_results` for all.
 - `legacy`: runs from elsewhere, also of format 1, into a store.
 """
 
-from __future__ import annotations
-
-import importlib
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from mirrorax.store.exporting import export, load, load_curves, read_results
-    from mirrorax.store.store import Store
-
-_HOME = {
-    "Store": "store",
-    **dict.fromkeys(("export", "load", "load_curves", "read_results"), "exporting"),
-}
+from mirrorax.store.exporting import export, load, load_curves, read_results
+from mirrorax.store.store import Store
 
 __all__ = ["Store", "export", "load", "load_curves", "read_results"]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'mirrorax.store' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"mirrorax.store.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +19,12 @@ import pyarrow.csv
 from mirrorax.errors import UserError
 from mirrorax.files import replacing
 from mirrorax.runs import arrow, results
-from mirrorax.runs.arrow import CURVE, HEAD, Damaged
+from mirrorax.runs.arrow import HEAD, Damaged
 from mirrorax.runs.provenance import FIELDS
 from mirrorax.runs.results import ROWS, Results
 from mirrorax.spec.expand import expand
 from mirrorax.spec.study import Study
-from mirrorax.store import files, reading, shards
+from mirrorax.store import files, reading
 
 _LEGACY = "it is of format 1; make a store of it: mirrorax sweep import --from {} --store NEW"
 
@@ -55,12 +54,10 @@ def read_results(place: str | os.PathLike[str], field: str = "store") -> Results
     That is a store, an exported file, a folder of exported files, the folder of `train --out`, or a
     folder of any of these. Errors name `field`. There is one row per run, sorted by `run_id`.
     """
-    if not isinstance(text := os.fspath(place), str) or "\0" in text or not text:
-        raise UserError(f"{field}: {text!r} is no path")
-    path = Path(text)
+    path = files.as_path(place, field)
     if _is_store(path):
         return reading.read_store(path)
-    inside = _folders_inside(path)
+    inside = folders_inside(path)
     parts = [read_results(folder, field) for folder in inside]
     if not inside or any(path.glob("*.parquet")):
         parts += [read_export(file, field) for file in exports(path, field)]
@@ -71,10 +68,15 @@ def _is_store(path: Path) -> bool:
     return path.is_dir() and files.check_mark(path)
 
 
-def _folders_inside(path: Path) -> list[Path]:
-    """Return the stores and folders of exported files in a folder."""
+def folders_inside(path: Path) -> list[Path]:
+    """Return the parts of a folder that hold stores or exported files, however deep."""
     folders = sorted(part for part in path.iterdir() if part.is_dir()) if path.is_dir() else []
-    return [part for part in folders if _is_store(part) or any(part.glob("*.parquet"))]
+    return [
+        part
+        for part in folders
+        if not part.is_symlink()
+        and (_is_store(part) or any(part.glob("*.parquet")) or folders_inside(part))
+    ]
 
 
 def exports(path: Path, field: str = "store") -> list[Path]:
@@ -96,42 +98,26 @@ def read_export(path: Path, field: str = "store") -> Results:
     """Read an exported file, checked; raise `UserError` if it is not one."""
     try:
         table = arrow.decode(path.read_bytes())
-        shards.check_columns(table)
         if HEAD not in (table.schema.metadata or {}) and "return_min" in table.column_names:
             raise UserError(f"{field}: {path}: {_LEGACY.format(path)}")
+        if "wall_seconds" not in table.column_names:  # exported without provenance
+            table = table.append_column("wall_seconds", pa.nulls(len(table), pa.float64()))
         runs = results.from_arrow(table)
-        rows = runs.rows.select([n for n in runs.rows.column_names if _is_stored(n)])
-        if "wall_seconds" not in rows.column_names:  # exported without provenance
-            rows = rows.append_column("wall_seconds", pa.nulls(len(rows), pa.float64()))
-        runs = replace(runs, rows=rows)
-        shards.check_rows(runs)
+        runs.check_ids()
+        plain = [n for n in table.column_names if n in runs.column_names and n not in _OWN]
+        for name, expected in zip(plain, runs.table(plain).columns, strict=True):
+            if not table[name].cast(expected.type).equals(expected):
+                raise Damaged(f"column {name!r} does not agree with the runs' settings")
     except OSError as error:
         raise UserError(f"{field}: {path}: {error.strerror}") from None
-    except Damaged as error:
+    except (Damaged, pa.ArrowException) as error:
         raise UserError(f"{field}: {path} is not an export of runs: {error}") from None
-    plain = [n for n in table.column_names if not (_is_stored(n) or n == results.ORIGIN)]
-    _check_identities(runs, table.select(plain), f"{field}: {path}")
     return runs
 
 
-def _is_stored(name: str) -> bool:
-    """Whether a column of an export is one of an outcome; the others are computed from them."""
-    return name in ROWS.names or name.startswith(CURVE)
-
-
-def _check_identities(runs: Results, plain: pa.Table, where: str) -> None:
-    """Refuse runs whose id or plain columns are not those of their settings."""
-    if len(wrong := runs.wrong_ids()):
-        row = int(wrong[0])
-        raise UserError(
-            f"{where}: row {row + 1}: run_id {runs.ids[row].decode()!r} is not that of its settings"
-        )
-    expected = runs.table("all")
-    for name in plain.column_names:
-        if name in expected.column_names and not name.endswith("score"):
-            same = plain[name].cast(expected[name].type)
-            if not same.equals(expected[name]):
-                raise UserError(f"{where}: column {name!r} does not agree with the runs' settings")
+#: Columns that do not follow from settings: those of the rows, and those that are computed from
+#: all runs that are read together.
+_OWN = (*ROWS.names, "score", "greedy_score")
 
 
 def to_table(runs: Results, *, provenance: bool = True) -> pa.Table:

@@ -23,7 +23,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from mirrorax._version import __version__
 from mirrorax.errors import UserError, plain
+from mirrorax.runs.arrow import FORMAT, Damaged
 
 
 class StoreError(Exception):
@@ -37,21 +39,18 @@ class DamagedShardWarning(UserWarning):
     """A shard was left out of a table because it is damaged."""
 
 
-FORMAT = 2
 MARK = "mirrorax-store.json"
 _MEND = f'the runs are not touched by that: replace it by a file that holds {{"format": {FORMAT}}}'
 
-_HEX = r"[0-9a-f]{32}"
+_NUMBERED = re.compile(r"[0-9]{8}-[0-9a-f]{32}\.parquet", re.ASCII)
 PATTERNS = {
-    "shards": re.compile(rf"[0-9]{{8}}-{_HEX}\.parquet", re.ASCII),
-    "curves": re.compile(rf"[0-9]{{8}}-{_HEX}\.parquet", re.ASCII),  # of format 1
-    "parts": re.compile(rf"{_HEX}\.parquet", re.ASCII),
-    "studies": re.compile(rf"[0-9]{{8}}-{_HEX}\.parquet", re.ASCII),
-    "quarantine": re.compile(rf"[0-9]{{8}}-{_HEX}\.parquet(\.[0-9]+)?", re.ASCII),
+    "shards": _NUMBERED,
+    "curves": _NUMBERED,  # of format 1
+    "parts": re.compile(r"[0-9a-f]{32}\.parquet", re.ASCII),
+    "studies": _NUMBERED,
+    "quarantine": re.compile(rf"{_NUMBERED.pattern}(\.[0-9]+)?", re.ASCII),
     "tmp": re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII),
 }
-
-
 #: The folders of a store of this format.
 FOLDERS = tuple(kind for kind in PATTERNS if kind != "curves")
 
@@ -116,15 +115,6 @@ def entries(root: Path, kind: str) -> list[tuple[str, str | None]]:
     return sorted(listing)
 
 
-def strange(root: Path, kind: str) -> dict[str, str]:
-    """Return the entries that have the name of a file of this folder but are links or folders."""
-    return {
-        name: f"{name}: {problem}"
-        for name, problem in entries(root, kind)
-        if problem is not None and PATTERNS[kind].fullmatch(name)
-    }
-
-
 def read_bytes(path: Path) -> bytes:
     """Read a regular file whole, without following a symbolic link."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -132,6 +122,14 @@ def read_bytes(path: Path) -> bytes:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise UnsafeName(f"store: {path} is not a regular file")
         return file.read()
+
+
+def read_verified(root: Path, kind: str, name: str) -> bytes:
+    """Return the content of a file; raise `Damaged` unless it has the digest in its name."""
+    data = read_bytes(inside(root, kind, name))
+    if digest(data) != digest_in(name):
+        raise Damaged(f"{name}: the content does not have the digest in its name")
+    return data
 
 
 def read_format(root: Path) -> int | None:
@@ -178,18 +176,44 @@ def mark(data: Mapping[str, Any]) -> bytes:
     ).encode()
 
 
+def as_path(place: str | os.PathLike[str], field: str = "store") -> Path:
+    """Return a path that somebody named; raise `UserError` if it cannot be one."""
+    text = os.fspath(place)
+    if not isinstance(text, str) or "\0" in text or not text:
+        raise UserError(f"{field}: {text!r} is no path")
+    return Path(text)
+
+
 def existing(directory: str | os.PathLike[str]) -> Path:
     """Return the root of a store that must exist; raise `UserError` otherwise."""
-    text = os.fspath(directory)
-    if not isinstance(text, str) or "\0" in text:
-        raise UserError(f"store: {text!r} is no path")
-    root = Path(text)
+    root = as_path(directory)
     if root.exists() and not root.is_dir():
         raise UserError(f"store: {root} is a file; a store is a folder")
     if not root.is_dir():
         raise UserError(f"store: {root} does not exist; 'mirrorax sweep run' makes one")
     if not check_mark(root):
         raise UserError(f"store: {root} is not a store (it has no {MARK})")
+    return root
+
+
+def create(directory: str | os.PathLike[str]) -> Path:
+    """Make an empty store, or return the root of the one that is there."""
+    root = as_path(directory)
+    if root.exists() and not root.is_dir():
+        raise UserError(f"store: {root} is a file; a store is a folder")
+    try:
+        if not check_mark(root):
+            if root.is_dir() and any(entry.name != "tmp" for entry in root.iterdir()):
+                raise UserError(
+                    f"store: {root} is not empty and not a store; choose another folder"
+                )
+            folder(root, "tmp").mkdir(parents=True, exist_ok=True)
+            content = {"format": FORMAT, "created_by": f"mirrorax {__version__}"}
+            write_plain(root, MARK, mark(content))
+        for kind in FOLDERS:
+            folder(root, kind).mkdir(exist_ok=True)
+    except OSError as error:
+        raise explain(error, str(root)) from error
     return root
 
 

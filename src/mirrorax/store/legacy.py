@@ -14,32 +14,16 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from mirrorax.errors import UserError
 from mirrorax.runs import arrow, results
 from mirrorax.runs.arrow import CURVE, HEAD, Damaged
 from mirrorax.runs.results import Results
-from mirrorax.store import exporting, files, reading, shards
+from mirrorax.store import exporting, files, reading
 from mirrorax.store.files import DamagedShardWarning
 from mirrorax.store.store import Store
 
-_NEEDED = ("run_id", "status", "returns", "greedy_returns", "return_min", "return_max")
-
-
-def is_store(path: Path) -> bool:
-    """Whether a folder is a store of format 1."""
-    return path.is_dir() and files.read_format(path) == 1
-
-
-def is_export(path: Path) -> bool:
-    """Whether a file is an export of format 1: flat, without a head."""
-    try:
-        metadata = pq.read_metadata(path)
-    except (OSError, pa.ArrowException):
-        return False
-    names_of = metadata.schema.to_arrow_schema().names
-    return HEAD not in (metadata.metadata or {}) and set(_NEEDED) <= set(names_of)
+_NEEDED = {"run_id", "status", "returns", "greedy_returns", "return_min", "return_max"}
 
 
 def read_store(root: Path) -> Results:
@@ -48,9 +32,9 @@ def read_store(root: Path) -> Results:
     parts = []
     for name in files.listed(root, "shards"):
         try:
-            runs = read_rows(shards.read_bytes(root, "shards", name))
+            runs = read_rows(arrow.decode(files.read_verified(root, "shards", name)))
             if beside := curves.get(files.sequence_in(name)):
-                runs = _with_curves(runs, shards.read_bytes(root, "curves", beside))
+                runs = _with_curves(runs, files.read_verified(root, "curves", beside))
             parts.append(runs)
         except (Damaged, UserError) as error:
             text = f"{root}: shard left out: {name}: {error}"
@@ -58,41 +42,37 @@ def read_store(root: Path) -> Results:
     return results.concat(parts).unique(ordered=True)
 
 
-def read_export(path: Path, field: str) -> Results:
-    """Return the runs of an exported file of format 1; raise `UserError` if one is not sound."""
+def read_file(path: Path, field: str) -> Results:
+    """Return the runs of an exported file, also of format 1: flat, without a head."""
     try:
-        return read_rows(path.read_bytes())
+        table = arrow.decode(path.read_bytes())
+        flat = HEAD not in (table.schema.metadata or {}) and set(table.column_names) >= _NEEDED
+        return read_rows(table) if flat else exporting.read_export(path, field)
     except OSError as error:
         raise UserError(f"{field}: {path}: {error.strerror}") from None
-    except (Damaged, UserError) as error:
+    except Damaged as error:
         raise UserError(f"{field}: {path} is not an export of runs: {error}") from None
 
 
-def read_rows(data: bytes) -> Results:
-    """Return the runs of a flat table's bytes, checked."""
-    table = arrow.decode(data)
-    shards.check_columns(table)
-    if missing := [name for name in _NEEDED if name not in table.column_names]:
-        raise Damaged(f"it has no column {missing[0]!r}")
+def read_rows(table: pa.Table) -> Results:
+    """Return the runs of a flat table, checked."""
+    results.check_columns(table)
     runs = Results.from_table(table.replace_schema_metadata(None))
-    shards.check_rows(runs)
-    if len(wrong := runs.wrong_ids()):
-        row = int(wrong[0])
-        raise Damaged(
-            f"row {row + 1}: run_id {runs.ids[row].decode()!r} is not that of its settings"
-        )
+    runs.check_ids()
     return runs
 
 
 def _with_curves(runs: Results, data: bytes) -> Results:
     """Put the curves of a second file beside the runs they are of."""
     curves = arrow.decode(data)
-    shards.check_columns(curves)
+    names = [CURVE * (name != "run_id") + name for name in curves.column_names]
+    curves = curves.rename_columns(names)
+    results.check_columns(curves)
     at = pc.index_in(runs.rows["run_id"], value_set=curves["run_id"].combine_chunks())
     rows = runs.rows
-    for name in curves.column_names:
+    for name in names:
         if name != "run_id":
-            rows = rows.append_column(CURVE + name, curves[name].take(at))
+            rows = rows.append_column(name, curves[name].take(at))
     return replace(runs, rows=rows)
 
 
@@ -105,9 +85,7 @@ def import_runs(
     """
     runs = read_any(place)
     with Store(directory) as store:
-        reader = reading.Reader(store.root, ["diverged_at"])
-        reader.refresh()
-        stored = reader.results()
+        stored = reading.Reader(store.root, ["diverged_at"]).results()
         new = runs.done & ~np.isin(runs.ids, stored.ids[stored.done])
         add(store, runs.take(np.flatnonzero(new)))
         if new.any():
@@ -125,14 +103,10 @@ def add(store: Store, runs: Results) -> None:
 
 def read_any(place: str | os.PathLike[str], field: str = "from") -> Results:
     """Return the runs of a store or of exports, of this format or of format 1."""
-    path = Path(os.fspath(place))
-    if is_store(path):
+    path = files.as_path(place, field)
+    if path.is_dir() and files.read_format(path) == 1:
         return read_store(path)
-    listed = exporting.exports(path, field) if not files.check_mark(path) else []
-    if not any(map(is_export, listed)):
-        return exporting.read_results(place, field)
-    parts = [
-        read_export(file, field) if is_export(file) else exporting.read_export(file, field)
-        for file in listed
-    ]
+    if files.check_mark(path) or exporting.folders_inside(path):
+        return exporting.read_results(path, field)
+    parts = [read_file(file, field) for file in exporting.exports(path, field)]
     return results.concat(parts).unique(ordered=True)

@@ -13,56 +13,83 @@ import contextlib
 import errno
 import fcntl
 import getpass
-import json
 import os
 import socket
 import time
 import uuid
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from mirrorax.errors import UserError
+from mirrorax.runs.arrow import Line
 from mirrorax.runs.provenance import host_hash
 from mirrorax.store import files
 from mirrorax.store.files import StoreError
 
 
-@dataclass(frozen=True)
-class Holder:
-    """Who holds a store."""
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"user {os.getuid()}"
 
-    host: str  # the host's name, for people
-    host_hash: str
-    pid: int
-    user: str
-    since: str
-    token: str
+
+class Holder(BaseModel):
+    """Who holds a store; the default is this process."""
+
+    model_config = ConfigDict(frozen=True, strict=True)
+
+    host: str = Field(default_factory=socket.gethostname)  # the host's name, for people
+    host_hash: str = Field(default_factory=host_hash)
+    pid: int = Field(default_factory=os.getpid)
+    user: str = Field(default_factory=_user)
+    since: str = Field(
+        default_factory=lambda: time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
+    )
+    token: str = Field(default_factory=lambda: uuid.uuid4().hex)
 
     def describe(self) -> str:
         """Say who it is and since when, in a few words."""
         return f"process {self.pid} of {self.user} on {self.host}, since {self.since}"
 
 
-def _me() -> Holder:
+_Amount = Annotated[float, Field(ge=0, lt=1e15)]
+_Count = Annotated[int, Field(ge=0, lt=10**15)]
+
+
+class LiveState(BaseModel):
+    """What a running sweep is doing."""
+
+    #: runs under way, of each environment and pair
+    running: dict[Line, _Count] = {}
+    #: runs per second, lately
+    rate: _Amount
+    seconds_left: _Amount
+    workers: _Count
+    #: the best cell so far, in words
+    best: Line = ""
+    at: float = Field(default_factory=time.time)
+    pid: int = Field(default_factory=os.getpid)
+    host_hash: str = Field(default_factory=host_hash)
+
+
+_File = TypeVar("_File", bound=BaseModel)
+
+
+def _read(path: Path, kind: type[_File]) -> _File | None:
+    """Read a small file; None if it is not there, or not what this version writes."""
     try:
-        user = getpass.getuser()
-    except (KeyError, OSError):
-        user = f"user {os.getuid()}"
-    since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
-    return Holder(socket.gethostname(), host_hash(), os.getpid(), user, since, uuid.uuid4().hex)
+        held = kind.model_validate_json(files.read_bytes(path))
+    except (OSError, ValueError):
+        return None
+    return held if held.model_fields_set == set(kind.model_fields) else None
 
 
 def read_holder(root: Path) -> Holder | None:
     """Return who is written down as the holder, alive or not; None if nobody is."""
-    try:
-        data = json.loads(files.read_bytes(root / "holder.json"))
-        holder = Holder(**{field: data[field] for field in Holder.__dataclass_fields__})
-        texts = [value for name, value in vars(holder).items() if name != "pid"]
-        sound = isinstance(holder.pid, int) and all(isinstance(text, str) for text in texts)
-        return holder if sound else None
-    except (OSError, ValueError, TypeError, KeyError, RecursionError):
-        return None
+    return _read(root / "holder.json", Holder)
 
 
 class Lock:
@@ -92,13 +119,13 @@ class Lock:
             hint = " (it is alive: stop it first)" if take_over else ""
             raise UserError(f"store: {self._root} is held by {who}{hint}") from None
         before = read_holder(self._root)
-        self.me = _me()
+        self.me = Holder()
         if before is not None and before.host_hash != self.me.host_hash and not take_over:
             raise UserError(
                 f"store: {self._root} is held by {before.describe()}; whether that process is "
                 "alive cannot be seen from this machine: if it is not, add --take-over"
             )
-        files.write_plain(self._root, "holder.json", json.dumps(asdict(self.me)).encode())
+        files.write_plain(self._root, "holder.json", self.me.model_dump_json().encode())
         self.check()
 
     def check(self) -> None:
@@ -124,47 +151,27 @@ class Lock:
 STALE_SECONDS = 30.0
 
 
-_LARGE = (OverflowError, RecursionError)
-
-
-def write_live(root: Path, state: dict[str, Any]) -> None:
+def write_live(root: Path, state: LiveState) -> None:
     """Replace the live state. It is a courtesy: a full disk must not stop the sweep here."""
-    full = {**state, "at": time.time(), "pid": os.getpid(), "host_hash": host_hash()}
-    try:
-        files.write_plain(root, "live.json", json.dumps(full).encode(), durable=False)
-    except StoreError:
-        return
+    with contextlib.suppress(StoreError):
+        files.write_plain(root, "live.json", state.model_dump_json().encode(), durable=False)
 
 
-def read_live(root: Path) -> dict[str, Any] | None:
+def read_live(root: Path) -> LiveState | None:
     """Return the live state of a sweep that is running now, or None."""
-    try:
-        state = json.loads(files.read_bytes(root / "live.json"))
-        age = time.time() - float(state["at"])
-        for name in ("rate", "seconds_left", "workers"):
-            if not 0 <= float(state[name]) < 1e15:
-                raise ValueError
-        if not all(isinstance(count, int) for count in state.get("running", {}).values()):
-            raise ValueError
-        if not str(state.get("best") or "").isprintable():
-            raise ValueError
-        if state["host_hash"] == host_hash():
-            _signal_nothing(int(state["pid"]))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, *_LARGE):
+    state, holder = _read(root / "live.json", LiveState), read_holder(root)
+    if state is None or holder is None or holder.pid != state.pid:
         return None
-    holder = read_holder(root)
-    running = holder is not None and holder.pid == state["pid"] and age < STALE_SECONDS
-    return state if running else None
+    if state.host_hash == host_hash():
+        try:
+            os.kill(state.pid, 0)  # no signal: whether there is such a process
+        except PermissionError:
+            pass  # somebody else's
+        except (OSError, OverflowError):
+            return None
+    return state if time.time() - state.at < STALE_SECONDS else None
 
 
 def clear_live(root: Path) -> None:
     """Remove the live state of a sweep that has ended."""
     (root / "live.json").unlink(missing_ok=True)
-
-
-def _signal_nothing(pid: int) -> None:
-    """Raise `ProcessLookupError` if there is no such process (somebody else's is fine)."""
-    try:
-        os.kill(pid, 0)
-    except PermissionError:
-        return

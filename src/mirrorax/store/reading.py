@@ -1,5 +1,8 @@
 """Reading a store, without a lock and without jax: `read_store`, and `Reader` to follow a sweep.
 
+Every file is checked: page checksums inside it, the digest of the whole in its name (page checksums
+do not cover the footer), and its form, which `runs.results` checks.
+
 A consolidated copy has the rows of a few hundred shards in one file, for fast loading. It lists its
 shards in its head, in the order of its chunks. It counts only while every one of them is still
 there: when a shard is set aside, its neighbours are read singly until the next consolidation.
@@ -11,43 +14,72 @@ from __future__ import annotations
 import contextlib
 import os
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from mirrorax.runs import arrow, results
 from mirrorax.runs.arrow import Damaged
-from mirrorax.runs.results import Results
-from mirrorax.store import files, shards, studies
+from mirrorax.runs.results import ROWS, Results
+from mirrorax.store import files, studies
 from mirrorax.store.files import DamagedShardWarning
 
 #: Shards in a full copy.
 FULL = 256
+_THREADS = 4
+_TRIES = 5
+_Item = TypeVar("_Item")
+_Value = TypeVar("_Value")
+
+
+def _parallel(function: Callable[[_Item], _Value], items: Sequence[_Item]) -> list[_Value]:
+    """Apply a function to items in threads: hashing and decoding run outside of Python."""
+    with ThreadPoolExecutor(_THREADS) as pool:
+        return list(pool.map(function, items))
+
+
+def read(
+    root: Path, name: str, columns: Sequence[str] | None = None, kind: str = "shards"
+) -> Results:
+    """Read a shard or a copy, or some columns of it; raise `Damaged` or `FileNotFoundError`."""
+    data = files.read_verified(root, kind, name)
+    try:
+        wanted = None if columns is None else ["run_id", *columns, results.ORIGIN]
+        table = arrow.decode(data, wanted)
+        runs = results.from_arrow(table, ROWS.names if columns is None else columns)
+        listed = arrow.read_head(table.schema.metadata).get("shards")
+        if kind == "parts" and not (isinstance(listed, list) and len(listed) == len(runs.origins)):
+            raise Damaged("it does not list one shard for each chunk")
+    except Damaged as error:
+        raise Damaged(f"{name}: {error}") from None
+    return runs
 
 
 def covered(root: Path, name: str) -> list[str]:
-    """Return the shards of a copy; raise `Damaged` if its head cannot be trusted."""
-    return _listed(shards.head(root, "parts", name), name)
-
-
-def _listed(head: dict[str, Any], name: str) -> list[str]:
-    listed = head.get("shards")
-    if not isinstance(listed, list):
+    """Return the shards that a copy lists; raise `Damaged` if its head cannot be trusted."""
+    try:
+        listed = arrow.read_head(pq.read_metadata(files.inside(root, "parts", name)).metadata)
+    except (pa.ArrowException, ValueError) as error:
+        raise Damaged(f"{name}: {error}") from None
+    known, pattern = listed.get("shards"), files.PATTERNS["shards"]
+    if not isinstance(known, list) or not all(
+        isinstance(entry, str) and pattern.fullmatch(entry) for entry in known
+    ):
         raise Damaged(f"{name}: no list of shards")
-    pattern = files.PATTERNS["shards"]
-    if not all(isinstance(entry, str) and pattern.fullmatch(entry) for entry in listed):
-        raise files.UnsafeName(f"store: {name} lists a shard that cannot be one")
-    return listed
+    return known
 
 
 def usable(root: Path, present: set[str]) -> dict[str, list[str]]:
     """Return the copies whose shards are all present, none overlapping, the largest first."""
     candidates = []
     for name in files.listed(root, "parts"):
-        with contextlib.suppress(Damaged, FileNotFoundError, files.UnsafeName):
+        with contextlib.suppress(Damaged, OSError):
             listed = covered(root, name)
             if present.issuperset(listed):
                 candidates.append((name, listed))
@@ -60,61 +92,62 @@ def usable(root: Path, present: set[str]) -> dict[str, list[str]]:
     return chosen
 
 
-def read(root: Path, name: str, columns: Sequence[str] | None = None) -> Results:
-    """Read a copy, or some columns of it, checked; raise `Damaged` or `FileNotFoundError`."""
-    data = shards.read_bytes(root, "parts", name)
-    try:
-        wanted = None if columns is None else [*columns, "run_id", results.ORIGIN]
-        table = arrow.decode(data, wanted)
-        shards.check_columns(table)
-        runs = results.from_arrow(table)
-        shards.check_rows(runs, whole=columns is None)
-        if len(_listed(arrow.read_head(table.schema.metadata), name)) != len(runs.origins):
-            raise Damaged("it does not list one shard for each chunk")
-    except Damaged as error:
-        raise Damaged(f"{name}: {error}") from None
-    return runs
+def damaged(root: Path) -> dict[str, str]:
+    """Return the shards that are not what was written, with the reason.
+
+    Every file is compared with the digest in its name, and none is decoded.
+    """
+
+    def problem(entry: tuple[str, str | None]) -> str | None:
+        name, wrong = entry
+        if wrong is not None:  # a link or a folder with the name of a shard
+            return f"{name}: {wrong}" if files.PATTERNS["shards"].fullmatch(name) else None
+        try:
+            files.read_verified(root, "shards", name)
+        except FileNotFoundError:
+            return None  # set aside meanwhile
+        except (Damaged, files.UnsafeName) as error:
+            return str(error)
+        except OSError as error:
+            return f"{name}: {error.strerror}"
+        return None
+
+    entries = files.entries(root, "shards")
+    reasons = zip(entries, _parallel(problem, entries), strict=True)
+    return {name: why for (name, _), why in reasons if why}
 
 
 def consolidate(
     root: Path, *, everything: bool = False, fault: files.Fault = files.no_fault
-) -> int:
-    """Copy shards that no full copy covers; return how many files were written.
+) -> None:
+    """Copy shards that no full copy covers.
 
     `everything` also copies a remainder of less than a full copy, and then removes the smaller
     copies that it replaces.
     """
     present = files.listed(root, "shards")
     parts = usable(root, set(present))
-    full = {name: listed for name, listed in parts.items() if len(listed) >= FULL}
-    done = {shard for listed in full.values() for shard in listed}
+    keep = {name for name, listed in parts.items() if len(listed) >= FULL}
+    done = {shard for name in keep for shard in parts[name]}
     rest = [name for name in present if name not in done]
     if everything and any(set(listed) == set(rest) for listed in parts.values()):
-        return 0
-    written = 0
-    keep = set(full)
+        return
     while len(rest) >= FULL or (everything and len(rest) > 1):
         batch, rest = rest[:FULL], rest[FULL:]
-        tables, copied = [], []
+        tables = {}
         for name in batch:
             with contextlib.suppress(Damaged, FileNotFoundError):
-                tables.append(shards.read(root, name))
-                copied.append(name)
+                tables[name] = read(root, name)
         if not tables:
             continue
-        table = results.to_arrow(results.concat(tables), shards=copied)
+        table = results.to_arrow(results.concat(tables.values()), shards=list(tables))
         data = arrow.encode(table.combine_chunks(), compact=True)
         name = f"{files.digest(data)}.parquet"
         files.write(root, "parts", name, data, fault)
         keep.add(name)
-        written += 1
     for name in files.listed(root, "parts"):
         if name not in keep and (everything or name not in parts):
             files.inside(root, "parts", name).unlink(missing_ok=True)
-    return written
-
-
-_TRIES = 5
 
 
 class Reader:
@@ -123,7 +156,7 @@ class Reader:
     def __init__(
         self,
         root: Path,
-        columns: Sequence[str] | None = None,  # of the rows of consolidated copies
+        columns: Sequence[str] | None = None,  # of the rows; None: all
         without: Collection[str] = (),  # shards to pass over, copies of them too
     ) -> None:
         self.root = root
@@ -131,30 +164,22 @@ class Reader:
         self._columns = columns
         #: the runs of each file that was read, and the shards they are of
         self._parts: dict[str, tuple[Results, list[str]]] = {}
+        #: ill-formed shards, with the reason
         self.damaged: dict[str, str] = {}
 
-    def refresh(self) -> bool:
-        """Read what is new; return whether anything changed."""
-        before = (set(self._parts), set(self.damaged))
-        for _ in range(_TRIES):
-            if self._refresh_once():
-                break
-        return before != (set(self._parts), set(self.damaged))
-
-    def _refresh_once(self) -> bool:
-        """Read what is listed now; return False if a file vanished while it was being read."""
+    def _refresh(self) -> bool:
+        """Read what is new; return False if a file vanished while it was being read."""
         listed = [n for n in files.listed(self.root, "shards") if n not in self._without]
         present = set(listed)
-        for name, (_, covered) in list(self._parts.items()):
-            if not present.issuperset(covered):  # one of its shards was set aside
+        for name, (_, shards) in list(self._parts.items()):
+            if not present.issuperset(shards):  # one of its shards was set aside
                 del self._parts[name]
         self.damaged = {name: why for name, why in self.damaged.items() if name in present}
-        self.damaged.update(files.strange(self.root, "shards"))
-        seen = {shard for _, covered in self._parts.values() for shard in covered}
+        seen = {shard for _, shards in self._parts.values() for shard in shards}
         if len(present) - len(seen) > 1:
             parts = usable(self.root, present)
-            fresh = [name for name, covered in parts.items() if seen.isdisjoint(covered)]
-            for name, runs in zip(fresh, shards.parallel(self._read_copy, fresh), strict=True):
+            fresh = [name for name, shards in parts.items() if seen.isdisjoint(shards)]
+            for name, runs in zip(fresh, _parallel(self._read_copy, fresh), strict=True):
                 if runs is not None:  # else the shards themselves are read below
                     self._parts[name] = (runs, parts[name])
                     seen.update(parts[name])
@@ -162,44 +187,43 @@ class Reader:
             if name in seen or name in self.damaged:
                 continue
             try:
-                runs = shards.read(self.root, name)
+                self._parts[name] = (self._select(read(self.root, name)), [name])
             except FileNotFoundError:
                 return False
             except (Damaged, files.UnsafeName) as error:
                 self.damaged[name] = str(error)
-                continue
-            self._parts[name] = (self._select(runs), [name])
         return True
 
     def _read_copy(self, name: str) -> Results | None:
         try:
-            return read(self.root, name, self._columns)
-        except (Damaged, FileNotFoundError, files.UnsafeName):
+            return self._select(read(self.root, name, self._columns, "parts"))
+        except (Damaged, OSError, files.UnsafeName):
             return None
 
     def _select(self, runs: Results) -> Results:
         if self._columns is None:
             return runs
-        wanted = [n for n in runs.rows.column_names if n == "run_id" or n in self._columns]
-        return replace(runs, rows=runs.rows.select(wanted))
+        return replace(runs, rows=runs.rows.select(["run_id", *self._columns]))
 
     def results(self, *, ordered: bool = False) -> Results:
-        """Return one row per run: a finished one before a failed one, and the first finished.
+        """Read what is new; return one row per run.
 
-        `ordered` sorts by `run_id`; otherwise the order is that of reading.
+        A finished one counts before a failed one, and the first finished. `ordered` sorts by
+        `run_id`; otherwise the order is that of reading.
         """
+        for _ in range(_TRIES):
+            if self._refresh():
+                break
         if not self._parts:
-            return self._select(results.empty())
+            return self._select(results.concat([]))
         runs = results.concat(part for part, _ in self._parts.values())
         # Chunks in the order in which they were committed: it settles which of two results counts.
-        written = [
-            files.sequence_in(name) for _, covered in self._parts.values() for name in covered
-        ]
+        written = [files.sequence_in(name) for _, shards in self._parts.values() for name in shards]
         order = np.argsort(written, kind="stable")
         rank = np.empty(len(order), np.int32)
         rank[order] = np.arange(len(order), dtype=np.int32)
         origins = tuple(runs.origins[k] for k in order)
-        return replace(runs, origins=origins, origin=rank[runs.origin]).unique(ordered=ordered)
+        return Results(runs.rows, origins, rank[runs.origin]).unique(ordered=ordered)
 
 
 def read_store(directory: str | os.PathLike[str]) -> Results:
@@ -210,12 +234,12 @@ def read_store(directory: str | os.PathLike[str]) -> Results:
     it aside and runs its runs again.
     """
     root = files.existing(directory)
-    damaged = shards.damaged(root)
-    reader = Reader(root, without=damaged)
-    reader.refresh()
-    for name, why in {**damaged, **reader.damaged}.items():
-        warnings.warn(f"{root}: shard left out: {why or name}", DamagedShardWarning, stacklevel=2)
-    return reader.results(ordered=True)
+    wrong = damaged(root)
+    reader = Reader(root, without=wrong)
+    runs = reader.results(ordered=True)
+    for why in (wrong | reader.damaged).values():
+        warnings.warn(f"{root}: shard left out: {why}", DamagedShardWarning, stacklevel=2)
+    return runs
 
 
 def verify(directory: str | os.PathLike[str]) -> tuple[int, dict[str, str]]:
@@ -230,12 +254,14 @@ def verify(directory: str | os.PathLike[str]) -> tuple[int, dict[str, str]]:
     copied: dict[str, str] = {}  # shard -> a sound copy that lists it
     if not files.folder(root, "shards").is_dir():
         problems["shards"] = "the folder is missing"
-    readers = {"shards": shards.read, "parts": read, "studies": studies.read}
-    for kind, reader in readers.items():
+    for kind in ("shards", "parts", "studies"):
         for name, problem in files.entries(root, kind):
             if problem is None:
                 try:
-                    reader(root, name)
+                    if kind == "studies":
+                        studies.read(root, name)
+                    else:
+                        read(root, name, kind=kind)
                     if kind == "parts":
                         copied.update(dict.fromkeys(covered(root, name), name))
                     sound += 1

@@ -5,39 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
-from types import TracebackType
 
-from mirrorax._version import __version__
-from mirrorax.errors import UserError
-from mirrorax.runs.arrow import Damaged
+from mirrorax.runs import arrow, results
 from mirrorax.spec.expand import Runs
 from mirrorax.spec.study import Study
-from mirrorax.store import files, reading, shards, studies
+from mirrorax.store import files, reading, studies
 from mirrorax.store.lock import Lock
-
-
-def create(directory: str | os.PathLike[str]) -> Path:
-    """Make an empty store, or return the root of the one that is there."""
-    text = os.fspath(directory)
-    if "\0" in text or not text:
-        raise UserError(f"store: {text!r} is no path")
-    root = Path(text)
-    if root.exists() and not root.is_dir():
-        raise UserError(f"store: {root} is a file; a store is a folder")
-    try:
-        if not files.check_mark(root):
-            if root.is_dir() and any(entry.name != "tmp" for entry in root.iterdir()):
-                raise UserError(
-                    f"store: {root} is not empty and not a store; choose another folder"
-                )
-            files.folder(root, "tmp").mkdir(parents=True, exist_ok=True)
-            mark = files.mark({"format": files.FORMAT, "created_by": f"mirrorax {__version__}"})
-            files.write_plain(root, files.MARK, mark)
-        for kind in files.FOLDERS:
-            files.folder(root, kind).mkdir(exist_ok=True)
-    except OSError as error:
-        raise files.explain(error, str(root)) from error
-    return root
 
 
 class Store:
@@ -50,11 +23,12 @@ class Store:
         take_over: bool = False,
         fault: files.Fault = files.no_fault,
     ) -> None:
-        self.root = create(directory)
+        self.root = files.create(directory)
         self._fault = fault
         self._lock = Lock(self.root, take_over=take_over)
         try:
             self._sweep_temp()
+            #: the damaged shards, with the reason
             self.set_aside = self._quarantine_damaged()
         except OSError as error:
             self._lock.release()
@@ -64,19 +38,13 @@ class Store:
             raise
         present = files.listed(self.root, "shards")
         self._next = max(map(files.sequence_in, present), default=0) + 1
-        self._since_parts = len(present) - sum(
-            len(listed) for listed in reading.usable(self.root, set(present)).values()
-        )
+        copies = reading.usable(self.root, set(present)).values()
+        self._since_parts = len(present) - sum(map(len, copies))
 
     def __enter__(self) -> Store:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -92,9 +60,7 @@ class Store:
 
         Raises `Damaged` if they are not the bytes of a well-formed outcome.
         """
-        runs = shards.outcome(data)
-        if wrong := len(runs.wrong_ids()):
-            raise Damaged(f"{wrong} run ids are not those of the settings beside them")
+        results.from_arrow(arrow.decode(data)).check_ids()
         number, self._next = self._next, self._next + 1  # used once, whatever comes of it
         name = f"{number:08d}-{files.digest(data)}.parquet"
         files.write(self.root, "shards", name, data, self._fault)
@@ -120,8 +86,7 @@ class Store:
 
     def _sweep_temp(self) -> None:
         """Remove what an earlier writer, dead by now, left half-done."""
-        place = files.folder(self.root, "tmp")
-        for entry in os.scandir(place):
+        for entry in os.scandir(files.folder(self.root, "tmp")):
             if entry.is_dir(follow_symlinks=False):
                 shutil.rmtree(entry.path, ignore_errors=True)
             else:
@@ -134,20 +99,17 @@ class Store:
         made of well-formed shards only. A link in the place of a shard is moved too, and what it
         points to is left alone.
         """
-        damaged = shards.damaged(self.root)
+        damaged = reading.damaged(self.root)
         reader = reading.Reader(self.root, ["diverged_at"], without=damaged)
-        reader.refresh()
+        reader.results()
         damaged |= reader.damaged
+        shards, quarantine = (files.folder(self.root, kind) for kind in ("shards", "quarantine"))
         for name in damaged:
-            self._set_aside(files.folder(self.root, "shards") / name, name)
+            number = 1
+            while os.path.lexists(target := quarantine / f"{name}.{number}"):
+                number += 1
+            os.replace(shards / name, target)
+        if damaged:
+            files.sync_folder(quarantine)
+            files.sync_folder(shards)
         return {f"shards/{name}": why for name, why in damaged.items()}
-
-    def _set_aside(self, path: Path, name: str) -> None:
-        place = files.folder(self.root, "quarantine")
-        for number in range(1, 1000):
-            target = place / f"{name}.{number}"
-            if not os.path.lexists(target):
-                break
-        os.replace(path, target)
-        files.sync_folder(target.parent)
-        files.sync_folder(path.parent)

@@ -1,67 +1,55 @@
 """The studies a store has run, expanded, so that `status` needs only the store.
 
 A record is a table of run ids with their configurations. What is known of the study stands in its
-head, see `Recorded`.
+head, see `RecordedRuns`.
 """
 
 from __future__ import annotations
 
 import time
+from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import pyarrow as pa
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from mirrorax._version import ALGORITHM_VERSION
-from mirrorax.runs import arrow
-from mirrorax.runs.arrow import Damaged
+from mirrorax.runs import arrow, results
+from mirrorax.runs.arrow import Damaged, Line
+from mirrorax.runs.settings import one_line
 from mirrorax.spec.expand import Runs, expand
 from mirrorax.spec.study import Study
-from mirrorax.store import files, shards
+from mirrorax.store import files
 
-
-def _line(text: str) -> str:
-    if not text.isprintable():
-        raise ValueError("it has control characters")
-    return text
-
-
-_Line = Annotated[str, AfterValidator(_line)]
 _Count = Annotated[int, Field(ge=1, lt=10**9)]
 
 
 class RecordedPair(BaseModel):
     """What is shown of the settings of a configuration."""
 
-    environment: _Line
-    potential: _Line
-    drift: _Line
+    environment: Line
+    potential: Line
+    drift: Line
 
 
-class Recorded(BaseModel):
-    """A study as a store remembers it: the head of its record."""
+class RecordedRuns(BaseModel):
+    """A study as a store remembers it, with its runs."""
 
     model_config = ConfigDict(strict=True, arbitrary_types_allowed=True)
 
-    name: _Line
-    study: _Line  # the id of its text
+    name: Line
+    study: Line  # the id of its text
     text: str
     lanes: _Count
     algorithm_version: _Count
-    plugins: list[_Line]
-    recorded_at: _Line
+    plugins: list[Line]
+    recorded_at: Line
     #: of each configuration
     settings: list[RecordedPair]
-    #: the name of the record's file
-    file: str = ""
-
-
-class RecordedRuns(Recorded):
-    """The same, with its runs."""
-
     run_ids: pa.ChunkedArray
+    #: of each run, its place in `settings`
     configuration: np.ndarray
 
 
@@ -74,7 +62,7 @@ def record(root: Path, study: Study, runs: Runs, lanes: int, fault: files.Fault)
         # Another version of a plugin makes other runs of the same text.
         "plugins": sorted({text for settings in runs.configurations for text in settings.plugins}),
     }
-    last = latest_head(root)
+    last = latest(root)
     if last is not None and all(getattr(last, key) == value for key, value in same.items()):
         return False
     head = {
@@ -89,27 +77,16 @@ def record(root: Path, study: Study, runs: Runs, lanes: int, fault: files.Fault)
         "configuration": pa.array(runs.configuration, pa.int32()),
     }
     data = arrow.encode(arrow.with_head(pa.table(columns), head), compact=True)
-    present = files.listed(root, "studies")
-    number = files.sequence_in(present[-1]) + 1 if present else 1
+    number = max(map(files.sequence_in, files.listed(root, "studies")), default=0) + 1
     files.write(root, "studies", f"{number:08d}-{files.digest(data)}.parquet", data, fault)
     return True
 
 
-def latest_head(root: Path) -> Recorded | None:
-    """Return the study recorded last, without its runs; damaged records are passed over."""
-    for name in reversed(files.listed(root, "studies")):
-        try:
-            return _checked(Recorded, name, shards.head(root, "studies", name))
-        except (Damaged, FileNotFoundError):
-            continue
-    return None
-
-
 def latest(root: Path) -> RecordedRuns | None:
-    """Return the study recorded last, with its runs; damaged records are passed over."""
+    """Return the study recorded last; damaged records are passed over."""
     for name in reversed(files.listed(root, "studies")):
         try:
-            return read(root, name)
+            return _read_once(root, name)
         except (Damaged, FileNotFoundError):
             continue
     return None
@@ -117,34 +94,28 @@ def latest(root: Path) -> RecordedRuns | None:
 
 def read(root: Path, name: str) -> RecordedRuns:
     """Read the record of a study, checked; raise `Damaged` or `FileNotFoundError`."""
-    data = shards.read_bytes(root, "studies", name)
+    data = files.read_verified(root, "studies", name)
     try:
         table = arrow.decode(data)
-        shards.check_columns(table)
-        head = arrow.read_head(table.schema.metadata)
+        results.check_columns(table)
         kinds = {"run_id": pa.string(), "configuration": pa.int32()}
         if dict(zip(table.column_names, table.schema.types, strict=True)) != kinds:
             raise Damaged("its columns are not run_id and configuration")
-        if table["configuration"].null_count:
-            raise Damaged("column 'configuration' has empty places")
-        configuration = table["configuration"].to_numpy()
+        number = table["configuration"]
+        configuration = np.full(1, -1) if number.null_count else number.to_numpy()
         runs = {"run_ids": table["run_id"], "configuration": configuration}
-        recorded = _checked(RecordedRuns, name, {**head, **runs})
+        recorded = RecordedRuns(**{**arrow.read_head(table.schema.metadata), **runs})
         count = len(recorded.settings)
         if len(configuration) and not 0 <= configuration.min() <= configuration.max() < count:
             raise Damaged("a run has a configuration that is not there")
+    except ValidationError as error:
+        raise Damaged(f"{name}: its head: {one_line(error)}") from None
     except Damaged as error:
         raise Damaged(f"{name}: {error}") from None
     return recorded
 
 
-def _checked(model: type[Any], name: str, head: dict[str, Any]) -> Any:
-    try:
-        return model(**{**head, "file": name})
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        raise Damaged(f"its head: {where}: {first['msg']}") from None
+_read_once = lru_cache(maxsize=2)(read)  # a record never changes
 
 
 def runs_of(study: Study, root: Path | None) -> Runs:
@@ -153,10 +124,7 @@ def runs_of(study: Study, root: Path | None) -> Runs:
     Hashing is most of the work of expanding half a million runs. A record counts only if it is of
     this very text and version; `expand` checks a sample of its ids besides.
     """
-    head = latest_head(root) if root is not None else None
-    if root is None or head is None or head.study != study.id:
-        return expand(study)
-    last = latest(root)
-    if last is None or last.study != study.id or last.algorithm_version != ALGORITHM_VERSION:
+    last = latest(root) if root is not None else None
+    if last is None or (last.study, last.algorithm_version) != (study.id, ALGORITHM_VERSION):
         return expand(study)
     return expand(study, arrow.read_ids(last.run_ids))
