@@ -157,8 +157,7 @@ def comparison_table(repetitions: int) -> str:
                         if count == 2:
                             held.add(difference(*found).interval(), average[0] - average[1])
                             continue
-                        ranked = np.argsort(np.argsort(known)).astype(float)
-                        truth = correlations(ranked, average[None])[0]
+                        truth = correlations(known[None], average[None])[0]
                         held.add(rank_correlation(found, known, rng=rng, draws=500)[1], truth)
                 cells.append(f"{percent(held)} ({held.width:.3f})")
             rows.append([kind, f"{name}, 7 x 7", *cells])

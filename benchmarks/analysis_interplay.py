@@ -14,11 +14,12 @@ import sys
 import numpy as np
 from analysis_landscapes import LANDSCAPES
 
-from mirrorax.analysis.interplay import PARTS, interplay
+from mirrorax.analysis.interplay import interplay
 
 SEEDS = (2, 3, 5, 20)
 SIDES = (6, 14, 28)
 DIFFERENT = 4
+PARTS = ("alpha", "lam", "interaction")
 
 
 def truth_of(means: np.ndarray) -> np.ndarray | None:

@@ -1,6 +1,6 @@
 import pytest
 import scripts
-from results import rng, small  # noqa: F401 - fixtures
+from results import full, rng, small  # noqa: F401 - fixtures
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mirrorax.analysis.landscape import common_cells, landscapes, map_grid
+from mirrorax.analysis.landscape import full_grid, landscapes, map_grid
+from mirrorax.analysis.summary import common_cells
 
 
 @pytest.fixture
@@ -41,6 +42,14 @@ def test_holes_and_strips_are_no_reason_to_crop(seed):
     strips = np.zeros((29, 29), bool)
     strips[:3], strips[:, :3] = True, True
     assert all(part.all() for part in map_grid(strips))
+
+
+def test_a_full_grid_has_no_holes():
+    rows, columns = full_grid(np.eye(3, dtype=bool))
+    assert rows.sum() * columns.sum() == 1
+    holed = np.ones((4, 5), dtype=bool)
+    holed[2, 3:] = False
+    assert [int(part.sum()) for part in full_grid(holed)] == [3, 5]
 
 
 def test_a_cropped_landscape_has_the_runs_of_its_cells(make):

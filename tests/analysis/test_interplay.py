@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
-from mirrorax.analysis.interplay import full_grid, interplay
-from mirrorax.analysis.sensitivity import sensitivities
+from mirrorax.analysis.interplay import interplay
+from mirrorax.analysis.tuned import sensitivities
 from mirrorax.errors import UserError
+
+EVERY = np.ones((2, 2), dtype=bool)
 
 
 def surface(a, b, c, rows=8, columns=6):
@@ -95,8 +97,6 @@ def test_holes_are_left_out_with_their_emptiest_line():
     result = interplay(runs)
     assert result.shape == (7, 6)
     assert result.interaction.value == pytest.approx(0, abs=1e-12)
-    rows, columns = full_grid(np.eye(3, dtype=bool))
-    assert rows.sum() * columns.sum() == 1
     with pytest.raises(UserError, match="at least two alphas"):
         interplay(runs[:1])
 
@@ -118,13 +118,11 @@ def test_sensitivity_of_a_grid_by_hand():
     picky[0, :, 0] = 1  # the first wants a small alpha
     picky[1, :, 1] = 1  # the second a large one
     easy = np.ones((2, 2, 2, 2))
-    first, second = sensitivities([picky, easy])
-    assert first.per_environment == 1
-    assert first.cross_environment == 0.5
-    assert first.value == 0.5
-    assert first.held_out == 0.5
+    first, second = sensitivities([picky, easy], [EVERY, EVERY])
+    assert (first.tuned, first.fixed, first.price) == (1, 0.5, 0.5)
+    assert first.price_held_out == 0.5
     assert first.dimensionality == 1  # alpha alone has to be tuned
-    assert second.value == 0
+    assert second.price == 0
     assert second.dimensionality == 0
 
 
@@ -132,8 +130,8 @@ def test_both_temperatures_may_have_to_be_tuned():
     runs = np.zeros((3, 3, 2, 1))
     runs[0, 0, 0] = runs[2, 2, 1] = 1
     runs[1, 1] = 0.6
-    (result,) = sensitivities([runs])
-    assert result.tuning.fixed_cell == (1, 1)
+    (result,) = sensitivities([runs], [np.ones((3, 3), dtype=bool)])
+    assert result.fixed_cell == (1, 1)
     assert result.dimensionality == 2
 
 
@@ -143,4 +141,5 @@ def test_percentiles_are_those_of_all_algorithms():
     pooled = np.concatenate([r.mean(axis=-1).reshape(-1, 2) for r in runs])
     low, high = np.percentile(pooled, [5, 95], axis=0)
     expected = ((runs[0].mean(axis=-1) - low) / (high - low)).max(axis=(0, 1)).mean()
-    assert sensitivities(runs)[0].per_environment == pytest.approx(expected)
+    every = np.ones((6, 6), dtype=bool)
+    assert sensitivities(runs, [every, every])[0].tuned == pytest.approx(expected)

@@ -1,22 +1,14 @@
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from mirrorax.analysis.landscape import (
-    ABSENT,
-    DIVERGED,
-    FAILED,
-    landscapes,
-    shared_environments,
-)
+from mirrorax.analysis.landscape import landscapes, shared_environments
 from mirrorax.analysis.summary import summarise
 from mirrorax.errors import UserError
+from mirrorax.runs.scoring import ABSENT, DIVERGED, FAILED
 from mirrorax.runs.settings import RunValues, Settings
 
 
@@ -193,15 +185,6 @@ def test_unknown_choices_name_the_allowed_ones(small):
         item.runs(diverged="skip")
     with pytest.raises(UserError, match="positive, all"):
         item.cells("some")
-
-
-def test_the_rooms_of_results_import_no_jax():
-    code = (
-        "import sys, mirrorax.analysis, mirrorax.figures.robustness_table, mirrorax.report, "
-        "mirrorax.cli.robustness, mirrorax.cli.report; "
-        "sys.exit('jax' in sys.modules or 'gymnax' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_unknown_bounds_are_a_random_policys_return_and_the_best_run_seen(small):

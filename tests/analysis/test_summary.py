@@ -1,32 +1,28 @@
+"""The robustness table: its numbers, its notes, its formats."""
+
 from __future__ import annotations
 
 import csv
 import io
 import json
-from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
 import pytest
-import stores
+from results import GRID, REFERENCE
 
 from mirrorax.analysis.estimates import difference, supported
 from mirrorax.analysis.few_seeds import mean_intervals
 from mirrorax.analysis.findings import headline, telling_threshold
 from mirrorax.analysis.interplay import interplay
 from mirrorax.analysis.landscape import landscapes
-from mirrorax.analysis.reference import parse_reference, read_reference
+from mirrorax.analysis.reference import parse_reference
 from mirrorax.analysis.region import region
 from mirrorax.analysis.scores import cell_scores, rbst
-from mirrorax.analysis.sensitivity import sensitivities
 from mirrorax.analysis.summary import summarise
-from mirrorax.analysis.tuned import tuned_against_fixed
-from mirrorax.cli import main
+from mirrorax.analysis.tuned import sensitivities, tuned_against_fixed
 from mirrorax.errors import UserError
 from mirrorax.figures.robustness_table import render
-from mirrorax.store import read_results
-
-GRID = np.array([0.0, 0.01, 0.03, 0.1])
 
 
 def by_hand(table: pa.Table, potential: str, drift: str, threshold: float) -> tuple[float, float]:
@@ -72,89 +68,6 @@ def test_the_table_agrees_with_plain_loops(small, rng):
 def test_all_cells_or_positive_ones(small, rng):
     summary = summarise(small, cells="all")
     assert {row.grid for row in summary.rows} == {42}
-
-
-REFERENCE = """
-name = "before"
-thresholds = [0.9, 0.95]
-environments = ["CartPole", "Acrobot", "Catch", "DeepSea"]
-cells = 784
-
-[[rows]]
-label = "A"
-potential = "entropy"
-drift = "bregman(max)"
-rbst = [0.14, 0.07]
-
-[[rows]]
-label = "C"
-potential = "entropy"
-drift = "kl"
-rbst = [0.0747, 0.0327]
-
-[settings]
-steps = 16_000_000
-"""
-
-
-def test_a_references_value_only_where_it_is_the_same_thing():
-    reference = parse_reference(REFERENCE)
-    suite = ["Acrobot", "CartPole", "Catch", "DeepSea"]
-    pair = {"potential": "entropy", "drift": "kl"}
-    values = reference.values(pair, suite)
-    assert (values.label, values.rbst) == ("C", {0.9: 0.0747, 0.95: 0.0327})
-    assert (values.cells, values.otherwise) == (784, "")
-    assert reference.values(pair, suite[:3]) is None
-    assert reference.values({**pair, "lam_schedule": "linear"}, suite) is None
-    assert reference.values({**pair, "alpha_schedule": "learned"}, suite) is None
-    assert reference.values({**pair, "actor_q": "unregularized"}, suite) is None
-    assert reference.values({**pair, "drift": "forward_kl"}, suite) is None
-    other = reference.values({**pair, "steps": 1000}, suite)
-    assert other.otherwise == "steps 1,000, not 16,000,000"
-
-
-def test_a_small_reference_is_for_any_environments_and_may_name_schedules():
-    reference = parse_reference(
-        'name = "x"\nthresholds = [0.5]\n[[rows]]\npotential = "tsallis(0.50)"\ndrift = "kl"\n'
-        'lam_schedule = "linear"\nrbst = [1]\n'
-    )
-    pair = {"potential": "tsallis(0.5)", "drift": "kl"}
-    assert reference.values(pair, ["Catch"]) is None
-    values = reference.values({**pair, "lam_schedule": "linear"}, ["Catch"])
-    assert (values.label, values.rbst, values.cells) == ("", {0.5: 1.0}, None)
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "message"),
-    [
-        ('name = "before"', "", "name: "),
-        ("[0.9, 0.95]", "[0.9, 1.0]", "thresholds[1]: 1.0"),
-        ("[0.9, 0.95]", "[0.9]", "rows[0].rbst: [0.14, 0.07] has 2 values; there are 1 thresholds"),
-        ("cells = 784", "cell = 784", "cell: 784: no such key"),
-        ('"bregman(max)"', '"kl"', "rows[1]: (entropy, kl) is there already"),
-        ('"bregman(max)"', '"klm"', "rows[0].drift: "),
-        ("steps =", "step =", "settings: unknown value 'step' (did you mean 'steps'?)"),
-    ],
-)
-def test_mistakes_of_a_reference_are_one_line(before, after, message, tmp_path):
-    path = tmp_path / "mine.toml"
-    path.write_text(REFERENCE.replace(before, after, 1))
-    with pytest.raises(UserError) as caught:
-        read_reference(path)
-    assert str(caught.value).startswith(f"{path}: {message}")
-    assert "\n" not in str(caught.value)
-
-
-@pytest.fixture(scope="module")
-def full(synthetic):
-    return synthetic.study(
-        [{}, {"drift": "bregman(max)"}, {"drift": "forward_kl"}],
-        np.random.default_rng(3),
-        alphas=GRID,
-        lams=GRID,
-        seeds=3,
-        evaluations=2,
-    )
 
 
 @pytest.fixture
@@ -213,7 +126,7 @@ def test_the_interplay_is_that_of_its_functions(summary):
     runs = [row.landscape.runs(summary.evaluation, summary.diverged) for row in rows]
     measures = sensitivities(runs, [row.mask for row in rows])
     for row, scores, measure in zip(rows, runs, measures, strict=True):
-        assert row.sensitivity.value == measure.value
+        assert row.sensitivity.price == measure.price
         expected = interplay(scores, row.mask)
         assert repr(row.interplay) == repr(expected)  # NaN where a grid is flat
         assert repr(row.by_environment[0]) == repr(interplay(scores[:, :, [0]], row.mask))
@@ -447,65 +360,3 @@ def test_what_is_named_twice_counts_once(small, rng):
     twice = summarise(small, environments=names, **kwargs)
     assert render(once, "json") == render(twice, "json")
     assert landscapes(small)[0].select(names).runs().shape[2] == 2
-
-
-@pytest.fixture(scope="module")
-def store(full, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("store") / "runs"
-    stores.fill(folder, full)
-    return str(folder)
-
-
-def test_the_command_prints_the_table(store, full, capsys):
-    assert main(["robustness", "--store", store, "--format", "json", "--thresholds", "0.5"]) == 0
-    first = capsys.readouterr().out
-    data = json.loads(first)
-    item = next(x for x in landscapes(full) if x.label == "(entropy, kl)")
-    expected = rbst(cell_scores(item.runs())[1:, 1:], 0.5)
-    row = next(row for row in data["rows"] if row["label"] == "(entropy, kl)")
-    assert row["thresholds"][0]["rbst"] == pytest.approx(expected)
-    assert main(["robustness", "--store", store, "--format", "json", "--thresholds", "0.5"]) == 0
-    assert capsys.readouterr().out == first  # seeded
-
-
-def test_the_command_puts_a_reference_beside_it(store, tmp_path, capsys):
-    (tmp_path / "mine.toml").write_text(REFERENCE)
-    for name, wanted in (("paper", 0.1403), (str(tmp_path / "mine.toml"), 0.14)):
-        assert main(["robustness", "--store", store, "--format", "json", "--reference", name]) == 0
-        rows = json.loads(capsys.readouterr().out)["rows"]
-        row = next(row for row in rows if row["label"] == "(entropy, bregman(max))")
-        assert row["reference_label"] == "A"
-        assert row["thresholds"][0]["reference"] == wanted
-    assert main(["robustness", "--store", store]) == 0
-    assert "ours -" not in capsys.readouterr().out
-
-
-def test_a_study_that_is_not_done_is_said_in_every_format(store, full, monkeypatch, capsys):
-    done = read_results(store).rows["run_id"]
-    ids = [*done.to_pylist(), *(f"{k:032x}" for k in range(100))]
-    known = SimpleNamespace(run_ids=pa.chunked_array([ids]))
-    monkeypatch.setattr("mirrorax.store.studies.latest", lambda root: known)
-    for form in ("text", "markdown", "csv", "json"):
-        assert main(["robustness", "--store", store, "--format", form]) == 0
-        line = f"the recorded study has {len(ids)} runs, {full.num_rows} of them are done"
-        assert line in capsys.readouterr().out
-    known.run_ids = done
-    assert main(["robustness", "--store", store]) == 0
-    assert "recorded study" not in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("flags", "line"),
-    [
-        (["--thresholds", "1.2"], "threshold: 1.2 is not in [0, 1)"),
-        (["--environments", "Catchy"], "environment: unknown value 'Catchy'"),
-        (["--reference", "none.toml"], "none.toml: cannot read it"),
-        (["--format", "yaml"], "invalid choice: 'yaml'"),
-    ],
-)
-def test_a_mistake_is_one_line(store, capsys, flags, line):
-    assert main(["robustness", "--store", store, *flags]) == 2
-    captured = capsys.readouterr()
-    assert line in captured.err
-    assert captured.err.count("\n") == 1
-    assert captured.out == ""

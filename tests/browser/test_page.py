@@ -648,6 +648,25 @@ def test_nothing_in_common_still_shows_each(visit, synthetic):
     assert seen.errors == []
 
 
+def test_settings_without_a_common_cell_are_chosen(visit, synthetic):
+    rng, blocks = np.random.default_rng(2), []
+    for values, steps, drifts in (([0.01, 0.1], 1_000, ["kl"]), ([1, 10], 2_000, ["kl", "zero"])):
+        for drift in drifts:
+            settings, grid = {"drift": drift, "steps": steps}, np.array(values, float)
+            blocks.append(synthetic.block(settings, "Catch", grid, grid, 2, rng))
+    seen = visit(pa.concat_tables(blocks))
+    names = seen.page.locator("#group option").all_inner_texts()
+    assert [name.split(":")[0] for name in names] == ["2 pairs", "1 pair"]
+    assert seen.text("#headline").startswith("Most robust of 2 pairs: ")
+    assert seen.page.locator("#table tbody tr").count() == 2
+    with seen.page.expect_event("load"):  # the address changes first, then the page loads again
+        seen.page.select_option("#group", "1")
+    seen.until("document.documentElement.dataset.rendered >= 1")
+    assert seen.page.locator("#table tbody tr").count() == 1
+    assert seen.page.locator("#group").input_value() == "1"
+    assert seen.errors == []
+
+
 def test_learning_curves_are_shown_where_they_were_kept(visit, table):
     rng = np.random.default_rng(0)
     curves = pa.table(

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import islice
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -8,10 +10,11 @@ import stores
 from mirrorax.analysis.landscape import landscapes
 from mirrorax.cli import main
 from mirrorax.errors import UserError
+from mirrorax.figures import gallery
 from mirrorax.figures.curves import learning_curve
-from mirrorax.figures.gallery import gallery
 
 
+@pytest.mark.usefixtures("coarse")
 def test_everything_a_store_has_data_for_is_drawn(synthetic, rng, tmp_path):
     alphas, lams = np.array([0.0, 0.003, 0.03, 0.3]), np.array([0.0, 0.1, 5.0, 100.0])
     table = synthetic.study(
@@ -27,7 +30,7 @@ def test_everything_a_store_has_data_for_is_drawn(synthetic, rng, tmp_path):
         for name in ("CartPole", "Catch")
         for s in (0.1, 2.0)
     ]
-    files, skipped = gallery(
+    files, skipped = gallery.gallery(
         pa.concat_tables([table, *scaled]), tmp_path / "figures", formats=["png"]
     )
     names = {path.name for path in files}
@@ -46,21 +49,25 @@ def test_everything_a_store_has_data_for_is_drawn(synthetic, rng, tmp_path):
 def test_a_gallery_needs_a_folder_it_can_make(small, rng, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="figures: cannot make"):
-        gallery(small, tmp_path / "file" / "figures")
+        gallery.gallery(small, tmp_path / "file" / "figures")
 
 
 def test_a_figure_that_cannot_be_written_is_one_line(small, rng, tmp_path):
     (tmp_path / "robustness.txt").mkdir()
     with pytest.raises(UserError, match=r"figures: cannot write to .*: Is a directory"):
-        gallery(small, tmp_path)
+        gallery.gallery(small, tmp_path)
 
 
-def test_the_command_writes_figures_too(small, tmp_path, capsys):
+@pytest.mark.usefixtures("coarse")
+def test_the_command_writes_figures_too(small, tmp_path, capsys, monkeypatch):
+    every = gallery._pictures
+    monkeypatch.setattr(gallery, "_pictures", lambda source: islice(every(source), 1))
     stores.fill(tmp_path / "runs", small)
     where = ["--store", str(tmp_path / "runs"), "--out", str(tmp_path / "r.html")]
     assert main(["report", *where, "--figures", str(tmp_path / "figures")]) == 0
     assert "files" in capsys.readouterr().out
-    assert (tmp_path / "figures" / "landscape_01.pdf").exists()
+    written = {path.suffix for path in (tmp_path / "figures").glob("best.*")}
+    assert written == {".png", ".svg", ".pdf"}
 
 
 def test_learning_curves_come_from_the_store(small, rng):

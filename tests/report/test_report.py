@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import base64
 import html
+import itertools
 import json
 import re
 from pathlib import Path
@@ -18,6 +19,7 @@ from mirrorax.errors import UserError
 from mirrorax.report import build, facts, write
 from mirrorax.report.build import SCRIPTS
 from mirrorax.report.payload import CURVES, as_json, payload
+from mirrorax.store import read_results
 
 MADE = "2026-01-01 10:00 UTC"
 
@@ -179,6 +181,35 @@ def test_algorithms_without_a_common_environment_still_make_a_page(synthetic, rn
     b = synthetic.block({"drift": "forward_kl"}, "DeepSea", grid, grid, 2, rng)
     table = pa.concat_tables([a, b])
     assert payload(table, facts(table, title="t", made=MADE))["shared"] == []
+
+
+def test_settings_without_a_common_cell_are_shown_one_after_the_other(synthetic, rng):
+    """First the group with the most pairs times common cells, each ranked by itself."""
+    grids = np.array([0.01, 0.1]), np.array([1.0, 10.0])
+    blocks = []
+    for grid, steps, drifts in ((0, 1_000, ("kl",)), (1, 2_000, ("kl", "forward_kl"))):
+        for drift in drifts:
+            settings = {"drift": drift, "steps": steps}
+            blocks.append(synthetic.block(settings, "Catch", grids[grid], grids[grid], 2, rng))
+    table = pa.concat_tables(blocks)
+    data = payload(table, facts(table, title="t", made=MADE))
+    assert [len(group["algorithms"]) for group in data["groups"]] == [2, 1]
+    assert data["groups"][0]["name"].startswith("2 pairs: ")
+    assert data["groups"][0]["headline"][0].startswith("Most robust of 2 pairs: (entropy, ")
+    assert "1 more group" in data["groups"][0]["headline"][-1]
+    for group, steps in zip(data["groups"], ("2000", "1000"), strict=True):
+        assert {dict(a["settings"])["steps"] for a in group["algorithms"]} == {steps}
+    page = build(table, facts(table, title="t", made=MADE))
+    assert set(data_of(page)) == {"groups"}
+
+
+def test_the_published_results_begin_with_eleven_pairs_over_their_common_cells():
+    runs = read_results(Path(__file__).parents[2] / "results" / "paper")
+    data = payload(runs, facts(runs, title="t", made=MADE))
+    first = data["groups"][0]
+    assert first["headline"][0].startswith("Most robust of 11 pairs: ")
+    cells = [set(itertools.product(a["alphas"], a["lams"])) for a in first["algorithms"]]
+    assert (len(cells), len(set.intersection(*cells))) == (11, 64)
 
 
 def test_a_page_is_written_whole_or_not_at_all(tmp_path):

@@ -27,7 +27,7 @@ from jaxtyping import Bool, Float, Int
 from scipy import ndimage
 from scipy.special import ndtr, ndtri
 
-from mirrorax.analysis.few_seeds import mean_variances
+from mirrorax.analysis.few_seeds import score_variances
 from mirrorax.analysis.scores import (
     ROUNDING,
     Statistic,
@@ -39,6 +39,8 @@ from mirrorax.analysis.scores import (
     scored,
 )
 
+#: Standard errors to each side of a 95% interval.
+WIDTH = float(ndtri(0.975))
 #: Seeds behind a score, its neighbours' included, from which on its noise is nearly normal.
 ENOUGH = 10
 #: sqrt(2) - 1: of a cell at the threshold, noise twice as large adds this part of the bias again.
@@ -53,11 +55,10 @@ Contribution = Callable[[np.ndarray], np.ndarray]
 
 @dataclass(frozen=True)
 class Interval:
-    """Where a number probably is."""
+    """Where a number is with 95% confidence."""
 
     low: float
     high: float
-    level: float = 0.95
 
     def __contains__(self, value: float) -> bool:
         return self.low <= value <= self.high
@@ -78,13 +79,13 @@ class Estimate:
     limit: Interval | None = None
     no_limit: str = ""
 
-    def interval(self, level: float = 0.95) -> Interval | None:
-        """Return the interval of what a study with as many seeds reports, or None."""
+    def interval(self) -> Interval | None:
+        """Return the 95% interval of what a study with as many seeds reports, or None."""
         if self.error is None:
             return None
-        half = float(ndtri((1 + level) / 2)) * self.error
+        half = WIDTH * self.error
         low, high = np.clip([self.value - half, self.value + half], *self.bounds)
-        return Interval(float(low), float(high), level)
+        return Interval(float(low), float(high))
 
 
 def difference(a: Estimate, b: Estimate) -> Estimate:
@@ -95,31 +96,30 @@ def difference(a: Estimate, b: Estimate) -> Estimate:
     return Estimate(value, math.hypot(a.error, b.error))
 
 
-def supported(estimate: Estimate, level: float = 0.95) -> bool:
+def supported(estimate: Estimate) -> bool:
     """Say whether the data support that a difference is not zero."""
-    interval = estimate.interval(level)
+    interval = estimate.interval()
     return interval is not None and 0 not in interval
 
 
-@dataclass(frozen=True, eq=False)
-class Ranks:
-    """The ranks that supported differences leave open; rank 1 is the most robust."""
+def ranks(estimates: Sequence[Estimate]) -> list[tuple[int, int]] | None:
+    """Return the best and the worst rank of each that supported differences leave open.
 
-    low: Int[np.ndarray, " algorithm"]
-    high: Int[np.ndarray, " algorithm"]
-
-
-def ranks(estimates: Sequence[Estimate], level: float = 0.95) -> Ranks | None:
-    """Return the best and the worst rank that each may have."""
-    if not estimates or any(e.error is None for e in estimates):
+    Rank 1 is the most robust. None if one of them has no interval.
+    """
+    if any(each.error is None for each in estimates):
         return None
-    above = np.array(
-        [
-            [a.value > b.value and supported(difference(a, b), level) for b in estimates]
-            for a in estimates
-        ]
-    )
-    return Ranks(1 + above.sum(axis=0), len(estimates) - above.sum(axis=1))
+
+    def above(a: Estimate, b: Estimate) -> bool:
+        return a.value > b.value and supported(difference(a, b))
+
+    return [
+        (
+            1 + sum(above(other, each) for other in estimates),
+            len(estimates) - sum(above(each, other) for other in estimates),
+        )
+        for each in estimates
+    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,15 +173,8 @@ def grid_scores(
         best=cell_scores(best[..., None], statistic),
         worst=cell_scores(worst[..., None], statistic),
         noisy=mask & (high - low > ROUNDING).any(axis=-1),
-        variance=_filled(mean_variances(runs).sum(axis=-1) / runs.shape[-2] ** 2, mask),
+        variance=score_variances(runs, mask),
     )
-
-
-def _filled(values: Grid, mask: Mask) -> Grid:
-    """Give cells without a value the mean of the others; cells that do not count have 0."""
-    known = mask & np.isfinite(values)
-    mean = float(values[known].mean()) if known.any() else 0.0
-    return np.where(mask, np.where(known, values, mean), 0.0)
 
 
 def error_of_mean(scores: Scores, contribution: Contribution, more: int = 1) -> float:
@@ -388,4 +381,4 @@ def _corrected(
     if averaged:
         slope = exchange(slope, mask, back=True)
     error = math.sqrt(float((slope**2 * variance)[mask].sum())) / scores.cells
-    return float(corrected[mask].mean() - ndtri(0.975) * error) / width
+    return float(corrected[mask].mean() - WIDTH * error) / width

@@ -9,7 +9,7 @@ documentation.
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from scipy.special import stdtrit
 
 from mirrorax.analysis.scores import cell_scores, environment_scores
@@ -31,14 +31,26 @@ def mean_variances(
     return np.where(count >= 2, squares / np.maximum(count - 1, 1) / np.maximum(count, 1), np.nan)
 
 
+def score_variances(
+    runs: Float[np.ndarray, "*cells env seed"], mask: Bool[np.ndarray, " *cells"]
+) -> Float[np.ndarray, " *cells"]:
+    """Return the variance of each cell's score, the mean over environments.
+
+    A cell with a single seed has the mean variance of the others; one that is not in the mask, 0.
+    """
+    variance = mean_variances(runs).sum(axis=-1) / runs.shape[-2] ** 2
+    known = mask & np.isfinite(variance)
+    mean = float(variance[known].mean()) if known.any() else 0.0
+    return np.where(mask, np.where(known, variance, mean), 0.0)
+
+
 def mean_intervals(
     runs: Float[np.ndarray, "*cells env seed"],
     *,
     bounds: tuple[float, float] | None = UNIT,
     agree: float = AGREE,
-    level: float = 0.95,
 ) -> tuple[Float[np.ndarray, " *cells"], Float[np.ndarray, " *cells"]]:
-    """Return the ends of an interval for each cell's mean; NaN where there is none.
+    """Return the ends of a 95% interval for each cell's mean; NaN where there is none.
 
     There is none with fewer than three seeds in an environment, or where seeds agree: where none
     differ by more than `agree`. `bounds` are the least and the largest score; ends beyond them are
@@ -53,7 +65,7 @@ def mean_intervals(
     total = variance.sum(axis=-1)
     parts = (variance**2 / np.where(free > 0, free, np.nan)).sum(axis=-1)
     degrees = np.divide(total**2, parts, out=np.full(total.shape, np.nan), where=enough)
-    half = stdtrit(degrees, (1 + level) / 2) * np.sqrt(total) / runs.shape[-2]
+    half = stdtrit(degrees, 0.975) * np.sqrt(total) / runs.shape[-2]
     score = np.where(enough, cell_scores(runs), np.nan)
     floor, ceiling = bounds or (-np.inf, np.inf)
     least = np.where(lowest.min(axis=-1) < floor, -np.inf, floor)

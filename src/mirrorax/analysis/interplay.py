@@ -26,15 +26,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Float
-from scipy.special import ndtri
 
-from mirrorax.analysis.estimates import Interval
-from mirrorax.analysis.few_seeds import mean_variances
+from mirrorax.analysis.estimates import WIDTH, Interval
+from mirrorax.analysis.few_seeds import score_variances
+from mirrorax.analysis.landscape import full_grid
 from mirrorax.analysis.scores import environment_scores
 from mirrorax.errors import UserError
-
-#: The parts, in the order in which they are shown.
-PARTS = ("alpha", "lam", "interaction")
 
 Grid = Float[np.ndarray, "alpha lam"]
 
@@ -71,8 +68,6 @@ class Interplay:
 def interplay(
     runs: Float[np.ndarray, "alpha lam env seed"],
     cells: Bool[np.ndarray, "alpha lam"] | None = None,
-    *,
-    level: float = 0.95,
 ) -> Interplay:
     """Return the shares of alpha, lambda and their interaction in the variance of d(A).
 
@@ -82,21 +77,18 @@ def interplay(
     """
     score = environment_scores(runs)
     given = np.isfinite(score).all(axis=-1)
-    if cells is not None:
-        given = given & cells
-    rows, columns = full_grid(given)
-    at = np.ix_(rows, columns)
-    m = score[at].mean(axis=-1)
-    shape = (int(rows.sum()), int(columns.sum()))
-    if min(shape) < 2:
+    at = np.ix_(*full_grid(given if cells is None else given & cells))
+    m, runs = score[at].mean(axis=-1), runs[at]
+    rows, columns = m.shape
+    if min(rows, columns) < 2:
         raise UserError("interplay: a full grid of at least two alphas and two lambdas is needed")
-    noise, free, why = _noise(runs[at])
+    noise, free, why = _noise(runs)
     parts = _parts(m)
-    weights = _weights(*shape)  # what a unit of noise in every cell adds to each part
+    # What a unit of noise in every cell adds to each part.
+    weights = np.array([rows - 1, columns - 1, (rows - 1) * (columns - 1)]) / m.size
     corrected = np.array([(part**2).mean() for part in parts]) - weights * noise.mean()
-    total = float(corrected.sum())
-    positive = np.maximum(corrected, 0.0)
-    x, y = _steps(shape[0])[:, None], _steps(shape[1])[None, :]
+    total, positive = float(corrected.sum()), np.maximum(corrected, 0.0)
+    x, y = _steps(rows)[:, None], _steps(columns)[None, :]
     tilt = float((m * x * y).mean())
     flat = total <= 0 or positive.sum() <= 0
     values = np.full(3, np.nan) if flat else positive / positive.sum()
@@ -105,41 +97,29 @@ def interplay(
     if not why:
         # What each part gains if a cell's score does.
         slopes = [2 * part / m.size for part in parts]
-        spread = noise**2 * 2 / np.maximum(free, 1.0) / m.size**2  # of the noise that is taken off
+        # The noise that is taken off is itself an estimate.
+        spread = (noise**2 * 2 / np.maximum(free, 1.0) / m.size**2).sum()
+        both = list(zip(slopes, weights, strict=True))
         covariance = np.array(
-            [
-                [
-                    float((s * t * noise).sum() + weights[i] * weights[j] * spread.sum())
-                    for j, t in enumerate(slopes)
-                ]
-                for i, s in enumerate(slopes)
-            ]
+            [[(s * t * noise).sum() + v * w * spread for t, w in both] for s, v in both]
         )
-        intervals = [_fieller(corrected, covariance, part, level) for part in range(3)]
-        half = float(ndtri((1 + level) / 2)) * math.sqrt(float((x**2 * y**2 * noise).sum()))
-        tilt_interval = Interval(tilt - half / m.size, tilt + half / m.size, level)
+        intervals = [_fieller(corrected, covariance, part) for part in range(3)]
+        half = WIDTH * math.sqrt(float((x**2 * y**2 * noise).sum())) / m.size
+        tilt_interval = Interval(tilt - half, tilt + half)
     if flat:
         why = why or "flat: the scores of the cells differ no more than those of their seeds"
-    alpha, lam, both = map(Share, values.tolist(), intervals)
-    left = float(noise.mean())
-    return Interplay(alpha, lam, both, max(total, 0.0), left, tilt, tilt_interval, shape, why)
-
-
-def full_grid(
-    given: Bool[np.ndarray, "alpha lam"],
-) -> tuple[Bool[np.ndarray, " alpha"], Bool[np.ndarray, " lam"]]:
-    """Return the rows and columns of a grid without holes; the emptiest are dropped one by one."""
-    rows, columns = np.asarray(given.any(axis=1)), np.asarray(given.any(axis=0))
-    while rows.any() and columns.any():
-        part = given[np.ix_(rows, columns)]
-        if part.all():
-            break
-        by_row, by_column = part.mean(axis=1), part.mean(axis=0)
-        if by_row.min() <= by_column.min():
-            rows[np.flatnonzero(rows)[by_row.argmin()]] = False
-        else:
-            columns[np.flatnonzero(columns)[by_column.argmin()]] = False
-    return rows, columns
+    alpha, lam, interaction = map(Share, values.tolist(), intervals)
+    return Interplay(
+        alpha=alpha,
+        lam=lam,
+        interaction=interaction,
+        variance=max(total, 0.0),
+        noise=float(noise.mean()),
+        tilt=tilt,
+        tilt_interval=tilt_interval,
+        shape=(rows, columns),
+        why=why,
+    )
 
 
 def _parts(m: Grid) -> tuple[Grid, Grid, Grid]:
@@ -150,40 +130,31 @@ def _parts(m: Grid) -> tuple[Grid, Grid, Grid]:
     return a, b, m - mean - a - b
 
 
-def _weights(rows: int, columns: int) -> Float[np.ndarray, " 3"]:
-    count = rows * columns
-    return np.array([rows - 1, columns - 1, (rows - 1) * (columns - 1)]) / count
-
-
 def _noise(runs: Float[np.ndarray, "alpha lam env seed"]) -> tuple[Grid, Grid, str]:
-    """Return the variance of each cell's score, its degrees of freedom, and why it is not known.
-
-    A cell with a single seed counts with the mean of the others.
-    """
-    variance = mean_variances(runs).sum(axis=-1) / runs.shape[-2] ** 2
-    known = np.isfinite(variance)
+    """Return the variance of each cell's score, its degrees of freedom, and why it is not known."""
     seeds = np.isfinite(runs).sum(axis=-1)
+    known = seeds.min(axis=-1) >= 2
     free = np.where(known, (seeds - 1).sum(axis=-1), 1.0)
     if 2 * known.sum() < known.size:
-        return np.zeros(variance.shape), free, "one seed per cell: noise counts as interplay"
-    return np.where(known, variance, variance[known].mean()), free, ""
+        return np.zeros(known.shape), free, "one seed per cell: noise counts as interplay"
+    return score_variances(runs, np.ones_like(known)), free, ""
 
 
 def _fieller(
-    parts: Float[np.ndarray, " 3"], covariance: Float[np.ndarray, "3 3"], which: int, level: float
+    parts: Float[np.ndarray, " 3"], covariance: Float[np.ndarray, "3 3"], which: int
 ) -> Interval:
     """Return Fieller's interval of parts[which] / sum(parts), within [0, 1]."""
-    z = float(ndtri((1 + level) / 2))
+    z = WIDTH
     n, d = float(parts[which]), float(parts.sum())
     nn = float(covariance[which, which])
     nd, dd = float(covariance[which].sum()), float(covariance.sum())
     # (n - r d)^2 <= z^2 (nn - 2 r nd + r^2 dd):  a r^2 - 2 b r + c <= 0
     a, b, c = d * d - z * z * dd, n * d - z * z * nd, n * n - z * z * nn
     if a <= 0 or d <= 0:
-        return Interval(0.0, 1.0, level)  # the variance may be zero: nothing is excluded
+        return Interval(0.0, 1.0)  # the variance may be zero: nothing is excluded
     root = math.sqrt(max(b * b - a * c, 0.0))
     low, high = np.clip([(b - root) / a, (b + root) / a], 0.0, 1.0)
-    return Interval(float(low), float(high), level)
+    return Interval(float(low), float(high))
 
 
 def _steps(count: int) -> Float[np.ndarray, " count"]:

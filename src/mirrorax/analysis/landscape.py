@@ -9,7 +9,7 @@ a cell without runs; nothing is dropped silently.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -18,16 +18,14 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Bool, Float, Int
 
-from mirrorax import registry
+from mirrorax.analysis.views import LandscapeView
 from mirrorax.errors import UserError, unknown
-from mirrorax.formatting import Shown
 from mirrorax.runs.arrow import Configuration
 from mirrorax.runs.results import Results, as_results
 from mirrorax.runs.scoring import (
     ABSENT,
     DIVERGED,
     DONE,
-    FAILED,
     Diverged,
     Scored,
     ScoredEnvironment,
@@ -36,36 +34,22 @@ from mirrorax.runs.scoring import (
 )
 from mirrorax.runs.settings import LEARNED, TEMPERATURES, TRACED
 
-__all__ = [
-    "ABSENT",
-    "DIVERGED",
-    "DONE",
-    "FAILED",
-    "Cells",
-    "Diverged",
-    "Evaluation",
-    "Landscape",
-    "Mask",
-    "ScoredEnvironment",
-    "common_cells",
-    "landscapes",
-    "map_grid",
-    "setting_text",
-    "shared_environments",
-]
-
 Evaluation = Literal["stochastic", "greedy"]
 Cells = Literal["positive", "all"]
 Mask = Bool[np.ndarray, "alpha lam"]
+#: The rows and the columns of a grid that are kept.
+Lines = tuple[Bool[np.ndarray, " alpha"], Bool[np.ndarray, " lam"]]
 
 #: Values of a run that are part of its algorithm.
 _VALUES = tuple(name for name in TRACED if name not in (*TEMPERATURES, "seed", "reward_scale"))
+#: What a landscape keeps of each run.
+_BY_RUN = ("seeds", "state", "stochastic", "greedy", "rows", "unflagged")
 #: The settings of an algorithm that stand first.
 _FIRST = ("potential", "drift", "alpha_schedule", "lam_schedule", "actor_q")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Landscape(Shown):
+class Landscape(LandscapeView):
     """One algorithm's runs. `alphas` are values of `axis`: alpha, or w where alpha is learned."""
 
     #: every setting but the environment, learning rates, discount, version of the algorithm
@@ -84,48 +68,8 @@ class Landscape(Shown):
     unflagged: Bool[np.ndarray, "alpha lam env seed"]
     #: what `lams` are values of: lam, or v where lambda is learned
     lam_axis: Literal["lam", "v"] = "lam"
-
-    def _summary(self) -> tuple[str, list[list[str]]]:
-        shape = f"{len(self.alphas)} {self.axis} x {len(self.lams)} lam"
-        title = f"{self.label}, {shape}, {int(self.ended.sum()):,} runs with a result"
-        rows = [["environment", "cells", "runs", "best mean score"]]
-        for k, spec in enumerate(self.environments):
-            scores = self.runs()[:, :, k]
-            count = np.isfinite(scores).sum(-1)
-            means = np.divide(np.nansum(scores, -1), count, where=count > 0, out=count * 0.0)
-            best = f"{means.max(initial=0.0, where=count > 0):.3f}"
-            rows.append([spec.name, str(int((count > 0).sum())), str(int(count.sum())), best])
-        return title, rows
-
-    def heatmap(self, ax: Any = None, environment: str | None = None) -> Any:
-        """Draw the mean scores of the cells, of all environments or of one; return the axis."""
-        pictures = registry.LazyModule("mirrorax.figures.heatmap")
-        data = pictures.heat_map(self, environment=environment)
-        return pictures.draw_heat_map(data, registry.LazyModule("mirrorax.figures.style").axis(ax))
-
-    def to_xarray(self) -> Any:
-        """Return the score of each run over alpha (or w), lambda, environment and seed."""
-        coordinates = {
-            self.axis: self.alphas,
-            "lam": self.lams,
-            "environment": [spec.name for spec in self.environments],
-            "run": np.arange(self.seeds.shape[-1]),
-        }
-        return registry.optional_package("xarray").DataArray(
-            self.runs(), coordinates, tuple(coordinates), name="score"
-        )
-
-    def to_pandas(self) -> Any:
-        """Return a data frame with one row per run that has a result."""
-        i, j, k, n = np.nonzero(self.ended)
-        columns = {
-            self.axis: self.alphas[i],
-            "lam": self.lams[j],
-            "environment": np.array([spec.name for spec in self.environments])[k],
-            "seed": self.seeds[i, j, k, n],
-            "score": self.runs()[i, j, k, n],
-        }
-        return registry.optional_package("pandas").DataFrame(columns)
+    #: what `rows` are places in
+    results: Results | None = None
 
     def runs(
         self, evaluation: Evaluation = "stochastic", diverged: Diverged = "lowest"
@@ -181,17 +125,20 @@ class Landscape(Shown):
         chosen = tuple(self.environments[i] for i in index)
         return replace(self, environments=chosen, **self._part((slice(None), slice(None), index)))
 
-    def crop(
-        self, rows: Bool[np.ndarray, " alpha"], columns: Bool[np.ndarray, " lam"]
-    ) -> Landscape:
-        """Return the landscape on some of its alphas and lambdas."""
+    def crop(self, rows: np.ndarray, columns: np.ndarray) -> Landscape:
+        """Return the landscape on some of its alphas and lambdas, given as masks or places."""
         alphas, lams = self.alphas[rows], self.lams[columns]
         return replace(self, alphas=alphas, lams=lams, **self._part(np.ix_(rows, columns)))
 
+    def keep(self, kept: Bool[np.ndarray, "alpha lam env seed"] | bool = True) -> Landscape:
+        """Return the landscape with some of its runs, without slots of seeds that are empty."""
+        state = np.where(kept, self.state, ABSENT).astype(self.state.dtype)
+        used = (state != ABSENT).any(axis=(0, 1, 2))
+        return replace(self, **{**self._part(np.s_[:, :, :, used]), "state": state[..., used]})
+
     def _part(self, index: Any) -> dict[str, Any]:
         """Return part of everything that is kept by run."""
-        names = ("seeds", "state", "stochastic", "greedy", "rows", "unflagged")
-        return {name: getattr(self, name)[index] for name in names}
+        return {name: getattr(self, name)[index] for name in _BY_RUN}
 
 
 def shared_environments(items: Sequence[Landscape]) -> tuple[str, ...]:
@@ -215,36 +162,33 @@ def shared_environments(items: Sequence[Landscape]) -> tuple[str, ...]:
     return tuple(environment.label for environment in (plain or common))
 
 
-def map_grid(given: Mask) -> tuple[Bool[np.ndarray, " alpha"], Bool[np.ndarray, " lam"]]:
+def map_grid(given: Mask) -> Lines:
     """Return the rows and columns that make a map, without those that hold a few extra cells.
 
     The emptiest row or column is dropped as long as it has less than half the cells, relative to
     its length, that the whole has. A grid with holes and a strip along each axis stay as they are.
     """
+    return _without_emptiest(given, lambda least, whole: least >= whole / 2)
+
+
+def full_grid(given: Mask) -> Lines:
+    """Return the rows and columns of a grid without holes."""
+    return _without_emptiest(given, lambda least, whole: least == 1)
+
+
+def _without_emptiest(given: Mask, enough: Callable[[float, float], bool]) -> Lines:
+    """Drop the emptiest row or column until the share of cells it has is enough."""
     rows, columns = np.asarray(given.any(axis=1)), np.asarray(given.any(axis=0))
-    while rows.any():
+    while rows.any() and columns.any():
         part = given[np.ix_(rows, columns)]
         by_row, by_column = part.mean(axis=1), part.mean(axis=0)
-        if min(by_row.min(), by_column.min()) >= part.mean() / 2:
+        if enough(min(by_row.min(), by_column.min()), part.mean()):
             break
         if by_row.min() <= by_column.min():
             rows[np.flatnonzero(rows)[by_row.argmin()]] = False
         else:
             columns[np.flatnonzero(columns)[by_column.argmin()]] = False
     return rows, columns
-
-
-def common_cells(items: Sequence[Landscape], masks: Sequence[Mask]) -> list[Mask]:
-    """Cut each mask to the cells that all landscapes have, matched by their temperatures."""
-    cells = [
-        set(zip(item.alphas[i].tolist(), item.lams[j].tolist(), strict=True))
-        for item, (i, j) in zip(items, map(np.nonzero, masks), strict=True)
-    ]
-    common = set.intersection(*cells)
-    return [
-        np.array([[(a, b) in common for b in item.lams.tolist()] for a in item.alphas.tolist()])
-        for item in items
-    ]
 
 
 def setting_text(value: Any) -> str:
@@ -350,7 +294,9 @@ def landscapes(runs: Results | pa.Table) -> tuple[Landscape, ...]:
     seed = results.rows["seed"].to_numpy()
     scores = scored(results)
     items = [
-        _landscape(settings[i], label, np.flatnonzero(group == i), (heat, lam, seed), scores)
+        _landscape(
+            settings[i], label, np.flatnonzero(group == i), (heat, lam, seed), scores, results
+        )
         for i, label in enumerate(_labels(settings))
     ]
     return tuple(sorted(items, key=lambda item: (_scheduled(item.settings), item.label)))
@@ -366,6 +312,7 @@ def _landscape(
     rows: Int[np.ndarray, " runs"],
     keys: tuple[np.ndarray, np.ndarray, np.ndarray],
     scores: Scored,
+    results: Results,
 ) -> Landscape:
     """Put some of the runs in their places; `keys` are alpha or w, lam and seed of all runs."""
     alpha, lam, seed = (values[rows] for values in keys)
@@ -409,4 +356,5 @@ def _landscape(
         rows=place(rows, -1),
         unflagged=place(scores.unflagged[rows], False),
         lam_axis="v" if settings["lam_schedule"] in LEARNED else "lam",
+        results=results,
     )

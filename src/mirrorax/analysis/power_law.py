@@ -7,16 +7,16 @@ intervals that are too narrow. So the law
     log y  =  intercept + exponent log x + spread * noise
 
 is fitted to the brackets themselves, by maximum likelihood with normal noise. Scaled by 1 / spread
-the log-likelihood is concave (Olsen, 1978), so there is one maximum and a plain climb finds it.
+the log-likelihood is concave (Olsen, 1978), so there is one maximum.
 Intervals are those of the profile likelihood, at the level that gives the usual t intervals where
 brackets are narrow.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float
@@ -29,10 +29,6 @@ from mirrorax.errors import UserError
 _LEAST_SPREAD = 0.05
 #: One over the spread, between its bounds.
 _PRECISION = (1e-3, 1 / _LEAST_SPREAD)
-#: The climb ends when a step promises less than this, in log-likelihood, or after so many steps.
-_GAIN, _STEPS = 1e-10, 200
-#: A step is not cut to less than this part of it: there, all is rounding.
-_LEAST_PART = 1e-12
 #: An end of an interval that is further away than this, in exponents or decades, is at infinity.
 _FAR = 20.0
 
@@ -51,7 +47,6 @@ class PowerLaw:
     high: float
     intercept: float
     spread: float  # standard deviation around the law, in decades
-    level: float
     x: Float[np.ndarray, " n"]
     brackets: _Brackets  # of log10 y
     likelihood: float  # its logarithm at the best fit
@@ -63,26 +58,27 @@ class PowerLaw:
 
     def line(self, x: Float[np.ndarray, " m"]) -> Float[np.ndarray, " m"]:
         """Return the fitted values."""
-        return np.asarray(10 ** (self.intercept + self.exponent * np.log10(x)))
+        return np.asarray(10 ** self._at(np.log10(x)))
+
+    def _at(self, u: Any) -> Any:
+        return self.intercept + self.exponent * u
 
     def band(
         self, x: Float[np.ndarray, " m"]
     ) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
         """Return the ends of the law's interval, point by point."""
         u, ones = np.log10(self.x), np.ones(len(self.x))
-        lowest = self.likelihood - _allowed_loss(len(u), self.level) / 2
+        lowest = self.likelihood - _allowed_loss(len(u)) / 2
         ends = [
-            _interval(
-                self.brackets, ones, (u - at)[:, None], self.intercept + self.exponent * at, lowest
-            )
+            _interval(self.brackets, ones, (u - at)[:, None], self._at(at), lowest)
             for at in np.log10(x)
         ]
         low, high = 10.0 ** np.array(ends).reshape(-1, 2).T
         return low, high
 
 
-def power_law(points: Sequence[Minimal], *, level: float = 0.95) -> PowerLaw:
-    """Fit the law to the brackets of minimal temperatures.
+def power_law(points: Sequence[Minimal]) -> PowerLaw:
+    """Fit the law to the brackets of minimal temperatures, with a 95% interval.
 
     Linear growth is an exponent of 1, so an interval without 1 speaks against it. Environments of
     which the grid shows nothing are left out.
@@ -90,7 +86,7 @@ def power_law(points: Sequence[Minimal], *, level: float = 0.95) -> PowerLaw:
     x, brackets = _bracketed(points)
     likelihood, (middle, exponent), spread = _law(x, brackets)
     u = np.log10(x)
-    lowest = likelihood - _allowed_loss(len(u), level) / 2
+    lowest = likelihood - _allowed_loss(len(u)) / 2
     low, high = _interval(brackets, u - u.mean(), np.ones((len(u), 1)), float(exponent), lowest)
     return PowerLaw(
         exponent=float(exponent),
@@ -98,7 +94,6 @@ def power_law(points: Sequence[Minimal], *, level: float = 0.95) -> PowerLaw:
         high=high,
         intercept=float(middle - exponent * u.mean()),
         spread=spread,
-        level=level,
         x=x,
         brackets=brackets,
         likelihood=likelihood,
@@ -140,9 +135,9 @@ def _law(
     return _fit(brackets, np.zeros(len(u)), free)
 
 
-def _allowed_loss(n: int, level: float) -> float:
+def _allowed_loss(n: int) -> float:
     """Return by how much twice the log-likelihood may fall; exact for a line through n points."""
-    t = float(stats.t.ppf((1 + level) / 2, n - 2))
+    t = float(stats.t.ppf(0.975, n - 2))
     return n * float(np.log1p(t**2 / (n - 2)))
 
 
@@ -183,72 +178,31 @@ def _fit(
     Return the log-likelihood, the coefficients and the spread.
     """
     low, high = (np.asarray(ends - fixed) for ends in brackets)
-    ends = [(low, np.isfinite(low), -np.inf), (high, np.isfinite(high), np.inf)]
-    #: how the scaled ends, precision * end - mean, change with the parameters
-    slopes = [np.column_stack([-free, np.where(known, end, 0.0)]) for end, known, _ in ends]
+    below, above = np.isfinite(low), np.isfinite(high)
 
-    def terms(at: Float[np.ndarray, " p"]) -> tuple[float, np.ndarray, np.ndarray]:
-        """Return the log-likelihood, its gradient and its matrix of second derivatives."""
-        a, b = (
-            np.where(known, slope @ at, far)
-            for slope, (_, known, far) in zip(slopes, ends, strict=True)
-        )
+    def loss(at: Float[np.ndarray, " p"]) -> tuple[float, Float[np.ndarray, " p"]]:
+        """Return the negative log-likelihood and its gradient, all but the precision scaled."""
+        mean, precision = free @ at[:-1], at[-1]
+        a, b = precision * low - mean, precision * high - mean
         log_mass = _log_mass(a, b)
-        # of the normal density at each end, over the mass between them
+        # of the normal density at each end, over the mass between them; an open end has none
         at_a, at_b = (np.exp(-(z**2) / 2 - log_mass) / np.sqrt(2 * np.pi) for z in (a, b))
-        gradients = at_b[:, None] * slopes[1] - at_a[:, None] * slopes[0]
-        bent_a, bent_b = (  # an open end has no density, and infinity times that is nothing
-            np.where(known, z, 0.0) * density
-            for z, density, (_, known, _) in zip((a, b), (at_a, at_b), ends, strict=True)
-        )
-        second = (slopes[0].T * bent_a) @ slopes[0] - (slopes[1].T * bent_b) @ slopes[1]
-        return float(log_mass.sum()), gradients.sum(axis=0), second - gradients.T @ gradients
+        slope = at_a * np.where(below, low, 0.0) - at_b * np.where(above, high, 0.0)
+        return -float(log_mass.sum()), np.append(free.T @ (at_b - at_a), slope.sum())
 
     # From a line through the middles of the brackets, the open ones taken as half a decade wide.
-    below, above = ends[0][1], ends[1][1]
     middles = (np.where(below, low, high - 0.5) + np.where(above, high, low + 0.5)) / 2
     guess = np.linalg.lstsq(free, middles, rcond=None)[0]
     precision = 1 / max(float(np.std(middles - free @ guess)), 0.2)
-    likelihood, (*scaled, precision) = _climb(terms, np.append(guess * precision, precision))
-    return likelihood, np.array(scaled) / precision, 1 / float(precision)
-
-
-def _climb(
-    terms: Callable[[Float[np.ndarray, " p"]], tuple[float, np.ndarray, np.ndarray]],
-    at: Float[np.ndarray, " p"],
-) -> tuple[float, Float[np.ndarray, " p"]]:
-    """Return the maximum of a concave function, and where it is, by Newton's steps.
-
-    The last parameter, the precision, stays within its bounds: at one of them, steps that would
-    lead beyond are taken with the others alone.
-    """
-    value, gradient, second = terms(at)
-    for _ in range(_STEPS):
-        step = _newton(gradient, second)
-        bound = _PRECISION[1] if step[-1] > 0 else _PRECISION[0]
-        if np.isclose(at[-1], bound, rtol=1e-6, atol=0.0):
-            step = np.append(_newton(gradient[:-1], second[:-1, :-1]), 0.0)
-        gain = float(gradient @ step)
-        if gain < _GAIN:
-            break
-        reach = (bound - at[-1]) / step[-1] if step[-1] != 0 else np.inf
-        part = min(1.0, reach)
-        while part > _LEAST_PART:
-            there = at + part * step
-            trial = terms(there)
-            if trial[0] >= value + 1e-4 * part * gain:
-                break
-            part /= 2
-        else:
-            break  # nothing is higher, within rounding
-        at, (value, gradient, second) = there, trial
-    return value, at
-
-
-def _newton(
-    gradient: Float[np.ndarray, " p"], second: Float[np.ndarray, "p p"]
-) -> Float[np.ndarray, " p"]:
-    return np.asarray(np.linalg.lstsq(-second, gradient, rcond=1e-13)[0])
+    best = optimize.minimize(
+        loss,
+        np.append(guess * precision, precision),
+        jac=True,
+        method="SLSQP",
+        bounds=[*[(None, None)] * free.shape[1], _PRECISION],
+        options={"ftol": 1e-12, "maxiter": 500},
+    )
+    return -float(best.fun), best.x[:-1] / best.x[-1], 1 / float(best.x[-1])
 
 
 def _log_mass(a: Float[np.ndarray, " n"], b: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:

@@ -28,6 +28,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from mirrorax.analysis.landscape import setting_text
 from mirrorax.errors import UserError, shown, unknown
 from mirrorax.regularizers.names import parse_drift, parse_potential
 from mirrorax.runs.settings import OTHER_NUMBERS, Settings
@@ -157,15 +158,10 @@ def differing(settings: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[st
 
 def compared(settings: Mapping[str, Any], wanted: Mapping[str, Any], name: str) -> str:
     """Say how an algorithm differs in one of the wanted settings."""
-    ours, theirs = (_shown(values[name]) for values in (settings, wanted))
+    both = (settings[name], wanted[name])
+    ours, theirs = (f"{v:,}" if type(v) is int else setting_text(v) for v in both)
     return f"{name} {ours}, not {theirs}"
 
 
-def _shown(value: Any) -> str:
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    return f"{value:,}" if whole else str(_plain(value))
-
-
 def _plain(value: Any) -> Any:
-    """A list as the analysis writes it down: 64 x 64."""
-    return " x ".join(map(str, value)) if isinstance(value, (list, tuple)) else value
+    return tuple(value) if isinstance(value, list) else value

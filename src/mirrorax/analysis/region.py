@@ -16,10 +16,11 @@ from scipy import ndimage
 
 from mirrorax.analysis.scores import reaches
 from mirrorax.errors import UserError
+from mirrorax.formatting import Shown
 
 
-@dataclass(frozen=True, eq=False)
-class Region:
+@dataclass(frozen=True, eq=False, repr=False)
+class Region(Shown):
     """The cells with a score of at least `threshold`, both temperatures positive."""
 
     threshold: float
@@ -61,8 +62,6 @@ def region(
     alphas: Float[np.ndarray, " alpha"],
     lams: Float[np.ndarray, " lam"],
     threshold: float = 0.9,
-    *,
-    strip: float = 0.25,
 ) -> Region:
     """Describe the good region among the cells with positive temperatures.
 
@@ -86,7 +85,7 @@ def region(
     labels, _ = ndimage.label(good)  # neighbours share an edge
     sizes = np.sort(np.bincount(labels.ravel())[1:])[::-1]
 
-    rows, cols = max(1, int(np.ceil(strip * len(i)))), max(1, int(np.ceil(strip * len(j))))
+    rows, cols = -(-len(i) // 4), -(-len(j) // 4)
     in_alpha = _band(good[:, :cols], given[:, :cols], axis=1)
     in_lam = _band(good[:rows], given[:rows], axis=0)
     shape = _arm(in_alpha, in_lam) & given

@@ -118,10 +118,15 @@ class Top:
 
 def top(scores: Float[np.ndarray, "..."], share: float) -> Top:
     """Return the best ceil(q n) cells; the standard deviation is that of a population."""
-    if not 0 < share <= 1:
-        raise UserError(f"share: {share!r} is not in (0, 1]")
     values = np.sort(scored(scores))[::-1]
-    # 0.1 * 30 is 3.0000000000000004 in floating point: that is 3 cells, not 4.
-    count = max(1, math.ceil(share * values.size - 1e-9))
+    count = top_count(values.size, share)
     best = values[:count]
     return Top(share, count, float(best.mean()), float(best.std()), best)
+
+
+def top_count(cells: int, share: float) -> int:
+    """Return how many cells are the best share of some."""
+    if not 0 < share <= 1:
+        raise UserError(f"share: {share!r} is not in (0, 1]")
+    # 0.1 * 30 is 3.0000000000000004 in floating point: that is 3 cells, not 4.
+    return max(1, math.ceil(share * cells - 1e-9))

@@ -11,20 +11,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from jaxtyping import Float
 
 from mirrorax.analysis.estimates import Estimate, Interval, frequency_band, ranks, robustness
 from mirrorax.analysis.few_seeds import UNIT, mean_intervals, seeds_in_words
 from mirrorax.analysis.interplay import Interplay, interplay
 from mirrorax.analysis.landscape import (
-    ABSENT,
-    DIVERGED,
-    FAILED,
     Cells,
-    Diverged,
     Evaluation,
     Landscape,
     Mask,
-    common_cells,
     landscapes,
     map_grid,
     shared_environments,
@@ -32,15 +28,16 @@ from mirrorax.analysis.landscape import (
 from mirrorax.analysis.reference import Reference, ReferenceValues
 from mirrorax.analysis.region import Region, region
 from mirrorax.analysis.scores import Statistic, cell_scores, check_threshold
-from mirrorax.analysis.sensitivity import Sensitivity, sensitivities
-from mirrorax.analysis.tuned import Tuning, tuned_against_fixed
+from mirrorax.analysis.tuned import Tuning, sensitivities, tuned_against_fixed
 from mirrorax.envs import suite
 from mirrorax.errors import UserError, unknown
+from mirrorax.formatting import Shown
 from mirrorax.runs.results import Results, as_results
+from mirrorax.runs.scoring import ABSENT, DIVERGED, FAILED, Diverged
 
 
-@dataclass(frozen=True, eq=False)
-class RobustnessRow:
+@dataclass(frozen=True, eq=False, repr=False)
+class RobustnessRow(Shown):
     """One algorithm: its best cell, freq and Rbst for each threshold, and the data behind them."""
 
     landscape: Landscape  # on the chosen environments, cropped to its grid
@@ -52,8 +49,6 @@ class RobustnessRow:
     best_seeds: str  # its interval in words, or what stands in its place
     frequency: tuple[Estimate, ...]
     rbst: tuple[Estimate, ...]
-    ranks: tuple[tuple[int, int] | None, ...]  # the best and the worst possible, per threshold
-    comparable: bool  # whether the other rows of its axis count the same cells
     cells: int  # that count
     elsewhere: int  # with a score that do not count
     grid: int  # cells of the grid
@@ -68,7 +63,9 @@ class RobustnessRow:
     region: Region | None  # at the first threshold; None without cells of positive temperatures
     interplay: Interplay | None  # of the mean scores; None without a grid of 2 x 2 cells
     by_environment: tuple[Interplay | None, ...]
-    sensitivity: Sensitivity | None  # scores normalised over the rows of its axis
+    sensitivity: Tuning | None = None  # of scores normalised over the rows of its axis
+    ranks: tuple[tuple[int, int] | None, ...] = ()  # the best and the worst possible, per threshold
+    comparable: bool = False  # whether the other rows of its axis count the same cells
 
     @property
     def label(self) -> str:
@@ -76,8 +73,8 @@ class RobustnessRow:
         return self.landscape.label
 
 
-@dataclass(frozen=True, eq=False)
-class RobustnessTable:
+@dataclass(frozen=True, eq=False, repr=False)
+class RobustnessTable(Shown):
     """All rows, most robust first, how they were made, and what a reader must know."""
 
     rows: tuple[RobustnessRow, ...]
@@ -89,6 +86,14 @@ class RobustnessTable:
     diverged: Diverged
     notes: tuple[str, ...]
     reference: str = ""  # the name of the reference beside which it stands
+
+    def runs(self, item: Landscape) -> Float[np.ndarray, "alpha lam env seed"]:
+        """Return the run scores that the table is of."""
+        return item.runs(self.evaluation, self.diverged)
+
+    def scores(self, item: Landscape) -> Float[np.ndarray, "alpha lam"]:
+        """Return the cell scores that the table is of."""
+        return cell_scores(self.runs(item), self.statistic)
 
 
 def summarise(
@@ -114,55 +119,31 @@ def summarise(
         raise UserError("thresholds: at least one is needed")
     everything = landscapes(table) if isinstance(table, Results | pa.Table) else tuple(table)
     names = tuple(dict.fromkeys(environments)) if environments else shared_environments(everything)
-    items = _on_environments(everything, names)
-    scored = [
-        item.cells(cells) & np.isfinite(cell_scores(item.runs(evaluation, diverged), statistic))
-        for item in items
-    ]
+    empty = RobustnessTable((), levels, names, cells, statistic, evaluation, diverged, ())
+    masks = {
+        item: item.cells(cells) & np.isfinite(empty.scores(item))
+        for item in _on_environments(everything, names)
+    }
     which = "cell with positive temperatures" if cells == "positive" else "cell"
-    empty = [
+    unscored = [
         f"{item.label}: no {which} has a run in each of {', '.join(names)}"
-        for item, mask in zip(items, scored, strict=True)
+        for item, mask in masks.items()
         if not mask.any()
     ]
-    if len(empty) == len(items):
-        raise UserError(empty[0])
-    alike = cells == "positive" and statistic == "mean" and evaluation == "stochastic"
+    if len(unscored) == len(masks):
+        raise UserError(unscored[0])
     rows: list[RobustnessRow] = []
-    lines = [*notes, *(f"left out: {text}" for text in empty)]
-    axes = dict.fromkeys((item.axis, item.lam_axis) for item in items)
-    for axis in sorted(axes):
-        group = [
-            (item, mask)
-            for item, mask in zip(items, scored, strict=True)
-            if (item.axis, item.lam_axis) == axis and mask.any()
-        ]
-        if not group:
-            continue
-        members, own = (list(part) for part in zip(*group, strict=True))
-        masks = common_cells(members, own)
-        started = [(item.state != ABSENT).any(axis=-1).all(axis=-1) for item in members]
-        comparable = bool(masks[0].any())
-        if comparable:
-            started = common_cells(members, started)
-        of_group = [
-            _row(
-                item,
-                mask if comparable else mine,
-                mine,
-                map_grid(given),
-                item.cells(cells),
-                levels,
-                (statistic, evaluation, diverged),
-                reference.values(item.settings, names) if reference and alike else None,
-            )
-            for item, mask, mine, given in zip(members, masks, own, started, strict=True)
-        ]
-        of_group = _with_sensitivity(of_group, evaluation, diverged)
-        rows += _ranked(of_group, len(levels)) if comparable else of_group
-        lines += _about_cells(of_group, comparable)
-    for name, weight, field in (("alpha", "w", "axis"), ("lam", "v", "lam_axis")):
-        if len({getattr(row.landscape, field) for row in rows}) > 1:
+    lines = [*notes, *(f"left out: {text}" for text in unscored)]
+    groups: dict[tuple[str, str], dict[Landscape, Mask]] = {}
+    for item, mask in masks.items():
+        if mask.any():
+            groups.setdefault((item.axis, item.lam_axis), {})[item] = mask
+    for axes in sorted(groups):
+        group = _rows(empty, groups[axes], reference)
+        rows += group
+        lines += _about_cells(group)
+    for k, (name, weight) in enumerate((("alpha", "w"), ("lam", "v"))):
+        if len({axes[k] for axes in groups}) > 1:
             lines.append(
                 f"rows with a learned {name} have a grid of {weight}: they are ranked among "
                 "themselves"
@@ -170,17 +151,8 @@ def summarise(
     lines += _about_runs(rows, everything, names, diverged)
     if reference:
         lines += _about_reference(rows, reference.name)
-    return RobustnessTable(
-        rows=tuple(rows),
-        thresholds=levels,
-        environments=names,
-        cells=cells,
-        statistic=statistic,
-        evaluation=evaluation,
-        diverged=diverged,
-        notes=tuple(lines),
-        reference=reference.name if reference else "",
-    )
+    name = reference.name if reference else ""
+    return replace(empty, rows=tuple(rows), notes=tuple(lines), reference=name)
 
 
 def _on_environments(items: Sequence[Landscape], names: Sequence[str]) -> list[Landscape]:
@@ -195,28 +167,69 @@ def _on_environments(items: Sequence[Landscape], names: Sequence[str]) -> list[L
     return out
 
 
+def common_cells(items: Sequence[Landscape], masks: Sequence[Mask]) -> list[Mask]:
+    """Cut each mask to the cells that all landscapes have, matched by their temperatures."""
+    cells = [
+        set(zip(item.alphas[i].tolist(), item.lams[j].tolist(), strict=True))
+        for item, (i, j) in zip(items, map(np.nonzero, masks), strict=True)
+    ]
+    common = set.intersection(*cells)
+    return [
+        np.array([[(a, b) in common for b in item.lams.tolist()] for a in item.alphas.tolist()])
+        for item in items
+    ]
+
+
+def _rows(
+    table: RobustnessTable, own: dict[Landscape, Mask], reference: Reference | None
+) -> list[RobustnessRow]:
+    """Return the rows of landscapes with the same axes, ranked if they have a cell in common.
+
+    `own` are all cells with a score of each. Those that count are the common ones, if any.
+    """
+    items, masks = list(own), common_cells(list(own), list(own.values()))
+    started = [(item.state != ABSENT).any(axis=-1).all(axis=-1) for item in items]
+    comparable = bool(masks[0].any())
+    if comparable:
+        started = common_cells(items, started)
+    else:
+        masks = list(own.values())
+    how = (table.cells, table.statistic, table.evaluation)
+    if how != ("positive", "mean", "stochastic"):  # as the values of a reference are
+        reference = None
+    rows = []
+    for item, mask, given in zip(items, masks, started, strict=True):
+        theirs = reference.values(item.settings, table.environments) if reference else None
+        elsewhere = int((own[item] & ~mask).sum())
+        rows.append(_row(table, item, mask, map_grid(given), elsewhere, theirs))
+    measures = sensitivities([table.runs(row.landscape) for row in rows], [r.mask for r in rows])
+    rows = [replace(row, sensitivity=m) for row, m in zip(rows, measures, strict=True)]
+    levels = range(len(table.thresholds))
+    if not comparable:
+        return [replace(row, ranks=(None,) * len(levels)) for row in rows]
+    rows.sort(key=lambda row: -row.rbst[0].value)
+    by_level = [ranks([row.rbst[k] for row in rows]) for k in levels]
+    return [
+        replace(row, comparable=True, ranks=tuple(r[i] if r else None for r in by_level))
+        for i, row in enumerate(rows)
+    ]
+
+
 def _row(
+    table: RobustnessTable,
     item: Landscape,
     mask: Mask,
-    own: Mask,
     kept: tuple[np.ndarray, np.ndarray],
-    allowed: Mask,
-    levels: tuple[float, ...],
-    how: tuple[Statistic, Evaluation, Diverged],
+    elsewhere: int,
     reference: ReferenceValues | None,
 ) -> RobustnessRow:
-    """Compute a row over the cells of `mask`; `own` are all its cells with a score.
-
-    Its grid are the `allowed` cells on the rows and columns `kept`.
-    """
-    statistic, evaluation, diverged = how
+    """Compute a row over the cells of `mask`; its grid has the rows and columns `kept`."""
     rows, columns = kept[0] | mask.any(axis=1), kept[1] | mask.any(axis=0)
     at = np.ix_(rows, columns)
-    grid = (np.outer(*kept) & allowed | mask)[at]
-    elsewhere = int((own & ~mask).sum())
+    grid = (np.outer(*kept) & item.cells(table.cells) | mask)[at]
     landscape, mask = item.crop(rows, columns), mask[at]
-    runs = landscape.runs(evaluation, diverged)
-    scores = np.where(mask, cell_scores(runs, statistic), np.nan)
+    levels, statistic, runs = table.thresholds, table.statistic, table.runs(landscape)
+    scores = np.where(mask, table.scores(landscape), np.nan)
     i, j = np.unravel_index(int(np.nanargmax(scores)), scores.shape)
     known = all(e.bounds_source != "estimated" for e in landscape.environments)
     bounds = UNIT if known else None
@@ -234,8 +247,6 @@ def _row(
         best_seeds=seeds_in_words(runs[i, j], bounds) if mean else "",
         frequency=frequency_band(runs, levels, cells=mask, statistic=statistic),
         rbst=robustness(runs, levels, cells=mask, statistic=statistic),
-        ranks=(None,) * len(levels),
-        comparable=False,
         cells=int(mask.sum()),
         elsewhere=elsewhere,
         grid=int(grid.sum()),
@@ -250,7 +261,6 @@ def _row(
         region=region(scores, landscape.alphas, landscape.lams, levels[0]) if positive else None,
         interplay=_interplay(runs, mask),
         by_environment=tuple(_interplay(runs[:, :, [e]], mask) for e in range(runs.shape[2])),
-        sensitivity=None,
     )
 
 
@@ -261,31 +271,9 @@ def _interplay(runs: np.ndarray, mask: Mask) -> Interplay | None:
         return None  # a single line of cells
 
 
-def _with_sensitivity(
-    rows: Sequence[RobustnessRow], evaluation: Evaluation, diverged: Diverged
-) -> list[RobustnessRow]:
-    runs = [row.landscape.runs(evaluation, diverged) for row in rows]
-    measures = sensitivities(runs, [row.mask for row in rows])
-    return [replace(row, sensitivity=m) for row, m in zip(rows, measures, strict=True)]
-
-
-def _ranked(rows: Sequence[RobustnessRow], levels: int) -> list[RobustnessRow]:
-    """Sort rows that count the same cells, and give each its ranks."""
-    rows = sorted(rows, key=lambda row: -row.rbst[0].value)
-    by_level = [ranks([row.rbst[k] for row in rows]) for k in range(levels)]
-    return [
-        replace(
-            row,
-            comparable=True,
-            ranks=tuple((int(r.low[i]), int(r.high[i])) if r else None for r in by_level),
-        )
-        for i, row in enumerate(rows)
-    ]
-
-
-def _about_cells(rows: Sequence[RobustnessRow], comparable: bool) -> list[str]:
+def _about_cells(rows: Sequence[RobustnessRow]) -> list[str]:
     """Say which cells the rows are compared over, and what they have besides."""
-    if not comparable:
+    if not rows[0].comparable:
         return ["the algorithms have no cell in common: their rows are not comparable or ranked"]
     extra = ", ".join(f"{row.label} {row.elsewhere}" for row in rows if row.elsewhere)
     if not extra:

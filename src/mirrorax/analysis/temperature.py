@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float
 
-from mirrorax.analysis.landscape import Diverged, Evaluation, Landscape
+from mirrorax.analysis.landscape import Landscape
 from mirrorax.analysis.scores import environment_scores, reaches
 from mirrorax.errors import UserError, unknown
 
@@ -74,8 +74,6 @@ def minimal_temperatures(
     threshold: float,
     *,
     strip: int = STRIP,
-    evaluation: Evaluation = "stochastic",
-    diverged: Diverged = "lowest",
 ) -> tuple[Minimal, ...]:
     """Return the minimal temperature of each environment, by ascending maximum return.
 
@@ -86,7 +84,7 @@ def minimal_temperatures(
         raise unknown("temperature", temperature, ("alpha", "lam"))
     if strip < 1:
         raise UserError(f"strip: {strip} is not a positive number of grid values")
-    scores = environment_scores(landscape.runs(evaluation, diverged))  # [alpha, lam, env]
+    scores = environment_scores(landscape.runs())  # [alpha, lam, env]
     values, others = landscape.alphas, landscape.lams
     if temperature == "lam":
         values, others = others, values

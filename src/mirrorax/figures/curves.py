@@ -17,6 +17,7 @@ from mirrorax.analysis.scores import environment_scores
 from mirrorax.envs.suite import normalize
 from mirrorax.errors import UserError
 from mirrorax.figures.style import LINES, PALETTE
+from mirrorax.formatting import Shown
 from mirrorax.runs.arrow import read_lists
 from mirrorax.runs.results import Results
 
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 _ABOVE: Any = {"ha": "right", "va": "bottom", "size": 6, "color": "0.4"}
 
 
-@dataclass(frozen=True, eq=False)
-class LearningCurve:
+@dataclass(frozen=True, eq=False, repr=False)
+class LearningCurve(Shown):
     """Scores of some seeds along the training: [seed, time], NaN where there is none."""
 
     label: str

@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float
 from mirrorax.analysis.estimates import frequency_band
 from mirrorax.errors import UserError
 from mirrorax.figures.style import COLUMN, LINES, MANY, PAGE, new
+from mirrorax.formatting import Shown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 _BANDS = 4  # curves up to which each has a band
 
 
-@dataclass(frozen=True, eq=False)
-class FrequencyCurve:
+@dataclass(frozen=True, eq=False, repr=False)
+class FrequencyCurve(Shown):
     """freq(tau) of one algorithm at some levels, with the ends of its band (NaN without one)."""
 
     label: str
@@ -39,10 +40,9 @@ def frequency_curve(
     *,
     cells: Bool[np.ndarray, "alpha lam"] | None = None,
     start: float = 0.8,
-    points: int = 101,
 ) -> FrequencyCurve:
     """Compute the curve and its 95% band from `start` to 1."""
-    levels = np.linspace(start, 1.0, points)
+    levels = np.linspace(start, 1.0, 101)
     estimates = frequency_band(runs, levels.tolist(), cells=cells)
     ends = [e.interval() for e in estimates]
     return FrequencyCurve(

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
 
 from mirrorax.analysis.landscape import Landscape, map_grid
-from mirrorax.analysis.scores import Statistic, cell_scores, reaches
+from mirrorax.analysis.scores import cell_scores, reaches
 from mirrorax.errors import UserError
-from mirrorax.figures.style import COLOURS, COLUMN, PAGE, new
-from mirrorax.formatting import counted
+from mirrorax.figures.style import COLOURS, COLUMN, PAGE, axis, new
+from mirrorax.formatting import Shown, counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,8 +30,8 @@ SMALL = 8  # values of a grid up to which each is labelled
 _ROOM = 0.24  # inches that a cell needs to hold its value
 
 
-@dataclass(frozen=True, eq=False)
-class HeatMap:
+@dataclass(frozen=True, eq=False, repr=False)
+class HeatMap(Shown):
     """What a heat map shows: scores on a grid, NaN where there is none."""
 
     scores: Float[np.ndarray, "alpha lam"]
@@ -47,7 +47,6 @@ def heat_map(
     landscape: Landscape,
     *,
     environment: str | None = None,
-    statistic: Statistic = "mean",
     whole: Landscape | None = None,
 ) -> HeatMap:
     """Return the scores of a landscape's cells, or those of one environment, cropped to its grid.
@@ -56,11 +55,11 @@ def heat_map(
     is a part of.
     """
     names = [environment] if environment else [e.label for e in landscape.environments]
-    scores = cell_scores(landscape.select(names).runs(), statistic)
+    scores = cell_scores(landscape.select(names).runs())
     given = np.isfinite(scores)
     rows, columns = map_grid(given | ~given.any())  # without any score the whole grid
     kept = scores[np.ix_(rows, columns)]
-    everything = cell_scores((whole or landscape).select(names).runs(), statistic)
+    everything = cell_scores((whole or landscape).select(names).runs())
     return HeatMap(
         kept,
         landscape.alphas[rows],
@@ -123,7 +122,6 @@ def draw_heat_map(
     data: HeatMap,
     ax: Axes,
     *,
-    limits: tuple[float, float] = (0.0, 1.0),
     contour: float | None = 0.9,
     colour_bar: bool = True,
     labels: bool = True,
@@ -137,12 +135,11 @@ def draw_heat_map(
         raise UserError(f"scores: shape {data.scores.shape} does not fit the grid")
     ax.set_facecolor("0.92")  # holes are grey, not white and not a colour of the scale
     (x, y), scores = (_mesh_edges(v) for v in (data.lams, data.alphas)), data.scores
-    for axis, values in enumerate((data.alphas, data.lams)):
+    for k, values in enumerate((data.alphas, data.lams)):
         if _has_gap(values):
-            scores = np.insert(scores, 1, np.nan, axis=axis)
+            scores = np.insert(scores, 1, np.nan, axis=k)
     shown = np.ma.masked_invalid(scores)
-    low, high = limits
-    mesh = ax.pcolormesh(x, y, shown, cmap=COLOURS, vmin=low, vmax=high, lw=0, rasterized=True)
+    mesh = ax.pcolormesh(x, y, shown, cmap=COLOURS, vmin=0.0, vmax=1.0, lw=0, rasterized=True)
     for values, span in ((data.lams, ax.axvspan), (data.alphas, ax.axhspan)):
         if _has_gap(values):  # in the figure's own colour, so that it is not taken for a hole
             span(1, 1 + GAP, color=ax.figure.get_facecolor(), lw=0, zorder=1.5)
@@ -151,7 +148,7 @@ def draw_heat_map(
     ax.set_xlim(x[0], x[-1])
     ax.set_ylim(y[0], y[-1])
     _label_axes(data, ax)
-    _write_values(data, ax, limits)
+    _write_values(data, ax)
     if labels:
         ax.set_xlabel(
             r"drift temperature $\lambda$" if data.lam_axis == "lam" else "drift weight $v$"
@@ -164,12 +161,17 @@ def draw_heat_map(
         ax.set_title(title)
     if colour_bar:
         given = data.scores[np.isfinite(data.scores)]
-        below, above = (given < low - 1e-9).any(), (given > high + 1e-9).any()
+        below, above = (given < -1e-9).any(), (given > 1 + 1e-9).any()
         extend = ("neither", "min", "max", "both")[int(below) + 2 * int(above)]
         bar = ax.figure.colorbar(mesh, ax=ax, fraction=0.05, pad=0.02, extend=extend)
         bar.set_label("normalised return")
         bar.outline.set_visible(False)
     return ax
+
+
+def show_heat_map(landscape: Landscape, ax: Any = None, environment: str | None = None) -> Any:
+    """Draw a landscape on an axis, or on a new one; return the axis."""
+    return draw_heat_map(heat_map(landscape, environment=environment), axis(ax))
 
 
 def _mesh_edges(values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " m"]:
@@ -185,30 +187,29 @@ def _inches(ax: Axes) -> tuple[float, float]:
 
 
 def _label_axes(data: HeatMap, ax: Axes) -> None:
-    for axis, values, size, room in zip(
+    for side, values, size, room in zip(
         (ax.xaxis, ax.yaxis), (data.lams, data.alphas), _inches(ax), (0.36, 0.14), strict=True
     ):
         # How many columns a label needs. Long labels of a small grid are slanted and need less.
         column = size / float(edges(values)[-1])
         longest = max(map(len, map(short_number, values)))
-        slanted = axis is ax.xaxis and len(values) <= SMALL and 0.08 * longest > column
+        slanted = side is ax.xaxis and len(values) <= SMALL and 0.08 * longest > column
         places, texts, marks = ticks(values, (0.18 if slanted else room) / column)
-        axis.set_ticks(places, texts, rotation=45 if slanted else 0)
-        axis.set_ticks(marks, minor=True)
-        axis.set_tick_params(which="both", length=2)
+        side.set_ticks(places, texts, rotation=45 if slanted else 0)
+        side.set_ticks(marks, minor=True)
+        side.set_tick_params(which="both", length=2)
 
 
-def _write_values(data: HeatMap, ax: Axes, limits: tuple[float, float]) -> None:
+def _write_values(data: HeatMap, ax: Axes) -> None:
     """Write the scores into the cells of a map whose cells are large enough."""
     width, height = _inches(ax)
     if width / edges(data.lams)[-1] < _ROOM or height / edges(data.alphas)[-1] < _ROOM / 2:
         return
-    middle = (limits[0] + limits[1]) / 2
     for i, y in enumerate(centres(data.alphas)):
         for j, x in enumerate(centres(data.lams)):
             score = data.scores[i, j]
             if np.isfinite(score):
-                colour = "white" if score < middle else "black"
+                colour = "white" if score < 0.5 else "black"
                 text = f"{score:.2f}"
                 ax.text(x, y, text, ha="center", va="center", size=5, color=colour, zorder=5)
 
@@ -244,14 +245,7 @@ def _outline(data: HeatMap, ax: Axes, level: float) -> None:
         ax.add_collection(LineCollection(lines, colors=colour, linewidths=width, zorder=order))
 
 
-def draw_panel(
-    maps: Sequence[HeatMap],
-    figure: Figure,
-    *,
-    columns: int = 4,
-    limits: tuple[float, float] = (0.0, 1.0),
-    contour: float | None = 0.9,
-) -> np.ndarray:
+def draw_panel(maps: Sequence[HeatMap], figure: Figure, *, columns: int = 4) -> np.ndarray:
     """Draw several heat maps on one colour scale; return the axes used, in order."""
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
@@ -270,7 +264,7 @@ def draw_panel(
         if k >= len(maps):
             ax.set_axis_off()
             continue
-        draw_heat_map(maps[k], ax, limits=limits, contour=contour, colour_bar=False, labels=False)
+        draw_heat_map(maps[k], ax, colour_bar=False, labels=False)
         if k + columns >= len(maps):
             ax.set_xlabel(r"$\lambda$" if maps[k].lam_axis == "lam" else "$v$")
         if k % columns == 0:

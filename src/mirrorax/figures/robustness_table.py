@@ -6,13 +6,10 @@ A new statistic is a new entry there; every format and the page of `mirrorax rep
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -21,8 +18,19 @@ from mirrorax.analysis.estimates import ENOUGH, Estimate, Interval
 from mirrorax.analysis.findings import headline
 from mirrorax.analysis.summary import RobustnessRow, RobustnessTable
 from mirrorax.errors import unknown
+from mirrorax.formatting import comma_separated, markdown_table
 
 FORMATS = ("text", "markdown", "csv", "json")
+#: What stands below a table of the text.
+_EXPLAINED = {
+    "profile": "good: a score of at least {T}; area in square decades, bands in decades; L: 1 is a "
+    "perfect L;\n"
+    "tuned: the best cell of each environment; held out: on seeds not used to choose",
+    "interplay": "shares of the variance over the grid: of alpha alone, of lam alone, of both "
+    "together,\nnoise of seeds taken off; tilt: below 0, more of one makes up for less of the "
+    "other;\nsensitivity: tuned minus one for all, scores between the 5th and 95th percentile "
+    "(Adkins\net al. 2024); to tune: temperatures to tune per environment to keep 95% of tuned",
+}
 #: From a row and the place of a threshold to a number, a text, a list, an `Interval` or None.
 Value = Callable[[RobustnessRow, int], Any]
 
@@ -60,27 +68,12 @@ def _difference(row: RobustnessRow, k: int) -> float | None:
 
 
 def _interval(estimates: str) -> Value:
-    return lambda row, k: attrgetter(estimates)(row)[k].interval()
-
-
-def _field(path: str) -> Value:
-    """Return the field of a row with this path; None where a part of the path is None."""
-    first, _, rest = path.partition(".")
-
-    def value(row: RobustnessRow, _: int) -> Any:
-        part = getattr(row, first)
-        return attrgetter(rest)(part) if rest and part is not None else part
-
-    return value
+    return lambda row, k: getattr(row, estimates)[k].interval()
 
 
 def _by_environment(row: RobustnessRow, _: int) -> str:
     shares = [each.interaction.value if each else math.nan for each in row.by_environment]
     return " ".join("-" if math.isnan(share) else f"{share:.2f}" for share in shares)
-
-
-def _setting(name: str, default: str = "constant") -> Value:
-    return lambda row, _: dict(row.landscape.settings).get(name, default)
 
 
 @dataclass(frozen=True)
@@ -94,10 +87,19 @@ class Column:
     block: str  # name, best, threshold, profile, interplay or counts
     heading: str
     key: str
-    value: Value
+    source: Value | str = ""  # a function, or the path of a field of a row: the key, if not given
     form: str = ""  # of a number
     ends: bool = False  # an `Interval` or a pair: two columns in CSV
     text: Callable[[RobustnessRow, int], str] | None = None  # in place of the value
+
+    def value(self, row: RobustnessRow, k: int) -> Any:
+        """Return the value of a row at a threshold; None where a part of its path is None."""
+        if callable(self.source):
+            return self.source(row, k)
+        value: Any = row
+        for name in (self.source or self.key).split("."):
+            value = None if value is None else getattr(value, name)
+        return value
 
     def shown(self, row: RobustnessRow, k: int) -> str:
         """Write the value of a row at a threshold."""
@@ -115,26 +117,21 @@ class Column:
         return f"{value:{self.form}}"
 
 
-def _data_only(block: str, parent: str, *names: str) -> tuple[Column, ...]:
-    """Return columns for CSV and JSON alone: fields of a row, or of a part of it."""
-    keys = [f"{parent}.{name}" if parent else name for name in names]
-    return tuple(Column(block, "", key, _field(key)) for key in keys)
+def _setting(name: str) -> Column:
+    return Column("name", "", name, lambda row, _: row.landscape.settings.get(name, "constant"))
 
 
-_SEEDS = "95%: as many seeds"
-_BOTH, _TILT = _field("interplay.interaction.interval"), _field("interplay.tilt_interval")
-_HELD_OUT, _DIMENSIONALITY = _field("sensitivity.held_out"), _field("sensitivity.dimensionality")
+_SEEDS, _BOTH = "95%: as many seeds", "interplay.interaction.interval"
 COLUMNS = (
-    *(Column("name", "", name, _setting(name)) for name in ("potential", "drift")),
-    *(Column("name", "", name, _setting(name)) for name in ("alpha_schedule", "lam_schedule")),
-    Column("name", "(h, D) and schedule", "label", _field("label")),
-    Column("best", "", "axis", _field("landscape.axis")),
-    Column("best", "", "lam_axis", _field("landscape.lam_axis")),
-    Column("best", "best ({axis}, {lam})", "best.alpha", _field("best_alpha"), text=_best_cell),
-    Column("best", "", "best.lam", _field("best_lam")),
-    Column("best", "its score", "best.score", _field("best"), text=_best_score),
-    Column("best", "", "best.interval", _field("best_interval"), ends=True),
-    Column("best", "", "best.seeds", _field("best_seeds")),
+    *map(_setting, ("potential", "drift", "alpha_schedule", "lam_schedule")),
+    Column("name", "(h, D) and schedule", "label"),
+    Column("best", "", "axis", "landscape.axis"),
+    Column("best", "", "lam_axis", "landscape.lam_axis"),
+    Column("best", "best ({axis}, {lam})", "best.alpha", "best_alpha", text=_best_cell),
+    Column("best", "", "best.lam", "best_lam"),
+    Column("best", "its score", "best.score", "best", text=_best_score),
+    Column("best", "", "best.interval", "best_interval", ends=True),
+    Column("best", "", "best.seeds", "best_seeds"),
     Column("threshold", "freq({T})", "freq", lambda row, k: row.frequency[k].value, ".3f"),
     Column("threshold", _SEEDS, "freq_interval", _interval("frequency"), ".3f", ends=True),
     Column("threshold", "Rbst_{T}", "rbst", lambda row, k: row.rbst[k].value, ".4f"),
@@ -152,36 +149,50 @@ COLUMNS = (
     Column("threshold", "rank", "rank", lambda row, k: row.ranks[k], ends=True, text=_rank),
     Column("threshold", "{reference}", "reference", lambda row, k: row.theirs[k], ".4f"),
     Column("threshold", "ours - {reference}", "difference", _difference, "+.4f"),
-    Column("profile", "tuned", "tuning.tuned", _field("tuning.tuned"), ".3f"),
-    Column("profile", "held out", "tuning.tuned_held_out", _field("tuning.tuned_held_out"), ".3f"),
-    Column("profile", "one for all", "tuning.fixed", _field("tuning.fixed"), ".3f"),
-    Column("profile", "held out", "tuning.fixed_held_out", _field("tuning.fixed_held_out"), ".3f"),
-    *_data_only("profile", "tuning", "price", "price_held_out"),
-    Column("profile", "good area", "region.area", _field("region.area"), ".2f"),
-    Column("profile", "pieces", "region.pieces", _field("region.pieces")),
-    Column("profile", "alpha band", "region.alpha_decades", _field("region.alpha_decades"), ".2f"),
-    Column("profile", "lam band", "region.lam_decades", _field("region.lam_decades"), ".2f"),
-    Column("profile", "L", "region.likeness", _field("region.likeness"), ".2f"),
-    *_data_only("profile", "region", "threshold", "share", "components", "alpha_band", "lam_band"),
-    *_data_only("profile", "region", "explained", "filled"),
-    Column("interplay", "alpha's", "interplay.alpha", _field("interplay.alpha.value"), ".2f"),
-    Column("interplay", "lam's", "interplay.lam", _field("interplay.lam.value"), ".2f"),
-    Column("interplay", "both", "interplay.both", _field("interplay.interaction.value"), ".2f"),
+    Column("profile", "tuned", "tuning.tuned", form=".3f"),
+    Column("profile", "held out", "tuning.tuned_held_out", form=".3f"),
+    Column("profile", "one for all", "tuning.fixed", form=".3f"),
+    Column("profile", "held out", "tuning.fixed_held_out", form=".3f"),
+    Column("profile", "", "tuning.price"),
+    Column("profile", "", "tuning.price_held_out"),
+    Column("profile", "good area", "region.area", form=".2f"),
+    Column("profile", "pieces", "region.pieces"),
+    Column("profile", "alpha band", "region.alpha_decades", form=".2f"),
+    Column("profile", "lam band", "region.lam_decades", form=".2f"),
+    Column("profile", "L", "region.likeness", form=".2f"),
+    Column("profile", "", "region.threshold"),
+    Column("profile", "", "region.share"),
+    Column("profile", "", "region.components"),
+    Column("profile", "", "region.alpha_band"),
+    Column("profile", "", "region.lam_band"),
+    Column("profile", "", "region.explained"),
+    Column("profile", "", "region.filled"),
+    Column("interplay", "alpha's", "interplay.alpha", "interplay.alpha.value", ".2f"),
+    Column("interplay", "lam's", "interplay.lam", "interplay.lam.value", ".2f"),
+    Column("interplay", "both", "interplay.both", "interplay.interaction.value", ".2f"),
     Column("interplay", "95%", "interplay.both_interval", _BOTH, ".2f", ends=True),
     Column("interplay", "in each environment", "interplay.by_environment", _by_environment),
-    Column("interplay", "tilt", "interplay.tilt", _field("interplay.tilt"), "+.3f"),
-    Column("interplay", "95%", "interplay.tilt_interval", _TILT, "+.3f", ends=True),
-    *_data_only("interplay", "interplay", "variance", "noise"),
-    Column("interplay", "sensitivity", "sensitivity.value", _field("sensitivity.value"), ".3f"),
-    Column("interplay", "held out", "sensitivity.held_out", _HELD_OUT, ".3f"),
-    *_data_only("interplay", "sensitivity", "per_environment", "cross_environment"),
-    Column("interplay", "to tune", "sensitivity.dimensionality", _DIMENSIONALITY),
-    Column("counts", "cells", "cells", _field("cells"), text=lambda r, _: f"{r.cells}/{r.grid}"),
-    *_data_only("counts", "", "elsewhere", "grid"),
-    Column("counts", "runs", "runs", _field("runs"), text=lambda r, _: f"{r.runs}/{r.wanted}"),
-    *_data_only("counts", "", "wanted", "failed", "diverged"),
+    Column("interplay", "tilt", "interplay.tilt", form="+.3f"),
+    Column("interplay", "95%", "interplay.tilt_interval", form="+.3f", ends=True),
+    Column("interplay", "", "interplay.variance"),
+    Column("interplay", "", "interplay.noise"),
+    Column("interplay", "sensitivity", "sensitivity.value", "sensitivity.price", ".3f"),
+    Column("interplay", "held out", "sensitivity.held_out", "sensitivity.price_held_out", ".3f"),
+    Column("interplay", "", "sensitivity.per_environment", "sensitivity.tuned"),
+    Column("interplay", "", "sensitivity.cross_environment", "sensitivity.fixed"),
+    Column("interplay", "to tune", "sensitivity.dimensionality"),
+    Column("counts", "cells", "cells", text=lambda row, _: f"{row.cells}/{row.grid}"),
+    Column("counts", "", "elsewhere"),
+    Column("counts", "", "grid"),
+    Column("counts", "runs", "runs", text=lambda row, _: f"{row.runs}/{row.wanted}"),
+    Column("counts", "", "wanted"),
+    Column("counts", "", "failed"),
+    Column("counts", "", "diverged"),
 )
-_Block = tuple[list[str], list[list[str]]]  # a header and rows
+
+
+def _of(*blocks: str) -> list[Column]:
+    return [column for block in blocks for column in COLUMNS if column.block == block]
 
 
 def render(table: RobustnessTable, form: str = "text") -> str:
@@ -196,9 +207,8 @@ def page_table(table: RobustnessTable) -> dict[str, Any]:
 
     Columns that are not `fixed` depend on the choices; the page computes some of them again.
     """
-    names = _headings(table, "T")
     columns = [
-        {"key": c.key, "name": names.get(c, ""), "ends": c.ends, "fixed": c.block == "name"}
+        {"key": c.key, "name": _heading(table, c, "T"), "ends": c.ends, "fixed": c.block == "name"}
         for c in COLUMNS
     ]
     rows = {
@@ -208,51 +218,42 @@ def page_table(table: RobustnessTable) -> dict[str, Any]:
     return {"columns": columns, "rows": rows}
 
 
-def _short(table: RobustnessTable, i: int) -> str:
-    """Return a row's label in the reference; without a reference its number."""
-    reference = table.rows[i].reference
-    if not table.reference:
-        return f"{i + 1}"
-    return reference.label if reference else ""
-
-
-def _headings(table: RobustnessTable, threshold: str) -> dict[Column, str]:
-    """Return the columns that are shown, with their headings at a threshold."""
+def _heading(table: RobustnessTable, column: Column, threshold: str) -> str:
+    """Return the heading of a column, or nothing where it is not shown."""
+    if "{reference}" in column.heading and not any(row.reference for row in table.rows):
+        return ""
     learned = any(row.landscape.axis == "w" for row in table.rows)
     drifting = any(row.landscape.lam_axis == "v" for row in table.rows)
-    words = {"axis": "alpha or w" if learned else "alpha", "reference": table.reference}
-    words["lam"] = "lam or v" if drifting else "lam"
-    compared = any(row.reference for row in table.rows)
-    return {
-        c: c.heading.format(T=threshold, **words)
-        for c in COLUMNS
-        if c.heading and (compared or "{reference}" not in c.heading)
-    }
+    return column.heading.format(
+        T=threshold,
+        axis="alpha or w" if learned else "alpha",
+        lam="lam or v" if drifting else "lam",
+        reference=table.reference,
+    )
 
 
-def _block(table: RobustnessTable, block: str, k: int = 0) -> _Block:
-    """Return the columns of a block with a heading, at a threshold."""
-    names = {
-        c: name
-        for c, name in _headings(table, f"{table.thresholds[k]:g}").items()
-        if c.block == block
-    }
-    return list(names.values()), [[c.shown(row, k) for c in names] for row in table.rows]
+#: Columns at the place of a threshold, each with its heading.
+_Part = list[tuple[Column, int, str]]
 
 
-def _beside(*parts: _Block) -> _Block:
-    header = [name for part in parts for name in part[0]]
-    rows = zip(*(part[1] for part in parts), strict=True)
-    return header, [[cell for piece in row for cell in piece] for row in rows]
+def _shown(table: RobustnessTable, *blocks: str, k: int = 0) -> _Part:
+    """Return the columns of blocks that are shown."""
+    threshold = f"{table.thresholds[k]:g}"
+    return [(c, k, name) for c in _of(*blocks) if (name := _heading(table, c, threshold))]
 
 
-def _blocks(table: RobustnessTable) -> tuple[_Block, _Block, list[_Block], list[_Block]]:
-    """Return names, the best cell and counts, one block per threshold, profile and interplay."""
-    header, rows = _block(table, "name")
-    names = (["#", *header], [[_short(table, i), *row] for i, row in enumerate(rows)])
-    first = _beside(_block(table, "best"), _block(table, "counts"))
-    levels = [_block(table, "threshold", k) for k in range(len(table.thresholds))]
-    return names, first, levels, [_block(table, "profile"), _block(table, "interplay")]
+def _lines(table: RobustnessTable, *parts: _Part) -> list[list[str]]:
+    """Return a header and rows: a row's label in the reference or its number, its name, parts."""
+    columns = [each for part in (_shown(table, "name"), *parts) for each in part]
+    out = [["#", *(name for _, _, name in columns)]]
+    for i, row in enumerate(table.rows):
+        short = (row.reference.label if row.reference else "") if table.reference else f"{i + 1}"
+        out.append([short, *(c.shown(row, k) for c, k, _ in columns)])
+    return out
+
+
+def _thresholds(table: RobustnessTable) -> list[_Part]:
+    return [_shown(table, "threshold", k=k) for k in range(len(table.thresholds))]
 
 
 def _footer(table: RobustnessTable) -> list[str]:
@@ -272,26 +273,16 @@ def _footer(table: RobustnessTable) -> list[str]:
 
 def _plain(table: RobustnessTable) -> str:
     """Several tables below each other, each as wide as a terminal."""
-    names, first, levels, last = _blocks(table)
-    explained = (
-        f"good: a score of at least {table.thresholds[0]:g}; area in square decades, bands in "
-        "decades; L: 1 is a perfect L;\n"
-        "tuned: the best cell of each environment; held out: on seeds not used to choose"
-    )
-    interplay = (
-        "shares of the variance over the grid: of alpha alone, of lam alone, of both together,\n"
-        "noise of seeds taken off; tilt: below 0, more of one makes up for less of the other;\n"
-        "sensitivity: tuned minus one for all, scores between the 5th and 95th percentile (Adkins\n"
-        "et al. 2024); to tune: temperatures to tune per environment to keep 95% of tuned"
-    )
-    tables = [_aligned(*_beside(names, block)) for block in (first, *levels, *last)]
-    tables[-2] += "\n" + explained
-    tables[-1] += "\n" + interplay
+    parts = [_shown(table, "best", "counts"), *_thresholds(table)]
+    tables = [_aligned(_lines(table, part)) for part in parts]
+    tables += [_aligned(_lines(table, _shown(table, block))) for block in _EXPLAINED]
+    for k, text in enumerate(_EXPLAINED.values(), start=-len(_EXPLAINED)):
+        tables[k] += "\n" + text.format(T=f"{table.thresholds[0]:g}")
     return "\n\n".join(["\n".join(headline(table)), *tables, "\n".join(_footer(table))]) + "\n"
 
 
-def _aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+def _aligned(lines: Sequence[Sequence[str]]) -> str:
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
 
     def line(cells: Sequence[str]) -> str:
         out = [
@@ -301,19 +292,13 @@ def _aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         return "  ".join(out).rstrip()
 
     rule = "-" * (sum(widths) + 2 * (len(widths) - 1))
-    return "\n".join([line(header), rule, *map(line, rows)])
+    return "\n".join([line(lines[0]), rule, *map(line, lines[1:])])
 
 
 def _markdown(table: RobustnessTable) -> str:
-    names, first, levels, _ = _blocks(table)
-    header, rows = _beside(names, first, *levels)
-
-    def line(cells: Sequence[str]) -> str:
-        return "| " + " | ".join(c.replace("|", "\\|") for c in cells) + " |"
-
-    rule = "|" + "|".join("---" if k < 3 else "---:" for k in range(len(header))) + "|"
-    body = "\n".join([line(header), rule, *map(line, rows)])
-    return body + "\n\n" + "\n".join(f"- {note}" for note in _footer(table)) + "\n"
+    header, *rows = _lines(table, _shown(table, "best", "counts"), *_thresholds(table))
+    body = markdown_table(header, rows, "lllr")
+    return body + "\n" + "\n".join(f"- {note}" for note in _footer(table)) + "\n"
 
 
 def _data(value: Any) -> Any:
@@ -348,25 +333,19 @@ def _json(table: RobustnessTable) -> str:
     return json.dumps(whole, indent=2, allow_nan=False, default=str) + "\n"
 
 
-def _of(*blocks: str) -> list[Column]:
-    return [column for column in COLUMNS if column.block in blocks]
-
-
 def _csv(table: RobustnessTable) -> str:
     """Return one line per algorithm; the notes are the same in every line."""
-    before, after = _of("name", "best"), _of("profile", "interplay", "counts")
-    levels = range(len(table.thresholds))
-    placed = [(c, 0, "") for c in before]
-    placed += [(c, k, f"_{table.thresholds[k]:g}") for k in levels for c in _of("threshold")]
-    placed += [(c, 0, "") for c in after]
+    placed = [(c, 0, "") for c in _of("name", "best")]
+    for k, threshold in enumerate(table.thresholds):
+        placed += [(c, k, f"_{threshold:g}") for c in _of("threshold")]
+    before = ("name", "best", "threshold")
+    placed += [(c, 0, "") for c in COLUMNS if c.block not in before]
     header = ["reference_label"]
     for column, _, suffix in placed:
         name = column.key.replace(".", "_")
         ends = [f"{name.removesuffix('_interval')}_{end}" for end in ("low", "high")]
         header += [f"{part}{suffix}" for part in (ends if column.ends else [name])]
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([*header, "notes"])
+    lines = []
     for row in table.rows:
         line: list[Any] = [row.reference.label if row.reference else ""]
         for column, k, _ in placed:
@@ -375,5 +354,5 @@ def _csv(table: RobustnessTable) -> str:
                 line += value or ["", ""]
             else:
                 line.append(" ".join(map(str, value)) if isinstance(value, list) else value)
-        writer.writerow([*line, "; ".join(table.notes)])
-    return out.getvalue()
+        lines.append([*line, "; ".join(table.notes)])
+    return comma_separated([*header, "notes"], lines)

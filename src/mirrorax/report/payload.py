@@ -15,8 +15,6 @@ from jaxtyping import Float
 
 from mirrorax.analysis.findings import headline, telling_threshold
 from mirrorax.analysis.landscape import (
-    ABSENT,
-    DONE,
     Landscape,
     landscapes,
     map_grid,
@@ -28,13 +26,17 @@ from mirrorax.analysis.summary import RobustnessRow, RobustnessTable, summarise
 from mirrorax.envs.suite import normalize
 from mirrorax.errors import UserError
 from mirrorax.figures.robustness_table import page_table
+from mirrorax.formatting import counted
 from mirrorax.report.command import environment_flags, train_command
 from mirrorax.report.facts import Facts
 from mirrorax.runs.arrow import read_lists
 from mirrorax.runs.results import Results, as_results
+from mirrorax.runs.scoring import ABSENT, DONE
 
 #: Numbers of learning curves that a page may hold: 2 MB of text.
 CURVES = 400_000
+#: Settings that the name of a pair says.
+_OF_A_PAIR = ("potential", "drift", "alpha_schedule", "lam_schedule")
 #: Runs up to which seeds that differ from cell to cell are named.
 SEEDS = 100_000
 
@@ -50,10 +52,65 @@ def payload(
     curves: pa.Table | None = None,
     reference: Reference | None = None,
 ) -> dict[str, Any]:
-    """Return everything the page shows; algorithms in the order of the robustness table."""
+    """Return everything the page shows.
+
+    Algorithms without a common cell that differ in more than their pairs are several groups, each
+    with the same other settings. The page shows one at a time, first the one with the most to
+    compare.
+    """
     results = as_results(runs)
-    items = landscapes(results)
     curves = results.curves() if curves is None else curves
+    items = landscapes(results)
+    groups = _groups(items)
+    if len(groups) == 1 or _common(items):
+        return _page(results, items, about, curves, reference)
+    pages = []
+    for name, part in sorted(groups.items(), key=lambda each: _size(each[1]), reverse=True):
+        rows = np.concatenate([item.rows[item.rows >= 0] for item in part])
+        runs_of_part = results.take(np.sort(rows))
+        of_part = landscapes(runs_of_part)
+        page = _page(runs_of_part, of_part, about, curves, reference)
+        rest = counted(len(groups) - 1, "more group")
+        page["headline"].append(f"This shows {name}. 'Settings' below offers {rest}.")
+        pages.append({"name": name, **page})
+    return {"groups": pages}
+
+
+def _groups(items: Sequence[Landscape]) -> dict[str, list[Landscape]]:
+    """Return the landscapes by the settings that are no part of a pair, named by what differs."""
+    by_settings: dict[Any, list[Landscape]] = {}
+    for item in items:
+        others = tuple((n, v) for n, v in item.settings.items() if n not in _OF_A_PAIR)
+        by_settings.setdefault(others, []).append(item)
+    named = {}
+    for part in by_settings.values():
+        differing = part[0].label.partition(" [")[2].removesuffix("]") or "usual settings"
+        named[f"{counted(len(part), 'pair')}: {differing}"] = part
+    return named
+
+
+def _common(items: Sequence[Landscape]) -> int:
+    """Return how many cells all landscapes have."""
+    cells = [
+        {(float(item.alphas[i]), float(item.lams[j])) for i, j in np.argwhere(item.counts.any(-1))}
+        for item in items
+    ]
+    return len(set.intersection(*cells))
+
+
+def _size(items: Sequence[Landscape]) -> tuple[int, int]:
+    """Return how much there is to compare: pairs times common cells, then runs."""
+    return len(items) * _common(items), sum(int(item.ended.sum()) for item in items)
+
+
+def _page(
+    results: Results,
+    items: tuple[Landscape, ...],
+    about: Facts,
+    curves: pa.Table | None,
+    reference: Reference | None,
+) -> dict[str, Any]:
+    """Return what is shown of one group; algorithms in the order of the robustness table."""
     known = {e.label: e for item in items for e in item.environments}
     environments = sorted(known.values(), key=lambda e: e.order)
     labels = [e.label for e in environments]

@@ -1,5 +1,9 @@
 // What the page knows: decoded once; views of it (scores and errors of every cell) are kept.
-const DATA = JSON.parse(document.getElementById("data").textContent);
+const ALL = JSON.parse(document.getElementById("data").textContent);
+// Algorithms that have no cell in common are several groups; the address says which one is shown.
+const GROUPS = ALL.groups ?? [ALL];
+const GROUP = Math.max(0, GROUPS.findIndex((_, k) => String(k) === new URLSearchParams(location.hash.slice(1)).get("group")));
+const DATA = GROUPS[GROUP];
 // The choices that the page starts with.
 const STARTED = { evaluation: "stochastic", statistic: "mean", cells: "positive", threshold: DATA.threshold, environment: DATA.shared.length ? "shared" : "0" };
 const STATES = ["missing", "done", "diverged", "failed"];

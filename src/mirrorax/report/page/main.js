@@ -37,7 +37,7 @@ function keepAddress() {
 
 function writeAddress() {
   const keep = ["evaluation", "statistic", "cells", "layout", "environment", "pair", "first", "second", "threshold", "zoom", "filter"];
-  const text = new URLSearchParams(keep.map((name) => [name, String(state[name])])).toString();
+  const text = new URLSearchParams([...(GROUPS.length > 1 ? [["group", String(GROUP)]] : []), ...keep.map((name) => [name, String(state[name])])]).toString();
   try { history.replaceState(null, "", `#${text}`); } catch { /* an address that cannot be changed is no loss */ }
 }
 
@@ -85,6 +85,9 @@ function fillPairs() {
 
 function fillSelects() {
   fillPairs();
+  $("group-label").hidden = GROUPS.length < 2;
+  $("group").replaceChildren(...GROUPS.map((g, k) => element("option", { value: k, text: g.name })));
+  $("group").value = GROUP;
   const environments = DATA.environments.map((e, k) => element("option", { value: String(k), text: e.label }));
   if (DATA.shared.length) environments.unshift(element("option", { value: "shared", text: DATA.shared.length > 1 ? `mean over ${DATA.shared.length}` : `${DATA.environments[DATA.shared[0]].label} (all there is in common)` }));
   $("environment").replaceChildren(...environments);
@@ -342,6 +345,8 @@ const frequencyCsv = () => [["label", "environment", "evaluation", "statistic", 
   ...frequencyCurves().flatMap((c) => c.values.map((v, k) => [ALGORITHMS[c.k].label, environmentLabel(state.environment), state.evaluation, state.statistic, Number(LEVELS[k].toFixed(3)), v]))];
 
 function wire() {
+  // Another group is another page: only the group is kept.
+  $("group").addEventListener("change", () => { clearTimeout(addressTimer); location.hash = `group=${$("group").value}`; location.reload(); });
   for (const id of ["evaluation", "statistic", "cells", "layout", "environment"]) $(id).addEventListener("change", () => { state[id] = $(id).value; render(); showDetail(state); });
   for (const id of ["pair", "first", "second"]) $(id).addEventListener("change", () => { state[id] = Number($(id).value); render(); });
   let waiting = false;
