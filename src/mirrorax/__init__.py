@@ -13,7 +13,7 @@ from mirrorax._version import __version__
 if TYPE_CHECKING:
     from mirrorax.environment_check import check_environment
     from mirrorax.envs.suite import register_environment
-    from mirrorax.loading import load
+    from mirrorax.loading import landscapes, load
     from mirrorax.plugins import load_plugin
     from mirrorax.registry import register_network, register_optimizer, register_schedule
     from mirrorax.regularizers.checks import check_drift, check_potential
@@ -32,6 +32,7 @@ _HOME = {
     "check_environment": "mirrorax.environment_check",
     "check_potential": "mirrorax.regularizers.checks",
     "drift": "mirrorax.regularizers.drifts",
+    "landscapes": "mirrorax.loading",
     "load": "mirrorax.loading",
     "load_plugin": "mirrorax.plugins",
     "potential": "mirrorax.regularizers.potentials",
@@ -56,6 +57,7 @@ __all__ = [
     "check_environment",
     "check_potential",
     "drift",
+    "landscapes",
     "load",
     "load_plugin",
     "potential",

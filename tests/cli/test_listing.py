@@ -14,7 +14,7 @@ from mirrorax.cli.listing import KINDS
 from mirrorax.envs import suite
 from mirrorax.regularizers.names import names
 from mirrorax.runs.presets import PRESETS
-from mirrorax.runs.settings import ALPHA_SCHEDULES, LAM_SCHEDULES
+from mirrorax.runs.settings import ALPHA_SCHEDULES
 
 
 def listed(kind, capsys, *flags):
@@ -35,7 +35,7 @@ def test_nothing_is_missing_and_nothing_made_up(capsys):
     assert set(listed("environments", capsys)) == {*suite.names(), "gymnasium:ID"}
     assert set(listed("potentials", capsys)) >= set(names("potential"))
     assert set(listed("drifts", capsys)) >= set(names("drift"))
-    assert set(listed("schedules", capsys)) >= {*ALPHA_SCHEDULES, *LAM_SCHEDULES}
+    assert set(listed("schedules", capsys)) >= set(ALPHA_SCHEDULES)
     assert set(listed("networks", capsys)) >= set(registry.built_in("network"))
     assert set(listed("optimizers", capsys)) >= set(registry.built_in("optimizer"))
     assert set(listed("presets", capsys)) == set(PRESETS)
@@ -72,6 +72,32 @@ def test_bash_completes_commands_flags_and_actions(capsys):
     assert "--engine" in complete("mirrorax sweep run --e")
     assert "verify" in complete("mirrorax sweep ver")
     assert complete("mirrorax list env") == ["environments"]
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="needs zsh")
+@pytest.mark.parametrize(
+    "loaded", ["source ./_mirrorax", "fpath=(. $fpath); autoload -U _mirrorax"]
+)
+def test_zsh_completes_commands_flags_and_actions(loaded, tmp_path, capsys):
+    """Sourced, and from a folder of the fpath, where the first Tab loads the file and answers."""
+    assert main(["completion", "zsh"]) == 0
+    (tmp_path / "_mirrorax").write_text(capsys.readouterr().out)
+    stand_ins = "compadd() { shift; print -- $@ }; compdef() { :; }; _files() { print FILES }"
+
+    def offered(*words):
+        typed = f"words=({' '.join(map(repr, words))}); CURRENT={len(words)}"
+        code = f"{stand_ins}; {loaded}; {typed}; _mirrorax"
+        done = subprocess.run(
+            ["zsh", "-f", "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert done.stderr == ""
+        return done.stdout.split()
+
+    assert offered("mirrorax", "") == [*COMMANDS, "--help", "--version"]
+    assert {"--alpha", "--alpha-schedule"} <= set(offered("mirrorax", "train", "--alp"))
+    assert {"verify", "--help", "FILES"} <= set(offered("mirrorax", "sweep", ""))
+    assert "--engine" in offered("mirrorax", "sweep", "run", "--e")
+    assert "environments" in offered("mirrorax", "list", "env")
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh"])

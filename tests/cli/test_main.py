@@ -35,6 +35,39 @@ def test_a_reader_that_goes_away_is_quiet():
     assert (done.returncode, done.stderr) == (141, "")
 
 
+def test_help_and_mistakes_import_nothing_heavy():
+    """All in one process: what one of them imports would be seen after it."""
+    commands = [
+        "--help",
+        "--version",
+        "solve --help",
+        "solve --alpha -1",
+        "train --help",  # the settings need numpy
+        "sweep status no-such-store",
+        "train --env Cach",
+        "train --env Catch --drift k1",
+        "train --env Catch --lam -1",
+        "train --env Catch --lanes 0",
+        f"train --env Catch --out {os.devnull}",
+        f"play no-such-folder --seed {2**32}",
+    ]
+    code = f"""
+import sys
+from mirrorax.cli import main
+heavy = {{"numpy", "jax", "gymnax", "matplotlib", "scipy"}}
+for words in {commands!r}:
+    if words == "train --help":
+        heavy -= {{"numpy", "scipy"}}
+    try:
+        main(words.split())
+    except SystemExit:
+        pass
+    assert not heavy & set(sys.modules), (words, heavy & set(sys.modules))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_an_error_of_the_operating_system_names_the_file(capsys, monkeypatch):
     def fails(args):
         raise PermissionError(13, "Permission denied", "some/file")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -80,19 +78,3 @@ def test_an_unknown_command_is_answered_with_a_guess(capsys):
     assert main([]) == 2
     assert main(["solv"]) == 2
     assert "did you mean 'solve'" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    "arguments", [["--help"], ["--version"], ["solve", "--help"], ["solve", "--alpha", "-1"]]
-)
-def test_help_and_mistakes_import_nothing_heavy(arguments):
-    code = (
-        "import sys\nfrom mirrorax.cli import main\n"
-        "try:\n    main(sys.argv[1:])\nexcept SystemExit:\n    pass\n"
-        "heavy = {'jax', 'numpy', 'gymnax', 'matplotlib', 'scipy'} & set(sys.modules)\n"
-        "print('heavy:', sorted(heavy), file=sys.stderr)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True
-    )
-    assert "heavy: []" in done.stderr

@@ -29,7 +29,7 @@ GIVEN = {
 
 def request(words):
     """Return what the command line requests, checked."""
-    return make_request(**train.gather(parser_of("train").parse_args(words), {}))
+    return make_request(**train.gather(parser_of("train").parse_args(words)))
 
 
 def value(made, name):
@@ -138,9 +138,13 @@ def test_a_bar_is_shown_in_a_terminal_unless_it_is_turned_off(
 ):
     bars = []
     monkeypatch.setattr("mirrorax.callbacks.ProgressBar.on_start", lambda self, *_: bars.append(1))
-    monkeypatch.setattr("mirrorax.callbacks.ProgressBar.on_segment", lambda *_: None)
     monkeypatch.setattr("mirrorax.callbacks.ProgressBar.on_end", lambda *_: None)
     monkeypatch.setattr("sys.stderr.isatty", lambda: bool(terminal), raising=False)
-    small = {"num_envs": 4, "env_steps_per_update": 16, "batch_size": 16, "buffer_size": 160}
-    mirrorax.train("Catch", steps=320, seeds=1, hidden=(8,), progress=progress, **small)
+
+    def train_chunk(*_, **__):
+        raise InterruptedError  # it would train now
+
+    monkeypatch.setattr("mirrorax.mdpo.session.train_chunk", train_chunk)
+    with pytest.raises(InterruptedError):
+        mirrorax.train("Catch", progress=progress)
     assert len(bars) == shown

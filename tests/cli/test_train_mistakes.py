@@ -1,21 +1,12 @@
 """Mistakes on the command line of train and play: one line, in the user's words, exit code 2."""
 
 import os
-import subprocess
-import sys
 
 import pytest
 
 from mirrorax.cli import main
 
 CATCH = ["train", "--env", "Catch"]
-COMMAND = """
-import sys
-from mirrorax.cli import main
-code = main(sys.argv[1:])
-heavy = sorted({"jax", "gymnax", "matplotlib"} & set(sys.modules))
-print(code, heavy)
-"""
 
 
 def refused(arguments, capsys):
@@ -31,29 +22,21 @@ def refused(arguments, capsys):
 MISTAKES = [
     (["train"], "env: missing"),
     (["train", "--env", "Cach"], "--env: unknown value 'Cach' (did you mean 'Catch'?)"),
-    (["train", "--environment", "Cach"], "--environment: unknown value 'Cach'"),
-    ([*CATCH, "--environment", "Catch"], "--environment: --env is given too"),
     ([*CATCH, "--potential", "entropi"], "--potential: "),
     ([*CATCH, "--lam", "-1"], "--lam: "),
     ([*CATCH, "--lam", "one"], "--lam: 'one' is not a number"),
-    ([*CATCH, "--alpha", "0.1,,0.2"], "--alpha: '0.1,,0.2' is not a number"),
     ([*CATCH, "--alpha", "0.1,0.1"], "--alpha: [0.1, 0.1] has repetitions"),
     ([*CATCH, "--max-grad-norm", "1e39"], "--max-grad-norm: Input should be at most 3.4"),
-    ([*CATCH, "--alpha", "1e-50"], "--alpha: Input should be at least 1.17549e-38; less is 0"),
     (
         [*CATCH, "--alpha", "0.1,0.100000000001"],
         "--alpha: 0.1 and 0.100000000001 are one number in float32",
     ),
-    ([*CATCH, "--gamma", "0.999999999"], "--gamma: Input should be at most 0.99999994, or it is 1"),
     ([*CATCH, "--w", "0.5"], "--w: 0.5 given, but alpha_schedule = 'constant'"),
     ([*CATCH, "--alpha-schedule", "learned", "--alpha", "1"], "--alpha: 1.0 given, but"),
-    ([*CATCH, "--alpha-schedule", "cosine"], "--alpha-schedule: unknown value"),
     ([*CATCH, "--seeds", "0"], "--seeds: 0 is not allowed"),
     ([*CATCH, "--seeds", "many"], "--seeds: "),
-    ([*CATCH, "--seeds", "1000000000000"], "--seeds: 1000000000000 is not allowed"),
     ([*CATCH, "--seeds", "100000", "--lam", "1,2"], "--seeds: 100000 of each point of the grid"),
     ([*CATCH, "--lanes", "x"], "--lanes: 'x' is not a whole number"),
-    ([*CATCH, "--lanes", "0"], "--lanes: 0 is not allowed"),
     ([*CATCH, "--layout", "pmap"], "--layout: unknown value 'pmap'"),
     ([*CATCH, "--steps", "1.5"], "--steps: "),
     ([*CATCH, "--steps", "10"], "--steps: 10 is less than one update"),
@@ -61,14 +44,9 @@ MISTAKES = [
     ([*CATCH, "--twin-critics", "maybe"], "--twin-critics: "),
     ([*CATCH, "--batch-size", "1000000"], "--batch-size: 1000000 is larger than buffer_size"),
     ([*CATCH, "--buffer-size", "100"], "--buffer-size: batch_size: 512 is larger than"),
-    ([*CATCH, "--num-envs", "7"], "--num-envs: env_steps_per_update: 256 counted in all"),
     ([*CATCH, "--preset", "papper"], "--preset: unknown value 'papper'"),
     ([*CATCH, "--config", "no-such-file.toml"], "--config: no-such-file.toml: cannot read it"),
-    ([*CATCH, "--temperature", "3"], "unrecognized arguments: --temperature"),
     (["play", "no-such-folder", "--seed", str(2**32)], "--seed: 4294967296 is not allowed"),
-    (["play", "no-such-folder", "--seed", "-1"], "--seed: -1 is not allowed"),
-    (["play", "no-such-folder", "--run", "-1"], "--run: -1 is not allowed"),
-    (["play", "no-such-folder", "--episodes", "0"], "--episodes: 0 is not allowed"),
     (["play", "no-such-folder", "--gif", "a.png"], "--gif: 'a.png' is not allowed"),
     (["play", "no-such-folder", "--gif", "no/a.gif"], "--gif: 'no/a.gif': there is no folder"),
     (["play", "no-such-folder"], "folder: there is no folder"),
@@ -95,24 +73,6 @@ def test_what_only_jax_can_find_is_one_line_too(arguments, start, capsys, tmp_pa
     out = tmp_path / "not" / "made"
     assert refused([*arguments, "--out", str(out)], capsys).startswith(start)
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["train", "--env", "Cach"],
-        [*CATCH, "--drift", "k1"],
-        [*CATCH, "--lam", "-1"],
-        [*CATCH, "--lanes", "0"],
-        [*CATCH, "--out", os.devnull],
-        ["play", "no-such-folder", "--seed", str(2**32)],
-    ],
-)
-def test_mistakes_are_found_before_anything_heavy_is_imported(arguments):
-    done = subprocess.run(
-        [sys.executable, "-c", COMMAND, *arguments], capture_output=True, text=True, check=True
-    )
-    assert done.stdout == "2 []\n", done.stderr
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,8 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +11,6 @@ import pytest
 
 import mirrorax
 from mirrorax.cli import main
-from mirrorax.cli.terminal import Stop
 from mirrorax.errors import UserError
 from mirrorax.store import read_results
 from mirrorax.training import folder as results
@@ -45,6 +42,16 @@ def pair():
     )
 
 
+@pytest.fixture
+def _pictures_of_text(monkeypatch):
+    """Write a text in place of the picture, which takes long to draw."""
+
+    def save(path, result):
+        path.write_text(f"the curves of lam {result.runs[0].lam}")
+
+    monkeypatch.setattr(pictures, "save_curves", save)
+
+
 def contents(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
@@ -61,6 +68,7 @@ def refused(arguments, capsys):
     return captured.err.removeprefix("mirrorax: error: ").rstrip()
 
 
+@pytest.mark.usefixtures("_pictures_of_text")
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
@@ -153,6 +161,7 @@ class Killed(BaseException):
     """Nothing can be done any more."""
 
 
+@pytest.mark.usefixtures("_pictures_of_text")
 @pytest.mark.parametrize("at", range(11))
 def test_files_of_two_results_never_lie_together(pair, at, tmp_path, monkeypatch):
     """Wherever in the exchange the process is killed; at the eleventh move it is over."""
@@ -184,6 +193,7 @@ def test_files_of_two_results_never_lie_together(pair, at, tmp_path, monkeypatch
     assert ("results.json" in found) == (len(found) == 5)
 
 
+@pytest.mark.usefixtures("_pictures_of_text")
 @pytest.mark.parametrize("at", range(10))
 def test_a_move_that_fails_leaves_the_old_result_whole(pair, at, tmp_path, monkeypatch):
     results.write(tmp_path, pair[0])
@@ -221,15 +231,23 @@ def test_a_file_that_cannot_be_made_leaves_the_old_result_whole(pair, tmp_path, 
 @pytest.mark.parametrize("where", ["_write_files", "_swap"])
 def test_control_c_while_files_are_written_leaves_one_result(pair, where, tmp_path):
     """While they are made the old one stays; while they are moved the process waits for it."""
-    results.write(tmp_path, pair[0])
-    old = contents(tmp_path)
+    trained = pair[1].save(tmp_path / "trained")
+    out = tmp_path / "out"
+    out.mkdir()
+    results.write(out, pair[0])
+    old = contents(out)
     code = f"""
 import os, signal, sys, time
-from mirrorax.cli import main, terminal
+import mirrorax.training
+from mirrorax import cli
+from mirrorax.cli import main
 from mirrorax.training import folder as results
 
+trained = mirrorax.load({str(trained)!r})
+mirrorax.training.train_request = lambda *_, **__: trained
+
 signal.signal(signal.SIGINT, signal.default_int_handler)
-terminal.PATIENCE_SECONDS = 0.1
+cli.PATIENCE_SECONDS = 0.1
 work = results.{where}
 
 def slow(*arguments):
@@ -239,41 +257,17 @@ def slow(*arguments):
     work(*arguments)
 
 results.{where} = slow
-sys.exit(main({[*COMMAND, "--lam", "1", "--overwrite", "--out", str(tmp_path)]!r}))
+sys.exit(main({[*COMMAND, "--lam", "1", "--overwrite", "--out", str(out)]!r}))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=500)
     assert (done.returncode, done.stderr) == (130, "mirrorax: interrupted\n")
-    found = contents(tmp_path)
-    assert set(os.listdir(tmp_path)) == NAMES
+    found = contents(out)
+    assert set(os.listdir(out)) == NAMES
     if where == "_write_files":
         assert found == old
     else:
         assert json.loads(found["results.json"])["runs"][0]["lam"] == 1.0
         assert all(found[name] != old[name] for name in NAMES)
-
-
-def test_what_is_held_is_done_before_the_end(monkeypatch):
-    """Both ends wait: that of the thread, and that of a handler on the thread that holds."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    ended, order = threading.Event(), []
-
-    def end(self):
-        with self._ending:
-            order.append("ended")
-            ended.set()
-
-    monkeypatch.setattr(Stop, "_end", end)
-    try:
-        with Stop() as stop:
-            with stop.held():
-                signal.raise_signal(signal.SIGINT)
-                signal.raise_signal(signal.SIGINT)
-                assert not ended.wait(0.3)
-                order.append("done")
-            assert ended.wait(60)
-    finally:
-        signal.signal(signal.SIGINT, before)
-    assert order[:2] == ["done", "ended"]
 
 
 def test_a_result_of_names_that_are_not_known_here_is_told_apart(

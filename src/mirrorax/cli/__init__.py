@@ -3,32 +3,30 @@
 A command module imports nothing heavy at its top and has
 
 - `EXAMPLES`, the end of its help,
-- `FLAGS`, a table of flags (see `Parser.add_flags`), or `ACTIONS`: name -> (sentence, flags),
+- `FLAGS`, a table of flags (see `flags.Parser.add_flags`), or `ACTIONS`: name -> (sentence, flags),
 - `run(args)`, which does the work and returns the exit code,
 - `add_arguments(parser)` where flags are made from something else, such as the settings.
 
 A mistake in the input is a `mirrorax.errors.UserError`: one line on standard error, exit code 2.
-An error of the operating system, such as a full disk, is one line too, with exit code 1.
+An error of the operating system, such as a full disk, is one line too, with exit code 1. After
+Ctrl-C the exit code is 130; `Stop` hears it while jax works.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import importlib
-import itertools
-import math
-import operator
 import os
-import re
+import select
+import signal
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from mirrorax._version import __version__
-from mirrorax.cli.flags import SHARED
-from mirrorax.errors import UserError, nearest, plain, unknown
-from mirrorax.formatting import whole
+from mirrorax.cli.flags import Parser
+from mirrorax.errors import UserError, plain, unknown
 
 #: command -> (module, one line for `mirrorax --help`)
 COMMANDS = {
@@ -45,173 +43,8 @@ COMMANDS = {
     "doctor": ("mirrorax.cli.doctor", "check the installation: versions, device, learning, speed"),
     "completion": ("mirrorax.cli.completion", "print the completion script for bash or zsh"),
 }
-
-
-#: flags that other tools have -> what they are called here
-_OTHER_NAMES = {
-    "--lr": "--actor-lr and --critic-lr",
-    "--learning-rate": "--actor-lr and --critic-lr",
-    "--lambda": "--lam",
-    "--temperature": "--alpha or --lam",
-    "--regularizer": "--potential or --drift",
-    "--timesteps": "--steps",
-    "--total-timesteps": "--steps",
-    "--episodes": "--eval-episodes",
-    "--layers": "--hidden",
-    "--output": "--out",
-    "--seed": "--seeds",
-}
-
-# A row of a table, and the value in it: metavar or choices, how many, needed, bounds, default.
-_ROW = re.compile(r"(?P<names>[^\s,]+(?:, --\S+)*)(?: (?P<value>\S+))?\s{2,}(?P<text>\S.*)")
-_VALUE = re.compile(
-    r"(?P<word>[\w.,:|-]+?)(?P<many>[+*?]?)(?P<needed>!?)"
-    r"(?P<bounds>(?:[<>]=?\d+)*)(?:=(?P<default>.*))?"
-)
-_SIGNS = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}
-
-_NUMBER = re.compile(r"-?[\d.]+(e[+-]?\d+)?", re.IGNORECASE)
-_UNKNOWN = "unrecognized arguments: "
-_MISSING = "the following arguments are required: "
-
-
-class Typed(argparse.Action):
-    """Store a value, and the spelling of the flag that gave it in `args.typed`."""
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: Any,
-        option_string: str | None = None,
-    ) -> None:
-        """Store both; two spellings of one flag are a mistake."""
-        typed = getattr(namespace, "typed", {})
-        flag = option_string or self.dest
-        if typed.get(self.dest, flag) != flag:
-            parser.error(f"{flag}: {typed[self.dest]} is given too, and means the same")
-        setattr(namespace, self.dest, values)
-        namespace.typed = {**typed, self.dest: flag}
-
-
-class Parser(argparse.ArgumentParser):
-    """An argument parser that raises a `UserError` with one line."""
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        options = {
-            "formatter_class": argparse.RawDescriptionHelpFormatter,
-            "allow_abbrev": False,
-            **options,
-        }
-        super().__init__(*arguments, **options)
-        self.register("action", None, Typed)
-
-    def add_flags(self, table: str) -> None:
-        """Declare the flags of a table: one row each, with two spaces before its sentence.
-
-            FOLDER              a positional argument; FOLDER? may be left out, NAME* may be several
-            --greedy            a switch
-            --gif FILE.gif      a text
-            --episodes N>=1=10  a whole number in bounds, 10 unless given; X is any number
-            --critic one|two    one of these
-            --store DIR!        it is needed
-            --thresholds X+     several values; with * the flag may be given several times
-            @json               the rows of this name in `flags.SHARED`
-
-        A line that begins with spaces continues the sentence above it.
-        """
-        for row in re.sub(r"\n +", " ", table).split("\n"):
-            if row.startswith("@"):
-                self.add_flags(SHARED[row[1:]])
-            elif row:
-                self._add_row(row)
-
-    def _add_row(self, row: str) -> None:
-        match = _ROW.fullmatch(row)
-        assert match is not None, row
-        names, text = match["names"].split(", "), match["text"].replace("%", "%%")
-        if match["value"] is None and names[0].startswith("-"):
-            self.add_argument(*names, action="store_true", help=text)
-            return
-        value = _VALUE.fullmatch(match["value"] or names[0])
-        assert value is not None, row
-        word, many, default = value["word"], value["many"], value["default"]
-        options: dict[str, Any] = {"metavar": word, "help": text}
-        if "|" in word:
-            options["choices"] = word.split("|")
-        if word in ("N", "X"):
-            options["type"] = _number(word, value["bounds"])
-        if default is not None:
-            read = options.get("type", str)
-            options["default"] = [read(v) for v in default.split(",")] if many else default
-            options["help"] += f" ({default.replace(',', ' ')})"
-        if not names[0].startswith("-"):
-            name = names[0].partition(".")[0].rstrip("?*")
-            options |= {"nargs": many or None, "metavar": name if "|" in word else word}
-            self.add_argument(name.lower(), **options)
-            return
-        if many == "*":
-            options |= {"action": "append", "default": []}
-        elif many:
-            options["nargs"] = many
-        dest = names[0].lstrip("-").replace("-", "_")
-        self.add_argument(*names, dest=dest, required=bool(value["needed"]), **options)
-
-    def error(self, message: str) -> NoReturn:
-        """Raise the mistake as a `UserError`, so that there is one way to report mistakes."""
-        message = message.removeprefix("argument ")
-        if (name := message.removeprefix(_MISSING)) != message:
-            message += self._choices(name)
-        raise UserError(f"{message} (see '{self.prog} --help')")
-
-    def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
-        """Refuse unknown arguments here: the parser of an action knows its flags best."""
-        parsed, rest = super().parse_known_args(args, namespace)
-        if rest:
-            self.error(f"{_UNKNOWN}{' '.join(rest)}{self._advice(rest, args or [])}")
-        return parsed, rest
-
-    def _choices(self, name: str) -> str:
-        for action in self._actions:
-            if action.metavar == name and action.choices:
-                return f": one of {', '.join(map(str, action.choices))}"
-        return ""
-
-    def _advice(self, unknown: Sequence[str], words: Sequence[str]) -> str:
-        """Say which flag, or which way to write a list, was probably meant."""
-        known = [each for action in self._actions for each in action.option_strings]
-        flag = next((word for word in unknown if word.startswith("--")), "").partition("=")[0]
-        if flag:
-            other = _OTHER_NAMES.get(flag)
-            if other is not None and other.split()[0] in known:
-                return f"; use {other}"
-            guess = nearest(flag, known, 0.7)
-            return f"; did you mean {guess}?" if guess else ""
-        for at in range(2, len(words)):
-            flag, first, second = words[at - 2 : at + 1]
-            if flag in known and second in unknown and all(map(_NUMBER.fullmatch, (first, second))):
-                rest = list(itertools.takewhile(_NUMBER.fullmatch, words[at - 1 :]))
-                return f"; separate values by commas: {flag} {','.join(rest)}"
-        return ""
-
-
-def _number(word: str, bounds: str) -> Callable[[str], float]:
-    """Return what reads a number within bounds, such as ">=0<1"."""
-    limits = [(sign, int(limit)) for sign, limit in re.findall(r"([<>]=?)(\d+)", bounds)]
-    kind = "a whole number" if word == "N" else "a finite number"
-    allowed = " and".join(f" {sign} {limit}" for sign, limit in limits)
-
-    def read(text: str) -> float:
-        try:
-            value = whole(text) if word == "N" else float(text)
-        except ValueError:
-            raise argparse.ArgumentTypeError(f"{text!r} is not {kind}") from None
-        inside = all(_SIGNS[sign](value, limit) for sign, limit in limits)
-        if not (inside and math.isfinite(value)):
-            raise argparse.ArgumentTypeError(f"{text} is not allowed: {kind}{allowed}")
-        return value
-
-    return read
+#: how long the first Ctrl-C waits for the end of a segment, or of a compilation
+PATIENCE_SECONDS = 1.5
 
 
 def _overview() -> str:
@@ -286,3 +119,82 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"mirrorax: error: {plain(where)}: {plain(reason)}", file=sys.stderr)
         _discard_output()
         return 1
+
+
+def leave(advice: str = "") -> NoReturn:
+    """End the process after Ctrl-C, without Python's teardown, which XLA's threads can crash."""
+    # The bar may have hidden the cursor, and a print may be what is interrupted.
+    cursor = "\x1b[?25h\n" if sys.stderr.isatty() else ""
+    advice = f"mirrorax: {advice}\n" if advice else ""
+    os.write(2, f"{cursor}{advice}mirrorax: interrupted\n".encode())
+    os._exit(130)
+
+
+class Stop:
+    """Ctrl-C while jax works: an exception would be lost in its callbacks, so a flag is set.
+
+    The first Ctrl-C takes effect at the next `check`. If none comes in time, because jax compiles,
+    or at the second Ctrl-C, a thread ends the process: a signal handler in Python has to wait until
+    jax returns.
+    """
+
+    def __init__(self) -> None:
+        #: what to do before the thread ends the process
+        self.cleanup: list[Callable[[], None]] = []
+        self._requested = False
+        self._ending = threading.Lock()
+        self._previous: Any = None
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> Stop:
+        """Listen, unless the signal is ignored, as in background jobs of a shell."""
+        ignored = signal.getsignal(signal.SIGINT) in (signal.SIG_IGN, None)
+        if threading.current_thread() is threading.main_thread() and not ignored:
+            self._previous = signal.signal(signal.SIGINT, self._request)
+            reading, self._writing = os.pipe()
+            os.set_blocking(self._writing, False)
+            self._previous_fd = signal.set_wakeup_fd(self._writing, warn_on_full_buffer=False)
+            self._thread = threading.Thread(target=self._watch, args=(reading,), daemon=True)
+            self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Restore what was there before; end the process if it was interrupted."""
+        if self._thread is not None:
+            signal.set_wakeup_fd(self._previous_fd)
+            os.close(self._writing)
+            self._thread.join()
+            self._thread = None
+            signal.signal(signal.SIGINT, self._previous)
+        if kind is KeyboardInterrupt:
+            sys.stdout.flush()
+            leave()
+
+    def _request(self, *_: object) -> None:
+        self._requested = True
+
+    def check(self) -> None:
+        """Raise `KeyboardInterrupt` if Ctrl-C was pressed."""
+        if self._requested:
+            raise KeyboardInterrupt
+
+    def held(self) -> contextlib.AbstractContextManager[Any]:
+        """Keep the process alive until the end of the block, for work that must not be cut."""
+        return self._ending
+
+    def _watch(self, reading: int) -> None:
+        """Read the numbers of the signals, until the other end of the pipe is closed."""
+        times, wait = 0, None
+        while select.select([reading], [], [], wait)[0]:
+            numbers = os.read(reading, 64)
+            times += numbers.count(signal.SIGINT)
+            if not numbers:
+                os.close(reading)
+                return
+            if times > 1:
+                break
+            wait = PATIENCE_SECONDS if times else None
+        self._ending.acquire()
+        for action in self.cleanup:
+            action()
+        leave()

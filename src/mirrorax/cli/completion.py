@@ -12,43 +12,41 @@ EXAMPLES = """examples:
 Open a new shell afterwards. To try it in this one: source <(mirrorax completion bash)
 """
 
-_BASH = """\
-# bash completion for mirrorax, written by 'mirrorax completion bash'
-_mirrorax() {
-    local words current="${COMP_WORDS[COMP_CWORD]}"
-    # Flags of an action if there is one, else of the command, else the commands.
-    local command="${COMP_WORDS[1]}" action="${COMP_WORDS[2]}"
-    (( COMP_CWORD == 1 )) && command=""
-    (( COMP_CWORD <= 2 )) && action=""
-    case "$command" in
-        sweep|paper) [[ -n $action && $action != -* ]] && command="$command $action" ;;
+# What may come next, from the words before it: the flags of an action, else those of a command.
+_WORDS = """\
+_mirrorax_words() {
+    local command="$1"
+    case "$1" in
+        sweep|paper) [[ -n $2 && $2 != -* ]] && command="$1 $2" ;;
     esac
     case "$command" in
 @CASES@
     esac
+}
+"""
+
+_BASH = f"""\
+# bash completion for mirrorax, written by 'mirrorax completion bash'
+{_WORDS}
+_mirrorax() {{
+    local current="${{COMP_WORDS[COMP_CWORD]}}"
+    local words="$(_mirrorax_words "${{COMP_WORDS[@]:1:COMP_CWORD-1}}")"
     COMPREPLY=($(compgen -W "$words" -- "$current"))
     [[ $current != -* && $COMP_CWORD -gt 1 ]] && COMPREPLY+=($(compgen -f -- "$current"))
-}
+}}
 complete -o filenames -F _mirrorax mirrorax
 """
 
-_ZSH = """\
+# When zsh loads the file from its fpath, at the first Tab, the file itself has to answer.
+_ZSH = f"""\
 #compdef mirrorax
 # zsh completion for mirrorax, written by 'mirrorax completion zsh'
-_mirrorax() {
-    local candidates command="${words[2]}" action="${words[3]}"
-    (( CURRENT == 2 )) && command=""
-    (( CURRENT <= 3 )) && action=""
-    case "$command" in
-        sweep|paper) [[ -n $action && $action != -* ]] && command="$command $action" ;;
-    esac
-    case "$command" in
-@CASES@
-    esac
-    compadd -- ${=candidates}
-    [[ ${words[CURRENT]} != -* && $CURRENT -gt 2 ]] && _files
-}
-compdef _mirrorax mirrorax
+{_WORDS}
+_mirrorax() {{
+    compadd -- $(_mirrorax_words "${{(@)words[2,CURRENT-1]}}")
+    [[ ${{words[CURRENT]}} != -* && $CURRENT -gt 2 ]] && _files
+}}
+if [[ $funcstack[1] == _mirrorax ]]; then _mirrorax; else compdef _mirrorax mirrorax; fi
 """
 
 
@@ -59,11 +57,9 @@ SHELL bash|zsh      the shell to write the script for
 
 def run(args: argparse.Namespace) -> int:
     """Print the script."""
+    rows = [f'        "{key}") echo "{" ".join(words)}" ;;' for key, words in candidates()]
     script = {"bash": _BASH, "zsh": _ZSH}[args.shell]
-    name = {"bash": "words", "zsh": "candidates"}[args.shell]
-    rows = (f'        "{key}") {name}="{" ".join(words)}" ;;' for key, words in candidates())
-    cases = "\n".join(rows)
-    print(script.replace("@CASES@", cases), end="")
+    print(script.replace("@CASES@", "\n".join(rows)), end="")
     return 0
 
 

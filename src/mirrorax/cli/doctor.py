@@ -1,22 +1,26 @@
-"""`mirrorax doctor`: what is installed, what computes, whether it learns, how fast it is."""
+"""`mirrorax doctor`: what is installed, what computes, whether it learns, how fast it is.
+
+A finding is what a check of `mirrorax.selftest` returns: a status ("ok", "remark" or "wrong"), a
+text for a person, and its numbers.
+"""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import inspect
 import json
 import os
 import platform
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any
 
+from mirrorax._version import __version__
 from mirrorax.cli import flags
-from mirrorax.cli.terminal import columns
 from mirrorax.errors import UserError
-from mirrorax.formatting import counted
+from mirrorax.formatting import columns, counted
 
 EXAMPLES = """examples:
   mirrorax doctor                 everything, in about ten seconds
@@ -30,28 +34,22 @@ policy with the exact solution, and compares the speed of one core with the expe
 exit codes: 0 nothing is wrong (there may be remarks), 1 something is wrong.
 """
 
-#: Longer than this, and something hangs.
-TIMEOUT = 300.0
-#: Extras that only people who change mirrorax need.
-_FOR_DEVELOPERS = ("dev", "docs")
-
-Status = Literal["ok", "remark", "wrong"]
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One line of the output."""
-
-    subject: str
-    status: Status
-    text: str
-
-
 FLAGS = """
 --no-self-test      look at the installation, train nothing
 @plugin
 @json
 """
+
+#: Longer than this, and something hangs.
+TIMEOUT = 300.0
+#: Extras that only people who change mirrorax need.
+_FOR_DEVELOPERS = ("dev", "docs")
+
+Finding = dict[str, Any]
+
+
+def _finding(status: str, text: str, **facts: Any) -> Finding:
+    return {"status": status, "text": text, **facts}
 
 
 def _installed(package: str) -> str | None:
@@ -63,8 +61,8 @@ def _installed(package: str) -> str | None:
         return None
 
 
-def packages() -> tuple[list[Finding], dict[str, str | None], dict[str, bool]]:
-    """Compare what is installed with what this package asks for; return versions and extras."""
+def packages() -> Finding:
+    """Compare what is installed with what this package asks for."""
     from importlib.metadata import PackageNotFoundError, metadata
 
     from packaging.requirements import Requirement
@@ -73,113 +71,100 @@ def packages() -> tuple[list[Finding], dict[str, str | None], dict[str, bool]]:
         about = metadata("mirrorax")
     except PackageNotFoundError:
         text = "mirrorax is not installed as a package; pip install it (or 'make setup')"
-        return [Finding("packages", "wrong", text)], {}, {}
+        return _finding("wrong", text, versions={}, extras={})
     wanted = [Requirement(text) for text in about.get_all("Requires-Dist") or ()]
-    versions: dict[str, str | None] = {}
-    wrong = []
 
     def needed(extra: str) -> list[Requirement]:
         return [r for r in wanted if r.marker is None or r.marker.evaluate({"extra": extra})]
 
-    for requirement in needed(""):
-        name, version = requirement.name, _installed(requirement.name)
-        versions[name] = version
-        if version is None:
-            wrong.append(f"{name} is missing")
-        elif not requirement.specifier.contains(version, prereleases=True):
-            wrong.append(f"{name} {version}, but {requirement.specifier} is needed")
+    required = needed("")
+    versions = {each.name: _installed(each.name) for each in required}
+    wrong = [f"{name} is missing" for name, version in versions.items() if version is None]
+    for each in required:
+        version = versions[each.name]
+        if version is not None and not each.specifier.contains(version, prereleases=True):
+            wrong.append(f"{each.name} {version}, but {each.specifier} is needed")
     extras = {}
     for extra in about.get_all("Provides-Extra") or ():
-        own = [r.name for r in needed(extra) if r not in needed("")]
+        own = [r.name for r in needed(extra) if r not in required]
         if own and extra not in _FOR_DEVELOPERS:
             extras[extra] = all(_installed(name) is not None for name in own)
+    main = ", ".join(f"{n} {versions[n]}" for n in ("jax", "gymnax", "numpy") if n in versions)
+    text = f"all {len(versions)} required ones, with {main}"
     if wrong:
-        finding = Finding("packages", "wrong", "; ".join(wrong) + "; install mirrorax again")
-    else:
-        main = ", ".join(f"{n} {versions[n]}" for n in ("jax", "gymnax", "numpy") if n in versions)
-        finding = Finding("packages", "ok", f"all {len(versions)} required ones, with {main}")
-    return [finding], versions, extras
+        text = "; ".join(wrong) + "; install mirrorax again"
+    return _finding("wrong" if wrong else "ok", text, versions=versions, extras=extras)
 
 
-def own_names() -> list[Finding]:
+def own_names() -> dict[str, Finding]:
     """Check every environment, potential and drift that a plugin of the flag has registered."""
-    from mirrorax import check_drift, check_environment, check_potential, registry
+    from mirrorax import check_drift, check_potential, registry
 
     checks: dict[registry.Kind, Callable[[str], Any]] = {
-        "environment": check_environment,
+        "environment": _check_environment,
         "potential": check_potential,
         "drift": check_drift,
     }
-    findings = []
+    findings = {}
     for kind, check in checks.items():
         for name in registry.names(kind):
             if registry.owner(kind, name) is None:
                 continue
-            if kind == "environment" and (why := _not_played(name)):
-                findings.append(Finding(f"{kind} {name}", "remark", why))
-                continue
             try:
                 result = check(name)
-                good, text = bool(result), str(result).removeprefix(f"{name}: ")
+                status, text = "ok" if result else "wrong", str(result).removeprefix(f"{name}: ")
+            except NotImplementedError as reason:
+                status, text = "remark", f"not checked: {reason}"
             except UserError as error:
-                good, text = False, str(error).removeprefix(f"{kind}: ")
-            findings.append(Finding(f"{kind} {name}", "ok" if good else "wrong", text))
-    if not findings:
-        text = "it registers no environment, potential or drift"
-        findings.append(Finding("plugin", "remark", text))
-    return findings
+                status, text = "wrong", str(error).removeprefix(f"{kind}: ")
+            findings[f"{kind} {name}"] = _finding(status, text)
+    nothing = _finding("remark", "it registers no environment, potential or drift")
+    return findings or {"plugin": nothing}
 
 
-def _not_played(name: str) -> str:
-    """Say why a registered environment is not checked here, although nothing is wrong."""
-    import inspect
-
-    from mirrorax import registry
+def _check_environment(name: str) -> Any:
+    """Play an environment; `NotImplementedError` says why one that may be sound is not played."""
+    from mirrorax import check_environment, registry
+    from mirrorax.envs.adapter import make
+    from mirrorax.envs.host import Gymnasium
 
     maker = registry.registered("environment", name)
     if registry.is_factory(maker):
-        try:
-            inspect.signature(maker).bind()
-        except TypeError:
-            return f"not checked: it needs values in brackets, {name}(...)"
-        except ValueError:
-            return ""  # a callable without a signature
-    try:
-        from mirrorax.envs.adapter import make
-        from mirrorax.envs.host import Gymnasium
-
-        if isinstance(make(name), Gymnasium):
-            return "not checked: use Gymnasium's check, gymnasium.utils.env_checker.check_env"
-    except UserError:
-        pass  # the check reports it
-    return ""
+        with contextlib.suppress(ValueError):  # a callable without a signature
+            try:
+                inspect.signature(maker).bind()
+            except TypeError:
+                raise NotImplementedError(f"it needs values in brackets, {name}(...)") from None
+    if isinstance(make(name), Gymnasium):
+        check = "gymnasium.utils.env_checker.check_env"
+        raise NotImplementedError(f"use Gymnasium's check, {check}")
+    return check_environment(name)
 
 
-def machine() -> tuple[list[Finding], dict[str, Any]]:
+def machine() -> dict[str, Finding]:
     """Look at cores and memory."""
     try:
         from mirrorax.mdpo.machine import available_bytes, cores
         from mirrorax.runs.settings import make_settings
         from mirrorax.sweep.measure import ask_sizes, known_sizes
     except ImportError as error:
-        return [Finding("machine", "wrong", f"cannot be examined: {error}")], {}
+        return {"machine": _finding("wrong", f"cannot be examined: {error}")}
     usable, free = len(cores()), available_bytes()
     settings = make_settings(environment="CartPole")
     ask_sizes([settings])
     sizes = known_sizes(settings)
     lanes = 0 if sizes is None else sizes.lanes_that_fit(usable)
     wide = f"{counted(usable, 'worker')} with up to {min(lanes, 4096):,} lanes of CartPole fit"
-    enough = lanes >= 8
-    facts = {"cores": usable, "free_bytes": free, "lanes_that_fit": lanes}
-    findings = [
-        Finding("cores", "ok", f"{usable} usable of {os.cpu_count()}, {platform.machine()}"),
-        Finding("memory", "ok" if enough else "remark", f"{free / 2**30:.1f} GiB free; {wide}"),
-    ]
-    return findings, facts
+    memory = f"{free / 2**30:.1f} GiB free; {wide}"
+    enough = "ok" if lanes >= 8 else "remark"
+    return {
+        "cores": _finding("ok", f"{usable} usable of {os.cpu_count()}, {platform.machine()}"),
+        "memory": _finding(enough, memory, cores=usable, free_bytes=free, lanes_that_fit=lanes),
+    }
 
 
-def self_test(timeout: float = TIMEOUT) -> dict[str, dict[str, Any]]:
-    """Run `mirrorax.selftest` in another process; return the result of each check."""
+def self_test(timeout: float = TIMEOUT) -> dict[str, Finding]:
+    """Run `mirrorax.selftest` in another process; return the finding of each check."""
     from mirrorax.mdpo import machine
 
     try:
@@ -195,53 +180,49 @@ def self_test(timeout: float = TIMEOUT) -> dict[str, dict[str, Any]]:
     except subprocess.TimeoutExpired as late:
         output = late.stdout.decode() if isinstance(late.stdout, bytes) else late.stdout or ""
         code, last = -1, [f"it was still running after {timeout:g} seconds"]
-    results = {}
+    findings = {}
     for line in output.splitlines():
         with contextlib.suppress(ValueError):
-            result = json.loads(line)
-            results[result.pop("check")] = result
+            finding = json.loads(line)
+            findings[finding.pop("check")] = finding
     if code != 0:
         reason = " ".join(last) or f"it ended with code {code}"
-        results["self-test"] = {"status": "wrong", "text": f"it ended early: {reason}"}
-    return results
+        findings["self-test"] = _finding("wrong", f"it ended early: {reason}")
+    return findings
 
 
 def run(args: argparse.Namespace) -> int:
     """Look at the installation, run the self-test, print the findings."""
-    from mirrorax._version import __version__
-
-    system = f"Python {platform.python_version()}, {platform.system()} {platform.release()}"
-    findings = [Finding("mirrorax", "ok", f"{__version__}, {system}")]
-    lines, versions, extras = packages()
-    findings += lines
-    for extra, present in extras.items():
+    python = platform.python_version()
+    system = f"Python {python}, {platform.system()} {platform.release()}"
+    installed = packages()
+    findings = {"mirrorax": _finding("ok", f"{__version__}, {system}"), "packages": installed}
+    for extra, present in installed["extras"].items():
         text = "present" if present else f"absent (pip install 'mirrorax[{extra}]')"
-        findings.append(Finding(f"extra {extra}", "ok", text))
-    lines, facts = machine()
-    findings += lines
+        findings[f"extra {extra}"] = _finding("ok", text)
+    findings |= machine()
     if args.plugin:
         flags.load_plugins(args)
-        findings += own_names()
-    results: dict[str, dict[str, Any]] = {}
+        findings |= own_names()
+    results: dict[str, Finding] = {}
     if not args.no_self_test:
         if not args.json and sys.stderr.isatty():
             print("self-test, about ten seconds ...", file=sys.stderr)
         results = self_test()
-        findings += [Finding(name, r["status"], r["text"]) for name, r in results.items()]
-    wrong = [finding.subject for finding in findings if finding.status == "wrong"]
+    rows = [(each["status"], name, each["text"]) for name, each in {**findings, **results}.items()]
+    wrong = [name for status, name, _ in rows if status == "wrong"]
     if args.json:
+        facts = {**installed, **findings.get("memory", {})}
         answer = {
             "ok": not wrong,
             "mirrorax": __version__,
-            "python": platform.python_version(),
-            "versions": versions,
-            "extras": extras,
-            **facts,
+            "python": python,
+            **{name: value for name, value in facts.items() if name not in ("status", "text")},
             "self_test": results,
-            "findings": [asdict(finding) for finding in findings],
+            "findings": [{"subject": n, "status": s, "text": text} for s, n, text in rows],
         }
         print(json.dumps(answer))
     else:
-        print(columns([(f.status.ljust(6), f.subject, f.text) for f in findings], left=3))
+        print(columns([(status.ljust(6), *rest) for status, *rest in rows], left=3))
         print(f"\nwrong: {', '.join(wrong)}" if wrong else "\nnothing is wrong")
     return 1 if wrong else 0

@@ -1,39 +1,30 @@
-"""Flags that several commands share, and errors that name them.
+"""How flags are declared and read, and how an error names the flag that it is about.
 
-Settings and values have one flag for each field, the same in `train` and `tune`.
+A command declares its flags in a table of text, one row each (`Parser.add_flags`). Settings and
+values of runs have one flag for each field (`add_settings`, `add_values`).
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
+import math
+import operator
 import re
-from collections.abc import Collection, Iterator, Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any, NoReturn
 
-from mirrorax.errors import UserError
-
-if TYPE_CHECKING:
-    from mirrorax.analysis.reference import Reference
-
-# The field at the head of an error's line, with the place in a list if there is one: "hidden.1: ".
-_HEAD = re.compile(r"(?P<field>[a-z_]+)(?:\.\d+)*: ")
+from mirrorax.errors import UserError, nearest
+from mirrorax.formatting import whole
 
 #: rows that tables of flags name, such as "@json"
 SHARED = {
-    "plugin": """
---plugin MODULE*    import a module that registers your own names; may be given several times
-""",
-    "json": """
---json              print one JSON object and nothing else
-""",
-    "environment": """
---env, --environment NAME   the environment, see 'mirrorax list environments'
-""",
-    "preset": """
---preset NAME       start from the settings of a preset, see 'mirrorax list presets'
-""",
+    "plugin": "--plugin MODULE*  import a module that registers your own names; may be given "
+    "several times",
+    "json": "--json  print one JSON object and nothing else",
+    "environment": "--env, --environment NAME  the environment, see 'mirrorax list environments'",
+    "preset": "--preset NAME  start from the settings of a preset, see 'mirrorax list presets'",
     "lanes": """
 --lanes N           runs trained side by side (set by the device)
 --layout NAME       update lane by lane (map), or batched (vmap) (set by the device)
@@ -42,9 +33,8 @@ SHARED = {
 RESULTS?            a store, an exported file, or a folder that holds results
 --store DIR         another way to give RESULTS
 """,
-    "reference": """
---reference FILE    compare with the values of Rbst in a TOML file, or with `paper`: its Table 1
-""",
+    "reference": "--reference FILE  compare with the values of Rbst in a TOML file, or with "
+    "`paper`: its Table 1",
     "sizes": """
 --lanes N>=1        runs trained side by side (chosen to fit)
 --workers N>=1      worker processes (one for each core)
@@ -59,22 +49,161 @@ RESULTS?            a store, an exported file, or a folder that holds results
 --take-over         take the store from a process on another machine that has ended
 --chunk-timeout N>=1        end a worker whose chunk takes longer, in seconds; the chunk is tried
                     again
+--log NAME:TARGET   write each finished chunk for a viewer: tensorboard:DIR, wandb:PROJECT or
+                    mlflow:URI; :TARGET may be left out
 --quiet             show no progress
 """,
 }
 
+#: flags that other tools have -> what they are called here
+_OTHER_NAMES = {
+    "--lr": "--actor-lr and --critic-lr",
+    "--learning-rate": "--actor-lr and --critic-lr",
+    "--lambda": "--lam",
+    "--temperature": "--alpha or --lam",
+    "--regularizer": "--potential or --drift",
+    "--timesteps": "--steps",
+    "--total-timesteps": "--steps",
+    "--episodes": "--eval-episodes",
+    "--layers": "--hidden",
+    "--output": "--out",
+    "--seed": "--seeds",
+}
+
+# A row of a table, and the value in it: metavar or choices, how many, needed, bounds, default.
+_ROW = re.compile(r"(?P<names>[^\s,]+(?:, --\S+)*)(?: (?P<value>\S+))?\s{2,}(?P<text>\S.*)")
+_VALUE = re.compile(
+    r"(?P<word>[\w.,:|-]+?)(?P<many>[+*?]?)(?P<needed>!?)"
+    r"(?P<bounds>(?:[<>]=?\d+)*)(?:=(?P<default>.*))?"
+)
+_SIGNS = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}
+_NUMBER = re.compile(r"-?[\d.]+(e[+-]?\d+)?", re.IGNORECASE)
+# The field at the head of an error's line, with the place in a list if there is one: "hidden.1: ".
+_HEAD = re.compile(r"(?P<field>[a-z_]+)(?:\.\d+)*: ")
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose flags stand in tables, and that raises a `UserError`."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        options["formatter_class"] = argparse.RawDescriptionHelpFormatter
+        super().__init__(*arguments, **{**options, "allow_abbrev": False})
+
+    def add_flags(self, table: str) -> None:
+        """Declare the flags of a table: one row each, with two spaces before its sentence.
+
+            FOLDER              a positional argument; FOLDER? may be left out, NAME* may be several
+            --greedy            a switch
+            --gif FILE.gif      a text
+            --episodes N>=1=10  a whole number in bounds, 10 unless given; X is any number
+            --critic one|two    one of these
+            --store DIR!        it is needed
+            --seeds N,N         a number of seeds, or several seeds
+            --thresholds X+     several values; with * the flag may be given several times
+            @json               the rows of this name in `SHARED`
+
+        A line that begins with spaces continues the sentence above it.
+        """
+        for row in re.sub(r"\n +", " ", table).split("\n"):
+            if row.startswith("@"):
+                self.add_flags(SHARED[row[1:]])
+            elif row:
+                self._add_row(row)
+
+    def _add_row(self, row: str) -> None:
+        match = _ROW.fullmatch(row)
+        assert match is not None, row
+        names, text = match["names"].split(", "), match["text"].replace("%", "%%")
+        if match["value"] is None and names[0].startswith("-"):
+            self.add_argument(*names, action="store_true", help=text)
+            return
+        value = _VALUE.fullmatch(match["value"] or names[0])
+        assert value is not None, row
+        word, many, default = value["word"], value["many"], value["default"]
+        options: dict[str, Any] = {"metavar": word, "help": text}
+        if "|" in word:
+            options["choices"] = word.split("|")
+        if word in ("N", "X"):
+            options["type"] = _number(word, value["bounds"])
+        if word == "N,N":
+            options["type"] = _seeds
+        if default is not None:
+            read = options.get("type", str)
+            options["default"] = [read(v) for v in default.split(",")] if many else default
+            options["help"] += f" ({default.replace(',', ' ')})"
+        if not names[0].startswith("-"):
+            name = names[0].partition(".")[0].rstrip("?*")
+            options |= {"nargs": many or None, "metavar": name if "|" in word else word}
+            self.add_argument(name.lower(), **options)
+            return
+        if many == "*":
+            options |= {"action": "append", "default": []}
+        elif many:
+            options["nargs"] = many
+        dest = names[0].lstrip("-").replace("-", "_")
+        self.add_argument(*names, dest=dest, required=bool(value["needed"]), **options)
+
+    def error(self, message: str) -> NoReturn:
+        """Raise the mistake as a `UserError`, so that there is one way to report mistakes."""
+        message = message.removeprefix("argument ")
+        name = message.removeprefix("the following arguments are required: ")
+        for action in self._actions:
+            if action.metavar == name and action.choices:
+                message += f": one of {', '.join(map(str, action.choices))}"
+        raise UserError(f"{message} (see '{self.prog} --help')")
+
+    def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
+        """Note the flag of each field, for `naming`; refuse what is unknown to this parser.
+
+        The parser of an action refuses it, not the one above: it knows its flags best.
+        """
+        parsed, rest = super().parse_known_args(args, namespace)
+        if rest:
+            advice = self._advice(rest, args or [])
+            self.error(f"unrecognized arguments: {' '.join(rest)}{advice}")
+        parsed.flags = {a.dest: a.option_strings[0] for a in self._actions if a.option_strings}
+        return parsed, rest
+
+    def _advice(self, unknown: Sequence[str], words: Sequence[str]) -> str:
+        """Say which flag, or which way to write a list, was probably meant."""
+        known = [each for action in self._actions for each in action.option_strings]
+        flag = next((word for word in unknown if word.startswith("--")), "").partition("=")[0]
+        if flag:
+            other = _OTHER_NAMES.get(flag)
+            if other is not None and other.split()[0] in known:
+                return f"; use {other}"
+            guess = nearest(flag, known, 0.7)
+            return f"; did you mean {guess}?" if guess else ""
+        for at in range(2, len(words)):
+            flag, first, second = words[at - 2 : at + 1]
+            if flag in known and second in unknown and all(map(_NUMBER.fullmatch, (first, second))):
+                rest = list(itertools.takewhile(_NUMBER.fullmatch, words[at - 1 :]))
+                return f"; separate values by commas: {flag} {','.join(rest)}"
+        return ""
+
+
+def _number(word: str, bounds: str) -> Callable[[str], float]:
+    """Return what reads a number within bounds, such as ">=0<1"."""
+    limits = [(sign, int(limit)) for sign, limit in re.findall(r"([<>]=?)(\d+)", bounds)]
+    kind = "a whole number" if word == "N" else "a finite number"
+    allowed = " and".join(f" {sign} {limit}" for sign, limit in limits)
+
+    def read(text: str) -> float:
+        try:
+            value = whole(text) if word == "N" else float(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text!r} is not {kind}") from None
+        inside = all(_SIGNS[sign](value, limit) for sign, limit in limits)
+        if not (inside and math.isfinite(value)):
+            raise argparse.ArgumentTypeError(f"{text} is not allowed: {kind}{allowed}")
+        return value
+
+    return read
+
 
 @contextlib.contextmanager
-def naming(
-    args: argparse.Namespace,
-    flags: Mapping[str, str] | None = None,
-    from_file: Mapping[str, Any] | None = None,
-) -> Iterator[None]:
-    """Let an error about a field name the flag, or the file, that the field came from.
-
-    `flags` says which flag stands for a field of another name; `from_file` holds the fields that
-    were read from `args.config`, and may be filled while the context is open.
-    """
+def naming(args: argparse.Namespace) -> Iterator[None]:
+    """Let an error about a field name the flag, or the file of `--config`, that it came from."""
     try:
         yield
     except UserError as error:
@@ -82,16 +211,16 @@ def naming(
         head = _HEAD.match(text)
         if head is None:
             raise
-        field = (flags or {}).get(head["field"], head["field"])
-        typed = getattr(args, "typed", {})
-        if field in typed:
-            raise UserError(f"{typed[field]}: {text[head.end() :]}") from None
-        if from_file and field in from_file:
-            raise UserError(f"{typed.get('config', 'config')}: {args.config}: {text}") from None
+        given = {k: flag for k, flag in args.flags.items() if getattr(args, k, None) is not None}
+        also = {"environment": "env", "seed": "seeds"}.get(head["field"], "")
+        if flag := given.get(head["field"], given.get(also)):
+            raise UserError(f"{flag}: {text[head.end() :]}") from None
         # A default may not fit what was typed: "batch_size: 512 is larger than buffer_size = 100".
-        for other, flag in typed.items():
+        for other, flag in given.items():
             if f" {other} = " in text:
                 raise UserError(f"{flag}: {text}") from None
+        if "config" in given:
+            raise UserError(f"--config: {args.config}: {text}") from None
         raise
 
 
@@ -101,31 +230,6 @@ def load_plugins(args: argparse.Namespace) -> None:
         from mirrorax import plugins
 
         plugins.load_all(args.plugin)
-
-
-def place_of(args: argparse.Namespace) -> str:
-    """Return the path that was given."""
-    if args.results is not None and args.store is not None:
-        raise UserError(f"--store: {args.store!r}: RESULTS is given too ({args.results!r})")
-    path: str | None = args.results if args.results is not None else args.store
-    if path is None:
-        raise UserError("RESULTS: missing; for example 'results/paper', or the store of a sweep")
-    if not Path(path).exists():
-        raise UserError(f"store: {path!r} does not exist")
-    return path
-
-
-def load_reference(args: argparse.Namespace) -> Reference | None:
-    """Return the reference of the flag, if any."""
-    if args.reference is None:
-        return None
-    if args.reference == "paper":
-        from mirrorax.paper.table_1 import reference
-
-        return reference()
-    from mirrorax.analysis.reference import read_reference
-
-    return read_reference(args.reference)
 
 
 #: field -> what it does, for `--help`
@@ -181,16 +285,14 @@ MEANING = {
     "critic_lr": "learning rate of the critics",
 }
 
-#: the values that `train` takes several of: they span a grid
-VALUES = ("alpha", "lam", "w", "v", "gamma", "reward_scale", "actor_lr", "critic_lr")
-
 #: settings that are no flags of this kind: the first has its own, the second is derived
 _OTHER = ("environment", "plugins")
 
 
-def flag(name: str) -> str:
-    """Return the flag of a field."""
-    return f"--{name.replace('_', '-')}"
+def _setting_names() -> list[str]:
+    from mirrorax.runs.settings import Settings
+
+    return [name for name in Settings.model_fields if name not in _OTHER]
 
 
 def add_settings(parser: argparse.ArgumentParser, title: str) -> None:
@@ -198,14 +300,15 @@ def add_settings(parser: argparse.ArgumentParser, title: str) -> None:
     from mirrorax.runs.settings import Settings
 
     group = parser.add_argument_group(title)
-    for name, info in Settings.model_fields.items():
-        if name in _OTHER:
-            continue
+    for name in _setting_names():
+        info = Settings.model_fields[name]
         choices = [c for c in getattr(info.annotation, "__args__", ()) if isinstance(c, str)]
         words = f"{MEANING[name]}: {' | '.join(choices)}" if choices else MEANING[name]
-        default = ",".join(map(str, info.default)) if name == "hidden" else info.default
-        shown = str(default).lower() if isinstance(default, bool) else default
-        group.add_argument(flag(name), metavar=_metavar(info), help=f"{words} ({shown})")
+        metavar, read = _FORMS.get(type(info.default), ("NAME", str))
+        shown = str(info.default).lower() if isinstance(info.default, bool) else info.default
+        shown = ",".join(map(str, shown)) if isinstance(shown, tuple) else shown
+        shown = "none" if shown == "" else shown
+        group.add_argument(flag(name), metavar=metavar, type=read, help=f"{words} ({shown})")
 
 
 def add_values(parser: argparse.ArgumentParser, title: str, names: Collection[str]) -> None:
@@ -213,59 +316,65 @@ def add_values(parser: argparse.ArgumentParser, title: str, names: Collection[st
     from mirrorax.runs.settings import RunValues
 
     group = parser.add_argument_group(title)
+    learned = {"w": "0.5 where alpha is learned", "v": "0.1 where lam is learned"}
     for name in names:
-        default = RunValues.model_fields[name].default
-        learned = {"w": "0.5 where alpha is learned", "v": "0.1 where lam is learned"}
-        shown = learned.get(name, default)
-        group.add_argument(flag(name), metavar="X", help=f"{MEANING[name]} ({shown})")
+        shown = learned.get(name, RunValues.model_fields[name].default)
+        words = f"{MEANING[name]} ({shown})"
+        group.add_argument(flag(name), metavar="X", type=_numbers, help=words)
 
 
-def _metavar(info: Any) -> str:
-    if isinstance(info.default, bool):
-        return "true|false"
-    return {int: "N", float: "X", tuple: "N,N"}.get(type(info.default), "NAME")
+def flag(name: str) -> str:
+    """Return the flag of a field."""
+    return f"--{name.replace('_', '-')}"
 
 
 def typed_settings(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the settings that were given by flags, as texts."""
+    """Return the settings that were given by flags."""
+    values = {name: getattr(args, name, None) for name in _setting_names()}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def read_setting(name: str, text: str) -> Any:
+    """Read the text of one setting as its flag does."""
     from mirrorax.runs.settings import Settings
 
-    names = [name for name in Settings.model_fields if name not in _OTHER]
-    texts = {name: getattr(args, name, None) for name in names}
-    return {name: text for name, text in texts.items() if text is not None}
+    info = Settings.model_fields.get(name)
+    return _FORMS.get(type(info and info.default), ("", str))[1](text)
 
 
-def numbers(name: str, text: Any) -> Any:
-    """Read "0.1" or "0.1,0.2"; a number or list from TOML passes through."""
-    if not isinstance(text, str):
+def _whole(text: str) -> Any:
+    """Read "1e6" as the whole number it is; everything else is left to the check of the field."""
+    try:
+        number = float(text)
+    except ValueError:
         return text
+    return int(number) if "e" in text.lower() and number.is_integer() else text
+
+
+#: type of a setting's default -> how the flag shows its value, and how it reads one
+_FORMS: dict[type, tuple[str, Callable[[str], Any]]] = {
+    bool: ("true|false", str),
+    int: ("N", _whole),
+    float: ("X", str),
+    tuple: ("N,N", lambda text: text.split(",") if text else []),
+}
+
+
+def _numbers(text: str) -> float | list[float]:
+    """Read "0.1" or "0.1,0.2"."""
     try:
         values = [float(part) for part in text.split(",")]
     except ValueError:
-        raise UserError(f"{name}: {text!r} is not a number or numbers with commas") from None
+        words = f"{text!r} is not a number or numbers with commas"
+        raise argparse.ArgumentTypeError(words) from None
     return values[0] if len(values) == 1 else values
 
 
-def read_settings(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return fields with the texts of settings read as they are written: 64,64 and 1e6."""
-    from mirrorax.runs.settings import Settings
-
-    out = dict(fields)
-    widths = out.get("hidden")
-    if isinstance(widths, str):
-        out["hidden"] = widths.split(",") if widths else []
-    for name, info in Settings.model_fields.items():
-        if isinstance(info.default, int) and name in out:
-            out[name] = _whole(out[name])
-    return out
-
-
-def _whole(value: Any) -> Any:
-    """Read "1e6" as the whole number it is; everything else is left to the check of the field."""
-    if not isinstance(value, str) or "e" not in value.lower():
-        return value
+def _seeds(text: str) -> int | list[int]:
+    """Read "5", a number of seeds, or "3,8" or "7,", which are seeds."""
     try:
-        number = float(value)
+        seeds = [int(part) for part in text.removesuffix(",").split(",")]
     except ValueError:
-        return value
-    return int(number) if number.is_integer() else value
+        words = f"{text!r} is not a whole number or a list of them"
+        raise argparse.ArgumentTypeError(words) from None
+    return seeds if "," in text else seeds[0]

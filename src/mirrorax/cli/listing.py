@@ -6,8 +6,9 @@ import argparse
 import json
 from collections.abc import Callable
 
+from mirrorax import registry
 from mirrorax.cli import flags
-from mirrorax.cli.terminal import columns
+from mirrorax.formatting import columns
 
 EXAMPLES = """examples:
   mirrorax list environments
@@ -16,47 +17,10 @@ EXAMPLES = """examples:
   mirrorax list studies                    the studies of 'mirrorax paper run'
 """
 
-#: name of a built-in -> what it is
-_POTENTIALS = {
-    "entropy": "negative Shannon entropy, sum p log p",
-    "tsallis(m)": "negative Tsallis entropy of order m > 0; m -> 1 is entropy",
-    "lp(p)": "sum of the p-th powers of the probabilities, p >= 1",
-    "max": "the largest probability",
-    "to(mu,drift)": "distance from a reference: to(uniform, kl); to(policy, kl) with --reference",
-    "zero": "no potential",
-}
-_DRIFTS = {
-    "kl": "KL(p, pi_k), the Bregman divergence of entropy",
-    "forward_kl": "KL(pi_k, p), with the arguments exchanged",
-    "bregman(potential)": "the Bregman divergence of a potential, e.g. bregman(lp(2))",
-    "chi_square": "chi-square divergence, sum (p - pi_k)^2 / pi_k",
-    "squared_tv": "squared total variation distance",
-    "zero": "no drift",
-    "ppo_clip(eps)": "on-policy: what PPO's clipping takes away; PPO with lam 1",
-    "dpo": "on-policy: Discovered Policy Optimisation; dpo(a, b) sets its two numbers",
-}
-_SCHEDULES = {
-    "constant": "alpha, lam: stays as it is",
-    "linear": "alpha, lam: falls linearly to 0",
-    "learned": "alpha only: found during training so that h meets a target given by w",
-    "learned_linear": "alpha only: as learned, while w falls linearly to 0",
-}
-_NETWORKS = {
-    "auto": "mlp, with a convolution in front of it for images",
-    "mlp": "hidden layers of the widths of --hidden",
-    "conv": "a convolution, then mlp",
-}
-_OPTIMIZERS = {
-    "adam": "Adam, with --adam-eps",
-    "rmsprop": "RMSProp, with --adam-eps",
-    "sgd": "plain gradient descent",
-}
-
 Rows = list[tuple[str, str]]
 
 
 def _environments() -> Rows:
-    from mirrorax import registry
     from mirrorax.envs import suite
 
     own = registry.names("environment")
@@ -75,12 +39,10 @@ def _environments() -> Rows:
     ]
 
 
-def _own(kind: str, built_in: dict[str, str]) -> Callable[[], Rows]:
+def _named(kind: registry.Kind) -> Callable[[], Rows]:
     def rows() -> Rows:
-        from mirrorax import registry
-
-        own = [(name, "registered by a plugin") for name in registry.names(kind)]  # type: ignore[arg-type]
-        return [*built_in.items(), *own]
+        own = [(name, "registered by a plugin") for name in registry.names(kind)]
+        return [*registry.descriptions(kind).items(), *own]
 
     return rows
 
@@ -103,11 +65,11 @@ def _presets() -> Rows:
 
 KINDS: dict[str, Callable[[], Rows]] = {
     "environments": _environments,
-    "potentials": _own("potential", _POTENTIALS),
-    "drifts": _own("drift", _DRIFTS),
-    "schedules": _own("schedule", _SCHEDULES),
-    "networks": _own("network", _NETWORKS),
-    "optimizers": _own("optimizer", _OPTIMIZERS),
+    "potentials": _named("potential"),
+    "drifts": _named("drift"),
+    "schedules": _named("schedule"),
+    "networks": _named("network"),
+    "optimizers": _named("optimizer"),
     "presets": _presets,
     "studies": _studies,
 }

@@ -8,9 +8,10 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mirrorax.cli import flags
-from mirrorax.cli.terminal import Stop, check_target, conditions, show_result
+from mirrorax.cli import Stop, flags
+from mirrorax.cli.train import conditions, show_result
 from mirrorax.errors import UserError
+from mirrorax.files import check_target
 from mirrorax.formatting import counted
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ FLAGS = """
 FOLDER              the folder that 'mirrorax train --out' wrote
 --episodes N>=1=10  episodes of each run
 --seed N>=0<4294967296=0    seed of the episodes
---gif FILE.gif      record an episode, if the environment can be drawn
+--gif FILE.gif      record an episode, with the return so far in its caption
 --run N>=0=0        the run to record, counted from 0
 --greedy            record the greedy policy
 @plugin
@@ -64,10 +65,6 @@ def _play(args: argparse.Namespace, stop: Stop) -> int:
     program = make_program(settings)
     if policies.shape != (len(runs), program.actor.num_parameters):
         raise UserError(f"folder: {args.folder!r}: the policies do not fit their settings")
-    if args.gif is not None:
-        from mirrorax.envs.render import check_drawable
-
-        check_drawable(program.env)
     keys = np.array([[args.seed, i] for i in range(len(runs))], np.uint32)
     stop.check()
     result = _evaluate(program, policies, runs, keys, meta, args)
@@ -155,7 +152,10 @@ def _record(
     from mirrorax.files import write_file
     from mirrorax.mdpo.record import record
 
-    frames = record(program, jnp.asarray(policy), key, args.greedy)
+    try:
+        frames = record(program, jnp.asarray(policy), key, args.greedy)
+    except UserError as error:
+        return error
     milliseconds = frame_milliseconds(program.env)
     data = io.BytesIO()
     frames[0].save(

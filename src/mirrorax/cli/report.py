@@ -9,7 +9,7 @@ import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mirrorax.cli import flags
+from mirrorax.cli.stored import load_reference, place_of, read_runs, read_study
 from mirrorax.errors import UserError
 from mirrorax.formatting import counted
 
@@ -39,10 +39,10 @@ FLAGS = """
 
 def run(args: argparse.Namespace) -> int:
     """Build the page, once or whenever there are new runs."""
-    place = flags.place_of(args)
+    place = place_of(args)
     if args.out is None:
         args.out = f"{Path(place).resolve().stem}.html"
-    reference = flags.load_reference(args)
+    reference = load_reference(args)
     seen: tuple[str, ...] | None = None
     opened = False
     while True:
@@ -70,7 +70,6 @@ def _shards(place: str) -> tuple[str, ...]:
 
 def _make(args: argparse.Namespace, place: str, reference: Reference | None) -> Path | None:
     """Write the page and the figures; None if --watch has to wait for the first runs."""
-    from mirrorax.cli.stored import read_runs, read_study
     from mirrorax.report import build, facts, write
 
     table = read_runs(place)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from mirrorax.cli import flags
+from mirrorax.cli.stored import load_reference, place_of, read_runs, read_study
 
 EXAMPLES = """\
 examples:
@@ -32,11 +32,10 @@ FLAGS = """
 def run(args: argparse.Namespace) -> int:
     """Print the robustness table."""
     from mirrorax.analysis.summary import summarise, unfinished
-    from mirrorax.cli.stored import read_runs, read_study
     from mirrorax.figures.robustness_table import render
 
-    reference = flags.load_reference(args)
-    place = flags.place_of(args)
+    reference = load_reference(args)
+    place = place_of(args)
     table = read_runs(place)
     study = read_study(place)
     summary = summarise(

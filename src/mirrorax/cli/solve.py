@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mirrorax.cli import flags
-from mirrorax.cli.terminal import check_target, columns, save_figure
 from mirrorax.errors import UserError
+from mirrorax.files import check_target
+from mirrorax.formatting import columns
 
 if TYPE_CHECKING:
     from mirrorax.tabular import MDP, Trace
@@ -38,7 +41,7 @@ FLAGS = """
 --anneal-lam        let lam fall to 0
 --v X>=0            learn lam: keep the drift of a step at this weight
 --critic regularized|unregularized=regularized   the Q that steps follow; unregularized is APMD
---noise X>=0=0      noise on Q, its deviation
+--noise X>=0=0      standard deviation of noise on Q
 --iterations N>=1=50    number of steps
 --plot FILE         draw the gap on a log axis: .png, .svg or .pdf
 @plugin
@@ -82,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
     parse_potential(args.potential, "--potential")
     parse_drift(args.drift, "--drift")
     if args.plot is not None:
-        check_target("--plot", args.plot)
+        check_target("--plot", args.plot, (".png", ".svg", ".pdf"))
 
     from mirrorax.tabular import solve
 
@@ -120,7 +123,7 @@ def _annealed(start: float, iterations: int) -> Any:
 
 
 def _as_json(mdp: MDP, trace: Trace, args: argparse.Namespace) -> dict[str, Any]:
-    other = ("json", "plot", "plugin", "typed")
+    other = ("json", "plot", "plugin", "flags")
     settings = {k: v for k, v in vars(args).items() if v is not None and k not in other}
     measured = float(trace.measured_rate)
     return {
@@ -175,6 +178,13 @@ def _print(mdp: MDP, trace: Trace, args: argparse.Namespace) -> None:
 
 
 def _draw(mdp: MDP, trace: Trace, args: argparse.Namespace) -> None:
+    from mirrorax.figures import style
+    from mirrorax.files import write_file
     from mirrorax.tabular.figures import convergence
 
-    save_figure(args.plot, lambda ax: convergence(trace, ax, title=f"{mdp.name}: {_title(args)}"))
+    data = io.BytesIO()
+    with style.style():
+        figure, ax = style.new(style.PAGE * 0.8, style.PAGE * 0.52)
+        convergence(trace, ax, title=f"{mdp.name}: {_title(args)}")
+        figure.savefig(data, format=Path(args.plot).suffix[1:].lower())
+    write_file(args.plot, data.getvalue())

@@ -1,20 +1,45 @@
-"""How commands read results: whatever is wrong with a file is one line, not a traceback."""
+"""The results that a command reads; whatever is wrong with a file of them is one line."""
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import sys
 import warnings
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from mirrorax.errors import plain
+from mirrorax.errors import UserError, plain
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from mirrorax.runs.results import Results
+    from mirrorax.analysis.reference import Reference
     from mirrorax.store.studies import RecordedRuns
+
+
+def place_of(args: argparse.Namespace) -> str:
+    """Return the path that was given."""
+    if args.results is not None and args.store is not None:
+        raise UserError(f"--store: {args.store!r}: RESULTS is given too ({args.results!r})")
+    path: str | None = args.results if args.results is not None else args.store
+    if path is None:
+        raise UserError("RESULTS: missing; for example 'results/paper', or the store of a sweep")
+    if not Path(path).exists():
+        raise UserError(f"store: {path!r} does not exist")
+    return path
+
+
+def load_reference(args: argparse.Namespace) -> Reference | None:
+    """Return the reference of the flag, if any."""
+    if args.reference is None:
+        return None
+    if args.reference == "paper":
+        from mirrorax.paper.table_1 import reference
+
+        return reference()
+    from mirrorax.analysis.reference import read_reference
+
+    return read_reference(args.reference)
 
 
 @contextlib.contextmanager
@@ -31,39 +56,24 @@ def damage_named() -> Iterator[list[str]]:
         print(f"mirrorax: note: {plain(text)}", file=sys.stderr)
 
 
-def read_runs(place: str) -> Results:
+def read_runs(place: str, read: Callable[[str], Any] | None = None) -> Any:
     """Return the runs of a store, of an exported file, or of a folder of exported files.
 
-    Damaged shards are left out and named on standard error.
+    `read` returns them in another form than `Results`. Damaged shards are left out and named on
+    standard error.
     """
-    from mirrorax.errors import UserError
     from mirrorax.store import read_results
     from mirrorax.store.files import StoreError
 
     with damage_named():
         try:
-            return read_results(place)
+            return (read or read_results)(place)
         except StoreError as error:
             raise UserError(f"store: {error}") from error
 
 
-def read_curves(place: str) -> pa.Table | None:
-    """Return the learning curves of a store; None if it has none, or is an export."""
-    from mirrorax.errors import UserError
-    from mirrorax.store import load_curves
-    from mirrorax.store.files import StoreError
-
-    with damage_named():
-        try:
-            return load_curves(place)
-        except (UserError, StoreError):
-            return None
-
-
 def read_study(place: str) -> RecordedRuns | None:
     """Return the latest study of a store; None for an export."""
-    from pathlib import Path
-
     from mirrorax.store import studies
 
     root = Path(place)

@@ -10,8 +10,8 @@ from math import isnan
 from typing import TYPE_CHECKING
 
 from mirrorax.cli import flags
-from mirrorax.cli.terminal import columns
 from mirrorax.errors import UserError
+from mirrorax.formatting import columns
 
 if TYPE_CHECKING:
     from mirrorax.tuning.suggestion import Suggestion
@@ -127,6 +127,9 @@ def _show_validation(validation: Validation) -> None:
     print(textwrap.indent(columns(rows, left=2), "  "))
     count = len(validation.rows)
     print(f"\nsuggested cell, for an environment not seen:   {validation.suggested:.1%} of {count}")
+    if validation.joint:
+        hits = sum(row.success for row in validation.joint)
+        print(f"pair and cell, for an environment not seen:    {hits} of {len(validation.joint)}")
     print(f"random cell:                                   {validation.random:.1%}")
     print(f"best single cell, which has seen every one:    {validation.fixed:.1%}")
     if not isnan(validation.default):

@@ -8,12 +8,12 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from mirrorax.cli import flags
-from mirrorax.cli.terminal import columns
+from mirrorax.cli.stored import damage_named, place_of
 from mirrorax.errors import UserError, plain
-from mirrorax.formatting import counted
+from mirrorax.formatting import columns, counted
 
 if TYPE_CHECKING:
     from mirrorax.spec.study import Study
@@ -119,9 +119,11 @@ def _run(args: argparse.Namespace) -> int:
 
 def run_study(study: Study, args: argparse.Namespace) -> int:
     """Run what a study has left to do, with the flags of `@engine`."""
+    from mirrorax.callbacks import make_logger
     from mirrorax.sweep import execute, progress
     from mirrorax.sweep.driver import sweep
     from mirrorax.sweep.engine import Engine
+    from mirrorax.sweep.engines.logged import LoggedEngine
 
     if args.engine == "ray" and args.chunk_timeout:
         raise UserError("--chunk-timeout: a worker of this machine can be ended, not one of Ray's")
@@ -132,7 +134,14 @@ def run_study(study: Study, args: argparse.Namespace) -> int:
 
         ray.check(args.address)  # before the store is made
 
+    display = progress.Display(quiet=args.quiet)
+    log = None if args.log is None else make_logger(args.log)
+
     def make_engine(logs: Path) -> Engine:
+        engine = make_plain_engine(logs)
+        return engine if log is None else cast(Engine, LoggedEngine(engine, log, display.say))
+
+    def make_plain_engine(logs: Path) -> Engine:
         if args.engine == "ray":
             return ray.RayEngine(
                 address=args.address,
@@ -160,7 +169,7 @@ def run_study(study: Study, args: argparse.Namespace) -> int:
         retry_failed=args.retry_failed,
         take_over=args.take_over,
         check_memory=args.engine == "local" and not args.gpus,
-        display=progress.make_display(quiet=args.quiet),
+        display=display,
     )
     print(f"{summary.done:,} of {summary.total:,} runs done, {summary.failed:,} failed")
     if summary.failed and not summary.session_failed and not args.retry_failed:
@@ -176,12 +185,12 @@ def _status(args: argparse.Namespace) -> int:
     from mirrorax.store import files
     from mirrorax.sweep import status
 
-    watcher = status.Watcher(files.existing(flags.place_of(args)))
+    watcher = status.Watcher(files.existing(place_of(args)))
 
     def text() -> str:
         now = watcher.status()
-        rows = [[plain(cell) for cell in row] for row in status.rows_of(now)]
-        return f"{status.summary(now)}\n{columns(rows, left=2)}"
+        rows = [[plain(cell) for cell in row] for row in now.rows()]
+        return f"{now.summary()}\n{columns(rows, left=2)}"
 
     if not args.watch:
         print(text())
@@ -198,7 +207,7 @@ def _status(args: argparse.Namespace) -> int:
 def _verify(args: argparse.Namespace) -> int:
     from mirrorax.store.reading import verify
 
-    sound, wrong = verify(flags.place_of(args))
+    sound, wrong = verify(place_of(args))
     for name, why in wrong.items():
         print(f"damaged: {plain(name)}: {plain(why)}")
     print(f"{counted(sound, 'file')} sound, {len(wrong):,} damaged")
@@ -206,12 +215,11 @@ def _verify(args: argparse.Namespace) -> int:
 
 
 def _export(args: argparse.Namespace) -> int:
-    from mirrorax.cli.stored import damage_named
     from mirrorax.spec.study import read
     from mirrorax.store.exporting import export
 
     flags.load_plugins(args)
-    place = flags.place_of(args)
+    place = place_of(args)
     with damage_named() as damaged:
         study = read(args.study) if args.study else None
         count = export(place, args.to, provenance=not args.no_provenance, study=study)

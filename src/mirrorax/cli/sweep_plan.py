@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mirrorax.cli import flags
-from mirrorax.cli.terminal import columns
 from mirrorax.errors import UserError
-from mirrorax.formatting import counted, duration
+from mirrorax.formatting import columns, counted, duration
 
 if TYPE_CHECKING:
     from mirrorax.sweep.plan import Plan
@@ -21,7 +20,7 @@ def show_plan(args: argparse.Namespace) -> int:
         raise UserError(f"--node-workers: {args.node_workers} on how many nodes? give --nodes N")
     from mirrorax.mdpo.machine import cores
     from mirrorax.spec.study import read
-    from mirrorax.store import files, shards, studies
+    from mirrorax.store import files, reading, studies
     from mirrorax.sweep import plan as planning
 
     flags.load_plugins(args)
@@ -29,7 +28,7 @@ def show_plan(args: argparse.Namespace) -> int:
     root = files.existing(args.store) if Path(args.store).exists() else None
     runs = studies.runs_of(study, root)
     lanes = planning.lanes_for(runs, root, args.lanes, gpu=bool(args.gpus))
-    damaged = shards.damaged(root) if root is not None else {}
+    damaged = reading.damaged(root) if root is not None else {}
     table = planning.known(root, without=damaged)
     plan = planning.make(runs, table, lanes=lanes, retry_failed=args.retry_failed)
     if args.measure and plan.chunks:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mirrorax import plugins
-from mirrorax.cli import flags
-from mirrorax.cli.terminal import Stop, conditions, show_result
+from mirrorax.cli import Stop, flags
 from mirrorax.errors import UserError, unknown
-from mirrorax.formatting import counted
+from mirrorax.formatting import columns, counted
 
 if TYPE_CHECKING:
+    import numpy as np
+
+    from mirrorax.callbacks import Callback
+    from mirrorax.runs.settings import RunValues, Settings
     from mirrorax.training import Request
     from mirrorax.training.result import TrainResult
 
@@ -34,18 +38,17 @@ wins over the file, and every other flag wins over both.
 _CURVE_POINTS = 20
 #: fields that are neither settings nor values of a run
 _OTHER = ("env", "seeds", "preset", "lanes", "layout")
-#: fields that have another name as a flag
-_FLAGS = {"environment": "env", "seed": "seeds"}
-
 
 FLAGS = """
 @environment
---seeds N,N         number of seeds, or seeds with commas; 7, is seed 7 (5)
+--seeds N,N         a number of seeds, or a list such as 3,8; 7, is seed 7 alone (5)
 @preset
 --config FILE.toml  read fields from a file; --preset and flags win
 --out DIR           write results, curves, configuration and policies there
 --overwrite         replace another result in the folder of --out
---tensorboard DIR   write learning curves for TensorBoard there
+--log NAME:TARGET   write learning curves for a viewer: tensorboard:DIR, wandb:PROJECT or
+                    mlflow:URI; :TARGET may be left out
+--tensorboard DIR   the same as --log tensorboard:DIR
 @lanes
 @plugin
 @json
@@ -55,23 +58,15 @@ FLAGS = """
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare a flag for every field."""
+    from mirrorax.runs.settings import GRID
+
     parser.usage = "mirrorax train --env NAME [options]"
-    flags.add_values(parser, "values of a run; several, with commas, span a grid", flags.VALUES)
+    flags.add_values(parser, "values of a run; several, with commas, span a grid", GRID)
     flags.add_settings(parser, "settings, the same for all runs")
 
 
-def _seeds(value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-    try:
-        seeds = [int(part) for part in value.removesuffix(",").split(",")]
-    except ValueError:
-        raise UserError(f"seeds: {value!r} is not a whole number or a list of them") from None
-    return seeds[0] if "," not in value else seeds
-
-
 def _from_file(path: str) -> dict[str, Any]:
-    from mirrorax.runs.settings import Settings
+    from mirrorax.runs.settings import GRID, Settings
     from mirrorax.spec import toml
 
     where = f"config: {path}"
@@ -80,47 +75,37 @@ def _from_file(path: str) -> dict[str, Any]:
         raise UserError(f"{where}: both env and environment; give one of them")
     if "environment" in data:
         data["env"] = data.pop("environment")
-    allowed = (*_OTHER, *flags.VALUES, *(f for f in Settings.model_fields if f != "environment"))
+    allowed = (*_OTHER, *GRID, *(name for name in Settings.model_fields if name != "environment"))
     for name in data:
         if name not in allowed:
             raise unknown(where, name, allowed)
+    plugins.expect(data.pop("plugins", []), where)  # the names say which are used
     return data
 
 
-def gather(args: argparse.Namespace, from_file: dict[str, Any]) -> dict[str, Any]:
-    """Join file and flags into the arguments of a request."""
-    from mirrorax.runs.settings import preset
+def gather(args: argparse.Namespace) -> dict[str, Any]:
+    """Join file and flags into the arguments of a request: file < preset < other flags."""
+    from mirrorax.runs.settings import GRID, preset
 
     flags.load_plugins(args)
-    if args.config is not None:
-        from_file |= _from_file(args.config)
-        plugins.expect(from_file.get("plugins", []), f"config: {args.config}")
-    fields = dict(from_file)
+    fields = {} if args.config is None else _from_file(args.config)
     if args.preset is not None:
-        # file < preset flag < other flags
         fields |= preset(args.preset)
-    typed = {name: getattr(args, name, None) for name in (*_OTHER, *flags.VALUES)}
+    typed = {name: getattr(args, name, None) for name in (*_OTHER, *GRID)}
     fields |= {name: value for name, value in typed.items() if value is not None}
     fields |= flags.typed_settings(args)
     if "env" not in fields:
         raise UserError("env: missing; for example --env Catch")
-    fields = flags.read_settings(fields)
-    fields.pop("plugins", None)  # their versions are checked; the names say which are used
-    fields["grid"] = {
-        name: flags.numbers(name, fields.pop(name)) for name in flags.VALUES if name in fields
-    }
-    if "seeds" in fields:
-        fields["seeds"] = _seeds(fields["seeds"])
+    fields["grid"] = {name: fields.pop(name) for name in GRID if name in fields}
     return fields
 
 
 def run(args: argparse.Namespace) -> int:
     """Train, show, write."""
-    from_file: dict[str, Any] = {}
     from mirrorax.training import make_request
 
-    with flags.naming(args, _FLAGS, from_file):
-        return _run(args, make_request(**gather(args, from_file)))
+    with flags.naming(args):
+        return _run(args, make_request(**gather(args)))
 
 
 def _run(args: argparse.Namespace, request: Request) -> int:
@@ -149,11 +134,14 @@ def _train(args: argparse.Namespace, request: Request, stop: Stop) -> TrainResul
     from mirrorax.mdpo.machine import enable_cache
     from mirrorax.training import train_request
 
-    callbacks = []
-    if args.tensorboard is not None:
-        from mirrorax.callbacks import TensorBoard
+    callbacks: list[Callback] = []
+    if args.tensorboard is not None or args.log is not None:
+        from mirrorax.callbacks import TensorBoard, make_logger
 
-        callbacks.append(TensorBoard(args.tensorboard))
+        if args.tensorboard is not None:
+            callbacks.append(TensorBoard(args.tensorboard))
+        if args.log is not None:
+            callbacks.append(make_logger(args.log))
     enable_cache()
     stop.check()
     result = train_request(
@@ -204,3 +192,70 @@ def _show(result: TrainResult, out: str | None) -> None:
     print(f"{result.wall_seconds:.1f} s, {counted(len(runs), 'run')} on {result.device}")
     if out:
         print(f"written to {out}; see 'mirrorax play {out}'")
+
+
+def show_result(
+    title: str,
+    runs: Sequence[RunValues],
+    reached: Mapping[str, Sequence[str]],
+    cells: Sequence[Mapping[str, Any]],
+    scores: tuple[np.ndarray, np.ndarray],
+    known: bool,
+) -> None:
+    """Print a row for each run, a row for each point of the grid, and the mean over all.
+
+    `reached` are further columns; `scores` are the normalised returns, stochastic and greedy;
+    `known` says whether the bounds of returns are known.
+    """
+    import numpy as np
+
+    from mirrorax.analysis.few_seeds import UNIT, seeds_in_words
+    from mirrorax.training.result import varying
+
+    bounds = UNIT if known else None
+    names = varying(runs)
+    head = ["run", *names, "seed", "normalised", "greedy", *reached]
+    body = [
+        [
+            str(index),
+            *(f"{getattr(run, name):g}" for name in names),
+            str(run.seed),
+            *(f"{score[index]:.3f}" for score in scores),
+            *(column[index] for column in reached.values()),
+        ]
+        for index, run in enumerate(runs)
+    ]
+    print(f"{title}\n{columns([head, *body], left=0)}")
+    if len(cells) > 1:
+        head = [*names, "runs", "normalised", "95% interval", "greedy"]
+        body = [
+            [
+                *(f"{cell[name]:g}" for name in names),
+                str(cell["runs"]),
+                f"{cell['mean']:.3f}",
+                seeds_in_words(np.array([cell["scores"]]), bounds),
+                f"{cell['greedy_mean']:.3f}",
+            ]
+            for cell in cells
+        ]
+        print(f"\nover seeds\n{columns([head, *body], left=0)}")
+    stochastic, greedy = scores
+    words = seeds_in_words(stochastic[None], bounds, noun="run")
+    words = f"95% interval over runs {words}" if words.startswith("[") else words
+    print(f"\nnormalised return {stochastic.mean():.3f}  ({words});  greedy {greedy.mean():.3f}")
+
+
+def conditions(settings: Settings, runs: Sequence[RunValues]) -> str:
+    """Say what all runs have in common, for the line below the table."""
+    from mirrorax.training.result import varying
+
+    values, apart = runs[0], varying(runs)
+    first = "w" if values.alpha is None else "alpha"
+    parts = []
+    second = "v" if values.lam is None else "lam"
+    for name, schedule in ((first, settings.alpha_schedule), (second, settings.lam_schedule)):
+        number = "" if name in apart else f" {getattr(values, name):g}"
+        parts.append(f"{name}{number} ({schedule})")
+    if settings.temperature_units != "reward":
+        parts.append(f"in units of {settings.temperature_units}")
+    return ", ".join([*parts, f"{settings.steps:,} steps"])

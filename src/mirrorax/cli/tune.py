@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from math import isnan
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mirrorax.cli import flags
@@ -13,9 +14,10 @@ from mirrorax.errors import UserError
 from mirrorax.formatting import counted
 
 if TYPE_CHECKING:
-    from mirrorax.tuning.propose import Checked, Found, Range
+    from mirrorax.tuning.propose import CellScores, Record
     from mirrorax.tuning.result import TuneResult
-    from mirrorax.tuning.tune import TuneTask
+    from mirrorax.tuning.space import Range
+    from mirrorax.tuning.task import TuneTask
 
 EXAMPLES = """examples:
   mirrorax tune --env Catch --budget 64 --steps 100000
@@ -33,6 +35,7 @@ FLAGS = """
 @environment
 --budget N=256      runs
 --store DIR         keep the runs in this store, so that the search can resume
+--optuna FILE       also write the search for Optuna: optuna-dashboard sqlite:///FILE
 --seed N=0          seed of the whole search
 --workers N         worker processes (all cores); 0: this process
 --alpha-range LOW,HIGH      range of alpha (wide, and it grows)
@@ -80,28 +83,29 @@ def _named(flag: str, texts: list[str]) -> dict[str, str]:
 
 def run(args: argparse.Namespace) -> int:
     """Search, and show the result."""
-    from mirrorax.cli.terminal import leave
+    from mirrorax.cli import leave
     from mirrorax.runs.settings import OTHER_NUMBERS, TEMPERATURES
+    from mirrorax.tuning import task as tasks
     from mirrorax.tuning import tune
 
     if args.env is None:
         raise UserError("env: missing; for example --env Catch")
     flags.load_plugins(args)
-    with flags.naming(args, {"environment": "env"}):
-        fields = flags.read_settings(flags.typed_settings(args))
+    with flags.naming(args):
+        fields = flags.typed_settings(args)
         values = {name: getattr(args, name) for name in OTHER_NUMBERS}
         ranges = {
             name: _range(f"{name}_range", getattr(args, f"{name}_range")) for name in TEMPERATURES
         }
         ranges |= {n: _range(n, text) for n, text in _named("search", args.search or []).items()}
         choices: dict[str, Any] = {
-            name: [flags.read_settings({name: part})[name] for part in text.split("/")]
+            name: [flags.read_setting(name, part) for part in text.split("/")]
             for name, text in _named("choose", args.choose or []).items()
         }
         for name in ("potential", "drift"):
             if name in choices:
                 fields[name] = choices.pop(name)
-        task = tune.prepare(
+        task = tasks.prepare(
             args.env,
             budget=args.budget,
             seed=args.seed,
@@ -110,9 +114,13 @@ def run(args: argparse.Namespace) -> int:
             choices=choices,
             results=args.results,
             lanes=args.lanes,
-            **{name: flags.numbers(name, text) for name, text in values.items()},
+            **values,
             **fields,
         )
+        if args.optuna is not None:
+            from mirrorax.searches import check_new
+
+            check_new(Path(args.optuna))
     progress = _Progress(task, args.store, hidden=args.json or args.quiet)
     try:
         with flags.naming(args):
@@ -124,6 +132,8 @@ def run(args: argparse.Namespace) -> int:
         print(result.to_json())
     else:
         _show(result)
+    if args.optuna is not None:
+        result.to_optuna(args.optuna)
     return 0
 
 
@@ -139,17 +149,17 @@ class _Progress:
         if store is None:
             self._print("without --store an interrupted search is lost")
 
-    def __call__(self, found: Found, part: str) -> None:
-        spent = f"{found.spent:4d} of {self._task.budget} runs"
-        best = found.searched
+    def __call__(self, record: Record, part: str) -> None:
+        spent = f"{record.spent:4d} of {self._task.budget.total} runs"
+        best = record.searched
         if part == "search":
             so_far = "every run diverged so far" if isnan(best) else f"best run so far {best:.3f}"
-            self._print(f"{spent}  batch {len(found.batches)}: {so_far}")
-            if found.ranges != self._ranges:
-                self._ranges = found.ranges
-                self._print(f"{'':{len(spent)}}  searching wider: {_spans(found.ranges)}")
+            self._print(f"{spent}  batch {len(record.batches)}: {so_far}")
+            if record.ranges != self._ranges:
+                self._ranges = record.ranges
+                self._print(f"{'':{len(spent)}}  searching wider: {_spans(record.ranges)}")
         elif part == "choose":
-            self._print(f"{spent}  {counted(len(found.candidates), 'cell')} with further seeds")
+            self._print(f"{spent}  {counted(len(record.candidates), 'cell')} with further seeds")
         else:
             self._print(f"{spent}  the best of them and its neighbours with fresh seeds")
 
@@ -162,7 +172,7 @@ def _spans(ranges: Sequence[Range]) -> str:
     return ", ".join(f"{each.name} in [{each.low:g}, {each.high:g}]" for each in ranges)
 
 
-def _seeds(best: Checked) -> str:
+def _seeds(best: CellScores) -> str:
     if not best.diverged:
         return f"{len(best.scores)} fresh seeds"
     return f"{len(best.whole)} of {len(best.scores)} fresh seeds; the others diverged"
@@ -192,7 +202,7 @@ def _show(result: TuneResult) -> None:
     for neighbour, values in zip(result.neighbours, shown, strict=True):
         place = "  ".join(f"{name} {value:<{width}g}" for name, value in values.items())
         print(f"  {place}  {_neighbour(neighbour, result)}")
-    tried = len({item.run.cell for item in result.found.tried})
+    tried = len({item.run.cell for item in result.record.trials})
     used = f"{result.spent} of {result.budget} runs used, {tried} cells tried"
     if word == "nothing":
         print(f"\n{used}\n{text}")
@@ -200,7 +210,7 @@ def _show(result: TuneResult) -> None:
     print(f"  {text}\n\n{used}\ntry   {result.command}")
 
 
-def _neighbour(neighbour: Checked, result: TuneResult) -> str:
+def _neighbour(neighbour: CellScores, result: TuneResult) -> str:
     seeds = counted(len(neighbour.scores), "seed")
     if isnan(neighbour.mean):
         return f"diverged  ({seeds})"

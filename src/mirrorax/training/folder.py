@@ -208,7 +208,7 @@ def _write_files(out: Path, result: TrainResult) -> None:
     }
     checkpoint.save(out / "policies.npz", arrays, meta)
     if not result.continued_from:  # else they are not the runs that their settings name
-        exporting.write(results.from_outcome(result.outcome.to_arrow()), out / "runs.parquet")
+        exporting.write(results.from_arrow(result.outcome.to_arrow()), out / "runs.parquet")
     if "return" in result.curves:
         from mirrorax.training.pictures import save_curves
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields, is_dataclass
 
-from mirrorax import regularizers
+from mirrorax import registry, regularizers
 from mirrorax.envs import suite
 from mirrorax.envs.adapter import Task, make
 from mirrorax.errors import UserError
@@ -20,7 +20,7 @@ def environment_name(env: Task) -> str:
     """
     name = _name_of_object(env)
     if ":" in name and not name.startswith("gymnasium:"):
-        suite.adopt(name, env)
+        registry.adopt("environment", name, env)
     return name
 
 

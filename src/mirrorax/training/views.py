@@ -6,14 +6,14 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mirrorax import registry
-from mirrorax.formatting import Shown, counted
+from mirrorax.formatting import Frame, counted
 
 if TYPE_CHECKING:
+    from mirrorax.analysis.landscape import Landscape
     from mirrorax.training.result import TrainResult
 
 
-class ResultView(Shown):
+class ResultView(Frame):
     """The methods of `TrainResult` that people use in Python and in notebooks."""
 
     def _summary(self: TrainResult) -> tuple[str, list[list[str]]]:  # type: ignore[misc]
@@ -31,6 +31,31 @@ class ResultView(Shown):
             rows.append([*values, str(cell["runs"]), *scores])
         return title, rows
 
+    def _picture(self: TrainResult, ax: Any) -> Any:  # type: ignore[misc]
+        if (
+            len({(run.alpha, run.w) for run in self.runs})
+            > 1
+            < len({(run.lam, run.v) for run in self.runs})
+        ):
+            return self.heatmap(ax)
+        return self.plot(ax) if "return" in self.curves else None
+
+    @property
+    def landscape(self: TrainResult) -> Landscape:  # type: ignore[misc]
+        """The scores over the two temperatures; an error if the runs differ in other values."""
+        from mirrorax.analysis.landscape import landscapes
+        from mirrorax.errors import UserError
+        from mirrorax.runs.results import from_arrow
+
+        items = landscapes(from_arrow(self.outcome.to_arrow()))
+        if len(items) > 1:
+            raise UserError(f"landscape: the runs are {len(items)} grids of temperatures, not one")
+        return items[0]
+
+    def heatmap(self: TrainResult, ax: Any = None) -> Any:  # type: ignore[misc]
+        """Draw the mean scores over the two temperatures; return the axis."""
+        return self.landscape.heatmap(ax)
+
     def plot(self: TrainResult, ax: Any = None) -> Any:  # type: ignore[misc]
         """Draw the learning curves, a line for each point of the grid; return the axis."""
         from mirrorax.figures.style import axis
@@ -38,20 +63,15 @@ class ResultView(Shown):
 
         return draw_curves(axis(ax), self)
 
-    def to_pandas(self: TrainResult) -> Any:  # type: ignore[misc]
-        """Return a data frame with one row per run: its values, score and greedy score."""
-        rows = [run.model_dump() for run in self.runs]
-        frame = registry.optional_package("pandas").DataFrame(rows)
-        columns = {"score": self.normalized, "greedy_score": self.greedy_normalized}
-        return frame.assign(**columns, diverged=self.diverged)
-
-    def to_xarray(self: TrainResult) -> Any:  # type: ignore[misc]
-        """Return a dataset of scores over the values in which runs differ, and seeds."""
+    def _columns(self: TrainResult) -> tuple[list[str], dict[str, Any]]:  # type: ignore[misc]
         from mirrorax.training.result import varying
 
-        frame = self.to_pandas()
-        index = [*varying(self.runs), "seed"]
-        return frame.set_index(index)[["score", "greedy_score", "diverged"]].to_xarray()
+        runs = {
+            name: [getattr(run, name) for run in self.runs]
+            for name in type(self.runs[0]).model_fields
+        }
+        scores = {"score": self.normalized, "greedy_score": self.greedy_normalized}
+        return [*varying(self.runs), "seed"], {**runs, **scores, "diverged": self.diverged}
 
     def save(self: TrainResult, folder: str | os.PathLike[str]) -> Path:  # type: ignore[misc]
         """Write the folder that `train --out` writes; `mirrorax.load` gives the result back."""
