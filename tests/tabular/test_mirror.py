@@ -427,14 +427,13 @@ class TestUserFunctions:
     def test_a_drift_class_of_ones_own_is_not_passed_over(self):
         @dataclasses.dataclass(frozen=True)
         class Squares(Drift):
-            def __str__(self):
-                return "squares"
+            name, infinite = "squares", None
 
-            def _value(self, p, q):
+            def _value(self, p, q, logp, logq):
                 return ((p - q) ** 2).sum(-1)
 
-            def _value_from_log(self, logp, logq):
-                raise NotImplementedError
+            def _slopes(self, p, q):
+                return 2 * (p - q), 2 * (q - p)
 
         q_values, q = instance(12)
         expected = mirror_step(q_values, q, "lp(2)", "bregman(lp(2))", 0.1, 2.0)

@@ -17,14 +17,16 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64
 
+from mirrorax.formatting import Shown
 from mirrorax.regularizers.potentials import Potential
 from mirrorax.regularizers.potentials import potential as as_potential
+from mirrorax.tabular.inputs import check_policy, temperature
 from mirrorax.tabular.mdp import MDP
-from mirrorax.tabular.mirror import best_response, check_policy, temperature
+from mirrorax.tabular.mirror import best_response
 
 
-@dataclass(frozen=True)
-class ExactValues:
+@dataclass(frozen=True, repr=False)
+class ExactValues(Shown):
     """The exact values of a policy in a regularised MDP."""
 
     v: Float64[np.ndarray, "*batch states"]
@@ -90,8 +92,8 @@ def _charge(policy: Any, potential: Potential | str, alpha: Any) -> Any:
     return (temperature("alpha", alpha)[..., None] * h)[..., None]
 
 
-@dataclass(frozen=True)
-class Optimum:
+@dataclass(frozen=True, repr=False)
+class Optimum(Shown):
     """The best regularised policy and its value, with the bound on the value's error."""
 
     v: Float64[np.ndarray, "*batch states"]

@@ -12,20 +12,22 @@ from mirrorax.tabular.pmd import Trace
 def convergence(trace: Trace, ax: Any, *, title: str = "") -> Any:
     """Draw the gap to the optimum over the iterations on a log axis, with the promised rate.
 
-    A gap that has met the rounding of the optimum is not drawn below it.
+    A gap that has met the rounding of the optimum is not drawn below it. Of a grid of temperatures
+    every cell is a thin line, and no rate is drawn.
     """
     gap = np.asarray(trace.gap)
-    if gap.ndim != 1:
-        raise ValueError("convergence draws one trace: index the batch first")
+    single = gap.ndim == 1
+    gap = gap.reshape(len(gap), -1)
     steps = np.arange(len(gap))
     floor = max(trace.optimum.error, np.finfo(float).tiny)
-    shown = np.maximum(gap, floor)
-    ax.semilogy(steps, shown, color="#0072B2", lw=1.8, label="gap, max over states of V* − V")
-    if trace.promised_rate is not None:
+    lines = ax.semilogy(steps, np.maximum(gap, floor), color="#0072B2", lw=1.8 if single else 0.8)
+    cells = "" if single else f" ({gap.shape[1]} cells)"
+    lines[0].set_label(f"gap, max over states of V* − V{cells}")
+    if single and trace.promised_rate is not None:
         rate = float(trace.promised_rate)
         ax.semilogy(
             steps,
-            gap[0] * rate**steps,
+            gap[0, 0] * rate**steps,
             color="#D55E00",
             ls="--",
             lw=1.4,

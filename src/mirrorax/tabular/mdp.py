@@ -7,16 +7,18 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float64
+from jaxtyping import Bool, Float64, Int
 
 from mirrorax.errors import UserError
+from mirrorax.formatting import Shown
+from mirrorax.tabular.inputs import at_least, numbers, random_generator
 
 _TOLERANCE = 1e-9
 _LARGEST = 4  # GB of transitions that a builder makes
 
 
-@dataclass(frozen=True, eq=False)
-class MDP:
+@dataclass(frozen=True, eq=False, repr=False)
+class MDP(Shown):
     """A finite MDP, or a batch of MDPs of one size on leading axes.
 
     Attributes:
@@ -44,34 +46,29 @@ class MDP:
 
         # Probabilities in single precision sum to one only as well as that: they are normalised.
         single = getattr(self.transitions, "dtype", None) in (np.float32, np.float16)
-        put("transitions", _array("transitions", self.transitions))
+        put("transitions", numbers("transitions", self.transitions))
         if single:
             total = self.transitions.sum(-1, keepdims=True)
             with np.errstate(divide="ignore", invalid="ignore"):
                 close = np.abs(total - 1) <= 1e-6
                 put("transitions", np.where(close, self.transitions / total, self.transitions))
-        put("rewards", _array("rewards", self.rewards))
         shape = self.transitions.shape
         if len(shape) < 3 or shape[-1] != shape[-3] or 0 in shape:
             raise UserError(
                 f"transitions: shape {shape} is not allowed: [..., states, actions, states]"
             )
-        if self.rewards.shape != shape[:-1]:
-            raise UserError(
-                f"rewards: shape {self.rewards.shape} is not allowed: with transitions of shape "
-                f"{shape} it must be {shape[:-1]}"
-            )
+        put("rewards", numbers("rewards", self.rewards))
         put("gamma", _discount(self.gamma))
-        states = shape[-1]
-        uniform = np.full((*shape[:-3], states), 1 / states)
-        put("initial", uniform if self.initial is None else _array("initial", self.initial))
-        none = np.zeros((*shape[:-3], states), bool)
-        put("terminal", none if self.terminal is None else np.asarray(self.terminal, bool))
-        for name in ("initial", "terminal"):
-            if getattr(self, name).shape != uniform.shape:
+        states = (*shape[:-3], shape[-1])
+        start = np.full(states, 1 / shape[-1]) if self.initial is None else self.initial
+        put("initial", numbers("initial", start))
+        end = np.zeros(states) if self.terminal is None else self.terminal
+        put("terminal", np.asarray(end, bool))
+        for name, wanted in (("rewards", shape[:-1]), ("initial", states), ("terminal", states)):
+            if (given := getattr(self, name).shape) != wanted:
                 raise UserError(
-                    f"{name}: shape {getattr(self, name).shape} is not allowed: it must be "
-                    f"{uniform.shape}"
+                    f"{name}: shape {given} is not allowed: with transitions of shape {shape} it "
+                    f"must be {wanted}"
                 )
         self._check_numbers()
 
@@ -132,13 +129,6 @@ class MDP:
         return self.transitions.reshape(*self.batch, states * actions, states)
 
 
-def _array(field: str, value: Any) -> Any:
-    try:
-        return np.asarray(value, float)
-    except (TypeError, ValueError):
-        raise UserError(f"{field}: must be an array of numbers") from None
-
-
 def _discount(gamma: Any) -> float:
     number = np.asarray(gamma)
     if number.shape or number.dtype.kind not in "fiu" or not 0 <= number < 1:
@@ -146,25 +136,10 @@ def _discount(gamma: Any) -> float:
     return float(number)
 
 
-def random_generator(seed: Any) -> np.random.Generator:
-    """Return the generator of a seed, or the generator given."""
-    try:
-        return np.random.default_rng(seed)
-    except (TypeError, ValueError):
-        raise UserError(
-            f"seed: {seed!r} is not allowed: a whole number >= 0 or a numpy Generator"
-        ) from None
-
-
 def _place(at: Any) -> str:
     *batch, state, action = (int(i) for i in at)
     which = f"MDP {tuple(batch) if len(batch) > 1 else batch[0]}, " if batch else ""
     return f"{which}state {state}, action {action}"
-
-
-def _at_least(name: str, value: int, least: int) -> None:
-    if not isinstance(value, int | np.integer) or value < least:
-        raise UserError(f"{name}: {value!r} is not allowed: a whole number >= {least}")
 
 
 def _fits(states: int, actions: int, copies: int = 1) -> None:
@@ -190,9 +165,9 @@ def garnet(
 
     The probabilities are the gaps between sorted uniform numbers, the rewards standard normal.
     """
-    _at_least("num_states", num_states, 1)
-    _at_least("num_actions", num_actions, 1)
-    _at_least("branching", branching, 1)
+    at_least("num_states", num_states, 1)
+    at_least("num_actions", num_actions, 1)
+    at_least("branching", branching, 1)
     if branching > num_states:
         raise UserError(f"branching: {branching} is not allowed: 1 to {num_states}, the states")
     _fits(num_states, num_actions, int(np.prod(batch)))
@@ -214,7 +189,7 @@ def chain(length: int = 10, *, gamma: float = 0.99, slip: float = 0.1) -> MDP:
     Each step at the left end pays 0.1 for going left, and at the right end 1 for going right: the
     near small reward against the far large one. It starts at the left end.
     """
-    _at_least("length", length, 2)
+    at_least("length", length, 2)
     if not 0 <= slip < 1:
         raise UserError(f"slip: {slip} is not allowed: a number in [0, 1)")
     _fits(length, 2)
@@ -230,32 +205,39 @@ def chain(length: int = 10, *, gamma: float = 0.99, slip: float = 0.1) -> MDP:
     return MDP(transitions, rewards, gamma, initial=np.eye(length)[0], name=f"chain {length}")
 
 
+def _episode(
+    following: Int[np.ndarray, "states actions"],
+    rewards: Float64[np.ndarray, "states actions"],
+    start: Float64[np.ndarray, "states"],
+    seen: Float64[np.ndarray, "states size"],
+    gamma: float,
+    name: str,
+) -> MDP:
+    """Build an MDP that goes where `following` says; beyond the last state an episode ends."""
+    states, actions = rewards.shape
+    transitions = np.zeros((states + 1, actions, states + 1))
+    transitions[np.arange(states)[:, None], np.arange(actions), following] = 1
+    transitions[-1, :, -1] = 1
+    more = [np.concatenate([x, np.zeros_like(x[:1])]) for x in (rewards, start, seen)]
+    return MDP(transitions, more[0], gamma, more[1], np.arange(states + 1) == states, more[2], name)
+
+
 def deepsea(size: int = 8, *, gamma: float = 0.99) -> MDP:
     """Build DeepSea, as the agents are trained on it: action 1 moves right, always.
 
     State row * size + column, then one terminal state. Each move right costs 0.01 / size, and the
     one from the last column pays 1: the best return is 0.99, by moving right in every row.
     """
-    _at_least("size", size, 2)
-    states, end = size * size + 1, size * size
-    _fits(states, 2)
-    transitions, rewards = np.zeros((states, 2, states)), np.zeros((states, 2))
-    for row in range(size):
-        for column in range(size):
-            for action in (0, 1):
-                moved = min(column + 1, size - 1) if action else max(column - 1, 0)
-                following = (row + 1) * size + moved if row + 1 < size else end
-                transitions[row * size + column, action, following] = 1
-            treasure = 1.0 if column == size - 1 else 0.0
-            rewards[row * size + column, 1] = treasure - 0.01 / size
-    transitions[end, :, end] = 1
-    start = np.eye(states)[0]
-    seen = np.concatenate([np.eye(size * size), np.zeros((1, size * size))])
-    return MDP(transitions, rewards, gamma, start, _only_last(states), seen, f"DeepSea {size}")
-
-
-def _only_last(states: int) -> Bool[np.ndarray, "states"]:
-    return np.arange(states) == states - 1
+    at_least("size", size, 2)
+    states = size * size
+    _fits(states + 1, 2)
+    row, column = np.divmod(np.arange(states), size)
+    moved = np.clip(column[:, None] + [-1, 1], 0, size - 1)
+    following = np.minimum((row[:, None] + 1) * size + moved, states)
+    right = (column == size - 1) - 0.01 / size
+    rewards = np.stack([np.zeros(states), right], axis=-1)
+    seen = np.eye(states)
+    return _episode(following, rewards, seen[0], seen, gamma, f"DeepSea {size}")
 
 
 def catch(rows: int = 10, columns: int = 5, *, gamma: float = 0.99) -> MDP:
@@ -265,34 +247,17 @@ def catch(rows: int = 10, columns: int = 5, *, gamma: float = 0.99) -> MDP:
     (ball_row * columns + ball_column) * columns + paddle, for the rows above the paddle's, then one
     terminal state. Reaching the last row pays 1 if the paddle is below the ball, else -1.
     """
-    _at_least("rows", rows, 2)
-    _at_least("columns", columns, 1)
-    end = (rows - 1) * columns * columns
-    states = end + 1
-    _fits(states, 3)
-    transitions, rewards = np.zeros((states, 3, states)), np.zeros((states, 3))
-    seen = np.zeros((states, rows, columns))
-
-    def index(y: int, x: int, paddle: int) -> int:
-        return (y * columns + x) * columns + paddle
-
-    for y, x, paddle in np.ndindex(rows - 1, columns, columns):
-        here = index(y, x, paddle)
-        seen[here, y, x] = seen[here, rows - 1, paddle] = 1
-        for action in range(3):
-            moved = min(max(paddle + action - 1, 0), columns - 1)
-            last = y + 1 == rows - 1
-            transitions[here, action, end if last else index(y + 1, x, moved)] = 1
-            rewards[here, action] = (1.0 if moved == x else -1.0) if last else 0.0
-    transitions[end, :, end] = 1
-    start = np.zeros(states)
-    start[[index(0, x, columns // 2) for x in range(columns)]] = 1 / columns
-    return MDP(
-        transitions,
-        rewards,
-        gamma,
-        start,
-        _only_last(states),
-        seen.reshape(states, -1),
-        f"Catch {rows} x {columns}",
-    )
+    at_least("rows", rows, 2)
+    at_least("columns", columns, 1)
+    states = (rows - 1) * columns * columns
+    _fits(states + 1, 3)
+    y, x, paddle = (a.ravel() for a in np.indices((rows - 1, columns, columns)))
+    moved = np.clip(paddle[:, None] + [-1, 0, 1], 0, columns - 1)
+    following = np.minimum(((y + 1) * columns + x)[:, None] * columns + moved, states)
+    caught = np.where(moved == x[:, None], 1.0, -1.0)
+    rewards = np.where((y == rows - 2)[:, None], caught, 0.0)
+    start = np.where((y == 0) & (paddle == columns // 2), 1 / columns, 0.0)
+    board = np.zeros((states, rows, columns))
+    board[np.arange(states), y, x] = board[np.arange(states), -1, paddle] = 1
+    seen = board.reshape(states, -1)
+    return _episode(following, rewards, start, seen, gamma, f"Catch {rows} x {columns}")

@@ -32,25 +32,15 @@ import numpy as np
 from jaxtyping import Float64
 
 from mirrorax.errors import UserError
-from mirrorax.regularizers.drifts import (
-    KL,
-    Bregman,
-    ChiSquare,
-    Drift,
-    ForwardKL,
-    SquaredTV,
-)
+from mirrorax.regularizers.drifts import ChiSquare, Divergence, Drift, ForwardKL, SquaredTV
 from mirrorax.regularizers.drifts import Zero as ZeroDrift
 from mirrorax.regularizers.drifts import drift as as_drift
-from mirrorax.regularizers.potentials import (
-    Max,
-    Potential,
-    Zero,
-)
+from mirrorax.regularizers.potentials import Max, Potential, Zero
 from mirrorax.regularizers.potentials import potential as as_potential
 from mirrorax.regularizers.reference import To
 from mirrorax.simplex import largest, project, softmax, water_level
 from mirrorax.tabular import roots
+from mirrorax.tabular.inputs import check_policy, numbers, temperature
 from mirrorax.tabular.unstructured import solve_convex
 
 Rows = Float64[np.ndarray, "rows actions"]
@@ -120,47 +110,6 @@ def _reference(h: Potential, batch: tuple[int, ...], actions: int) -> Any:
         ) from None
 
 
-def numbers(field: str, value: Any) -> Any:
-    """Convert to an array of real numbers; say what is wrong where it is none."""
-    try:
-        return np.asarray(value, float)
-    except (TypeError, ValueError):
-        raise UserError(f"{field}: {value!r:.60} is not allowed: numbers") from None
-
-
-def temperature(field: str, value: Any) -> Any:
-    """Check a temperature: finite and not negative, a number or an array."""
-    array = numbers(field, value)
-    allowed = np.isfinite(array) & (array >= 0)
-    if not allowed.all():
-        raise UserError(
-            f"{field}: {array[~allowed].flat[0]!s} is not allowed: a finite number >= 0"
-        )
-    return array
-
-
-def check_policy(policy: Any, shape: tuple[int, ...] = ()) -> Any:
-    """Check that every row is a probability vector, and return it as an array.
-
-    `shape` are the states and actions of an MDP, for a policy of it.
-    """
-    policy = numbers("policy", policy)
-    if shape and policy.shape[-2:] != shape:
-        raise UserError(
-            f"policy: shape {policy.shape} is not allowed: [..., {shape[0]}, {shape[1]}], the "
-            "states and actions of the MDP"
-        )
-    with np.errstate(invalid="ignore"):
-        off = np.abs(policy @ np.ones(policy.shape[-1]) - 1)
-        if policy.min(initial=0) >= 0 and off.max(initial=0) <= 1e-6:
-            return policy
-        bad = ~((policy >= 0).all(-1) & (off <= 1e-6))
-    where = tuple(int(i) for i in np.argwhere(bad)[0])
-    raise UserError(
-        f"policy: row {where} is {policy[where]}; each must be non-negative and sum to one"
-    )
-
-
 def _by_regime(
     linear: Rows, old: Rows, mu: Rows, h: Potential, d: Drift, alpha: Any, lam: Any
 ) -> Rows:
@@ -183,7 +132,7 @@ def _solve(linear: Rows, old: Rows, mu: Rows, h: Potential, d: Drift, alpha: Any
     if isinstance(h, To):
         pulls.append((h.drift, mu, alpha))
     own = Zero() if isinstance(h, To) else h
-    if not (_structured(own) and all(_is_structured_drift(d) for d, _, _ in pulls)):
+    if not (_structured(own) and all(_structured(drift) for drift, _, _ in pulls)):
         return solve_convex(linear, old, mu, h, d, alpha, lam)
     problem = Problem(linear.copy(), np.zeros(len(linear)), {})
     problem.add_potential(own, alpha)
@@ -203,14 +152,12 @@ def _solve(linear: Rows, old: Rows, mu: Rows, h: Potential, d: Drift, alpha: Any
     return problem.solve()
 
 
-def _is_structured_drift(d: Drift) -> bool:
-    if isinstance(d, KL | Bregman):
-        return _structured(d.potential)
-    return isinstance(d, ForwardKL | ChiSquare | SquaredTV | ZeroDrift)
-
-
-def _structured(g: Potential | None) -> bool:
-    return isinstance(g, Max) or (g is not None and g.powers is not None)
+def _structured(part: Potential | Drift) -> bool:
+    if isinstance(part, Divergence):
+        return _structured(part.potential)
+    if isinstance(part, Potential):
+        return isinstance(part, Max) or part.powers is not None
+    return isinstance(part, ForwardKL | ChiSquare | SquaredTV | ZeroDrift)
 
 
 def slope(g: Potential, q: Rows) -> Rows:
@@ -249,7 +196,7 @@ class Problem:
             taken = np.isfinite(b)
             self.linear += np.where(taken, 2 * scale - np.where(taken, b, 0), -np.inf)
             self.add_power(1.0, np.where(taken, b, 2 * scale))
-        elif isinstance(d, KL | Bregman):
+        elif isinstance(d, Divergence):
             # B_g(p, a) = g(p) - <grad g(a), p> + constant
             self.linear += scale * slope(d.potential, anchor)
             self.add_potential(d.potential, weight)

@@ -17,15 +17,16 @@ from jaxtyping import Float64
 from mirrorax import registry
 from mirrorax.errors import UserError, unknown
 from mirrorax.formatting import Shown
-from mirrorax.regularizers.drifts import KL, Bregman, Drift
+from mirrorax.regularizers.drifts import Divergence, Drift
 from mirrorax.regularizers.drifts import drift as as_drift
-from mirrorax.regularizers.potentials import Max, NegativeEntropy, Potential, Zero
+from mirrorax.regularizers.potentials import Max, Potential
 from mirrorax.regularizers.potentials import potential as as_potential
 from mirrorax.regularizers.scale import reference_drift
 from mirrorax.tabular.evaluation import Optimum, evaluate, optimum, uniform_policy
+from mirrorax.tabular.inputs import at_least, check_policy, random_generator, temperature
 from mirrorax.tabular.learned import LearnedLam
-from mirrorax.tabular.mdp import MDP, random_generator
-from mirrorax.tabular.mirror import check_policy, mirror_step, temperature
+from mirrorax.tabular.mdp import MDP
+from mirrorax.tabular.mirror import mirror_step
 
 #: a temperature: a number, an array of them (a grid, on leading axes), or a function of k
 Temperature = float | np.ndarray | Callable[[int], Any]
@@ -64,6 +65,9 @@ class Trace(Shown):
             rows.append([str(k), f"{self.gap[k].max():.3e}", f"{self.returns[k].mean():.6f}"])
         return title, rows
 
+    def _picture(self, ax: Any) -> Any:
+        return self.plot(ax)
+
     def plot(self, ax: Any = None) -> Any:
         """Draw the gap to the optimum on a log axis, with the promised rate; return the axis."""
         from mirrorax.tabular.figures import convergence
@@ -96,9 +100,28 @@ class Trace(Shown):
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the arrays to a file that ends in .npz; `mirrorax.load` gives the trace back."""
-        from mirrorax.tabular.saving import save_trace
+        target = Path(path)
+        if target.suffix != ".npz":
+            raise UserError(f"path: {str(target)!r} is not allowed: a name that ends in .npz")
+        arrays = {**vars(self), **{f"optimum.{k}": v for k, v in vars(self.optimum).items()}}
+        del arrays["optimum"]
+        try:
+            np.savez(target, **{name: array for name, array in arrays.items() if array is not None})
+        except OSError as error:
+            raise UserError(f"path: cannot write {str(target)!r}: {error.strerror}") from None
+        return target
 
-        return save_trace(path, self)
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Trace:
+        """Return the trace of a file that `save` has written."""
+        try:
+            with np.load(path, allow_pickle=False) as archive:
+                arrays = {name: archive[name] for name in archive.files}
+            v, policy, error = (arrays.pop(f"optimum.{k}") for k in ("v", "policy", "error"))
+            best = Optimum(v, policy, float(error))
+            return cls(**{"promised_rate": None, **arrays, "optimum": best})
+        except (OSError, ValueError, KeyError, TypeError, EOFError) as wrong:
+            raise UserError(f"path: {str(path)!r} is not a saved trace: {wrong}") from None
 
     @property
     def policy(self) -> Float64[np.ndarray, "*batch states actions"]:
@@ -129,17 +152,13 @@ def promised_rate(
     grid of temperatures it is NaN where alpha = 0.
     """
     h, d = as_potential(potential), as_drift(drift)
-    own = d.potential if isinstance(d, KL | Bregman) else None
     alpha, lam = temperature("alpha", alpha), temperature("lam", lam)
-    same = own == h or (_is_entropy(own) and _is_entropy(h))
-    if not same or isinstance(h, Max | Zero) or h.powers == () or not (alpha > 0).any():
+    own = d.potential if isinstance(d, Divergence) else None
+    same = own is not None and (own == h or (h.powers is not None and own.powers == h.powers))
+    if not same or isinstance(h, Max) or h.powers == () or not (alpha > 0).any():
         return None
     with np.errstate(invalid="ignore"):
         return np.where(alpha > 0, (lam + gamma * alpha) / (lam + alpha), np.nan)
-
-
-def _is_entropy(h: Potential | None) -> bool:
-    return isinstance(h, NegativeEntropy) or (h is not None and h.powers == ((1.0, 0.0),))
 
 
 def solve(
@@ -177,20 +196,19 @@ def solve(
     h, d = as_potential(potential), as_drift(drift)
     if critic not in ("regularized", "unregularized"):
         raise unknown("critic", critic, ("regularized", "unregularized"))
-    if not isinstance(iterations, int | np.integer) or iterations < 0:
-        raise UserError(f"iterations: {iterations!r} is not allowed: a whole number >= 0")
-    spread = temperature("noise", noise)
-    generator = random_generator(seed)
-    alpha_at = _at("alpha", alpha)
+    at_least("iterations", iterations, 0)
+    spread, generator = temperature("noise", noise), random_generator(seed)
     learned = lam if isinstance(lam, LearnedLam) else None
-    lam_at = _at("lam", lam.start if isinstance(lam, LearnedLam) else lam)
+    alpha_at, lam_at = (
+        _at("alpha", alpha),
+        _at("lam", lam.start if isinstance(lam, LearnedLam) else lam),
+    )
     size = reference_drift(d, mdp.num_actions) if learned else 1.0
     default = 0.0 if callable(alpha) else alpha
     reference = temperature(
         "reference_alpha", default if reference_alpha is None else reference_alpha
     )
-    shape = mdp.rewards.shape[-2:]
-    first = uniform_policy(mdp) if policy is None else check_policy(policy, shape)
+    first = uniform_policy(mdp) if policy is None else check_policy(policy, mdp.rewards.shape[-2:])
     # One policy per MDP and temperature, from the start, so that every trace has the same shape.
     sizes = {
         "mdp": mdp.batch,
@@ -209,37 +227,32 @@ def solve(
     reference = np.broadcast_to(reference, batch)
     best = optimum(mdp, h, reference)
 
-    policies, known = [pi], evaluate(mdp, pi, h, reference)
-    values = [known.v]
-    used: list[tuple[Any, Any]] = []
+    known = evaluate(mdp, pi, h, reference)
+    policies, values = [pi], [known.v]
+    alphas, lams = np.zeros((2, iterations, *batch))
     current = np.broadcast_to(lam_at(0), batch)
     for k in range(iterations):
-        a, l = alpha_at(k), current if learned else lam_at(k)
-        followed = a if critic == "regularized" else np.zeros(())
+        alphas[k] = alpha_at(k)
+        lams[k] = current if learned else lam_at(k)
+        followed = alphas[k] if critic == "regularized" else np.zeros(())
         # The values just reported are those the step follows, unless their temperatures differ.
         q = known.q if np.all(followed == reference) else evaluate(mdp, pi, h, followed).q
         if spread.any():
             q = q + spread[..., None, None] * generator.standard_normal(q.shape)
         before = pi
-        pi = mirror_step(q, pi, h, d, a[..., None], l[..., None])
+        pi = mirror_step(q, pi, h, d, alphas[k][..., None], lams[k][..., None])
         if learned:
             moved = np.asarray(d.value(pi, before)).mean(-1)
             current = learned.after(current, moved, size, k / iterations)
         known = evaluate(mdp, pi, h, reference)
         policies.append(pi)
         values.append(known.v)
-        used.append((np.broadcast_to(a, batch), np.broadcast_to(l, batch)))
 
     trace, value = np.stack(policies), np.stack(values)
-    empty = np.zeros((0, *batch))
-    constant = (
-        not callable(alpha)
-        and not callable(lam)
-        and learned is None
-        and critic == "regularized"
-        and not spread.any()
-    )
-    promised = promised_rate(mdp.gamma, h, d, alpha_at(0), lam_at(0)) if constant else None
+    changing = callable(alpha) or callable(lam) or learned or critic != "regularized"
+    promised = None
+    if not (changing or spread.any()):
+        promised = promised_rate(mdp.gamma, h, d, alpha_at(0), lam_at(0))
     return Trace(
         policies=trace,
         values=value,
@@ -247,8 +260,8 @@ def solve(
         policy_change=_distance(trace[1:], trace[:-1]),
         policy_distance=_distance(trace, best.policy),
         returns=(value * mdp.initial).sum(-1),
-        alphas=np.stack([a for a, _ in used]) if used else empty,
-        lams=np.stack([l for _, l in used]) if used else empty,
+        alphas=alphas,
+        lams=lams,
         optimum=best,
         reference_alpha=reference,
         promised_rate=None if promised is None else np.broadcast_to(promised, batch),
@@ -256,18 +269,19 @@ def solve(
 
 
 def _at(field: str, value: Temperature) -> Callable[[int], Any]:
-    if callable(value):
-        shape = temperature(f"{field}(0)", value(0)).shape
+    """Return a temperature as a checked function of k."""
+    if not callable(value):
+        constant = temperature(field, value)
+        return lambda k: constant
+    shape = temperature(f"{field}(0)", value(0)).shape
 
-        def scheduled(k: int) -> Any:
-            at_k = temperature(f"{field}({k})", value(k))
-            if at_k.shape != shape:
-                raise UserError(f"{field}({k}): shape {at_k.shape} after {shape} at k = 0")
-            return at_k
+    def scheduled(k: int) -> Any:
+        at_k = temperature(f"{field}({k})", value(k))
+        if at_k.shape != shape:
+            raise UserError(f"{field}({k}): shape {at_k.shape} after {shape} at k = 0")
+        return at_k
 
-        return scheduled
-    constant = temperature(field, value)
-    return lambda k: constant
+    return scheduled
 
 
 def _distance(p: Any, q: Any) -> Any:

@@ -121,11 +121,15 @@ def multiplier(
     log(sum p) is decreasing in mu, and close to linear: Newton's method on it, inside a bracket. At
     mu = max(c) some p is one; where every p is at most 1/n the sum is at most one.
     """
-    actions = linear.shape[-1]
-    extra = 0 if price is None else price[:, 0]
-    low = linear.max(-1) - extra
-    high = (linear - psi(-np.log(actions), powers)).max(-1)
-    p, total, rate, u, gain = _primal(linear, low, powers, anchor, price, None)
+
+    def part(rows: Any) -> tuple[Rows, dict[float, Any], Any, Any]:
+        here = {e: b[rows] for e, b in powers.items()}
+        kink = [None if x is None else x[rows] for x in (anchor, price)]
+        return linear[rows], here, kink[0], kink[1]
+
+    low = linear.max(-1) - (0 if price is None else price[:, 0])
+    high = (linear - psi(-np.log(linear.shape[-1]), powers)).max(-1)
+    p, total, rate, u, gain = _primal(linear, powers, anchor, price, low)
     # Actions with no convex term at all (forward KL where q = 0) take what is left over.
     short = total < 1 - 1e-12
     if short.any():
@@ -143,14 +147,8 @@ def multiplier(
         before = mu[r]
         mu[r] = np.where(inside, newton, (low[r] + high[r]) / 2)
         moved = (mu[r] - before)[:, None]
-        p[r], total[r], rate[r], u[r], gain[r] = _primal(
-            linear[r],
-            mu[r],
-            {e: b[r] for e, b in powers.items()},
-            None if anchor is None else anchor[r],
-            None if price is None else price[r],
-            u[r] - moved * gain[r],  # log p follows mu to first order
-        )
+        start = u[r] - moved * gain[r]  # log p follows mu to first order
+        p[r], total[r], rate[r], u[r], gain[r] = _primal(*part(r), mu[r], start)
         low[r] = np.where(total[r] >= 1, mu[r], low[r])
         high[r] = np.where(total[r] <= 1, mu[r], high[r])
         narrow = high[r] - low[r] <= 4e-16 * (np.abs(low[r]) + np.abs(high[r]) + width[r])
@@ -159,13 +157,7 @@ def multiplier(
     # every mixture of both sides of the jump is optimal, and one of them sums to one.
     r = np.flatnonzero(~short & (np.abs(total - 1) > _TOLERANCE))
     if r.size:
-        rest = (
-            {e: b[r] for e, b in powers.items()},
-            None if anchor is None else anchor[r],
-            None if price is None else price[r],
-            None,
-        )
-        p[r] = _mixed(_primal(linear[r], low[r], *rest)[0], _primal(linear[r], high[r], *rest)[0])
+        p[r] = _mixed(*(_primal(*part(r), side[r])[0] for side in (low, high)))
     return _completed(p, powers, anchor)
 
 
@@ -189,7 +181,7 @@ def _mixed(more: Rows, less: Rows) -> Rows:
 
 
 def _primal(
-    linear: Rows, mu: Any, powers: dict[float, Any], anchor: Any, price: Any, start: Any
+    linear: Rows, powers: dict[float, Any], anchor: Any, price: Any, mu: Any, start: Any = None
 ) -> tuple[Any, Any, Any, Any, Any]:
     """Return p(mu), its sum, minus the sum's derivative in mu, log p, and minus its derivative."""
     y = np.minimum(linear - mu[:, None], 0 if price is None else price)

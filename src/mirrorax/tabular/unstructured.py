@@ -14,7 +14,7 @@ from jaxtyping import Float64
 
 from mirrorax.convex import SMALLEST, minimize_on_simplex
 from mirrorax.errors import UserError
-from mirrorax.regularizers.drifts import ChiSquare, Drift, SquaredTV
+from mirrorax.regularizers.drifts import Divergence, Drift, SquaredTV
 from mirrorax.regularizers.potentials import Max, Potential
 from mirrorax.regularizers.reference import To
 
@@ -26,9 +26,8 @@ Weights = Float64[np.ndarray, "rows"]
 class _Objective:
     """The objective as one jax function; hashable, so that it is compiled once for a pair."""
 
-    potential: Potential | None
-    #: the drift of a potential that is the distance from a reference
-    distance: Drift | None
+    #: h, or the drift of a potential that is the distance from a reference mu
+    potential: Potential | Drift
     drift: Drift
 
     def __call__(
@@ -40,8 +39,9 @@ class _Objective:
         alpha: jax.Array,
         lam: jax.Array,
     ) -> jax.Array:
-        h = self.potential.value(p) if self.potential else self.distance.value(p, mu)  # type: ignore[union-attr]
-        return -jnp.dot(c, p) + alpha * h + lam * self.drift.value(p, q)
+        h = self.potential
+        value = h.value(p, mu) if isinstance(h, Drift) else h.value(p)
+        return -jnp.dot(c, p) + alpha * value + lam * self.drift.value(p, q)
 
 
 def solve_convex(
@@ -51,26 +51,23 @@ def solve_convex(
 
     The objective must be smooth and convex in p.
     """
-    distance = h.drift if isinstance(h, To) else None
-    for drift, anchor, field in ((d, old, "policy"), (distance, mu, "reference")):
-        steep = isinstance(drift, ChiSquare) or getattr(
-            getattr(drift, "potential", None), "steep", False
-        )
-        if steep and not (anchor > 0).all():
+    goal = _Objective(h.drift if isinstance(h, To) else h, d)
+    anchors = {"policy": (d, old)} | ({"reference": (h.drift, mu)} if isinstance(h, To) else {})
+    for field, (drift, anchor) in anchors.items():
+        if drift.infinite == "p > 0 = q" and not (anchor > 0).all():
             raise UserError(
                 f"{field}: has zero entries, which '{drift}' can never raise; with a user's own "
                 "function give one that takes every action"
             )
-    parts = [getattr(part, "potential", part) for part in (distance or h, d)]
-    kinked = [str(part) for part in parts if isinstance(part, Max | SquaredTV)]
-    if kinked:
-        raise UserError(
-            f"potential, drift: '{h}' with '{d}' has no exact mirror step: a user's own function "
-            f"needs a smooth partner, and {kinked[0]!r} has kinks"
-        )
     called = f"potential, drift: '{h}' with '{d}'"
+    for part in (goal.potential, d):
+        kinked = part.potential if isinstance(part, Divergence) else part
+        if isinstance(kinked, Max | SquaredTV):
+            raise UserError(
+                f"{called} has no exact mirror step: a user's own function needs a smooth partner, "
+                f"and '{kinked}' has kinks"
+            )
     lifted = [np.maximum(x, SMALLEST) for x in (old, mu)]  # derivatives overflow at 1e-300
-    goal = _Objective(None if distance else h, distance, d)
-    starts = [old, mu] if distance else [old]
+    starts = [anchor for _, anchor in anchors.values()]
     p = minimize_on_simplex(goal, (linear, *lifted, alpha, lam), linear.shape, called, starts)
     return np.where((old == 0) & (p <= 1e3 * SMALLEST), 0, p)
