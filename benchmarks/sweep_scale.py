@@ -24,7 +24,6 @@ from mirrorax.runs.chunk import Outcome
 from mirrorax.spec.expand import expand
 from mirrorax.spec.study import read
 from mirrorax.store import files, reading
-from mirrorax.store.store import create
 from mirrorax.sweep.driver import sweep
 from mirrorax.sweep.engines.inline import InlineEngine
 
@@ -78,7 +77,7 @@ def fill(study: Path, store: Path) -> None:
 
 def halve(store: Path, half: Path) -> None:
     """Make a store that has every second shard of another."""
-    root = create(half)
+    root = files.create(half)
     for name in files.listed(store, "studies"):
         os.link(store / "studies" / name, root / "studies" / name)
     for name in files.listed(store, "shards")[::2]:

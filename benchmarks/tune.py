@@ -1,170 +1,340 @@
-"""What a search finds with a budget of runs, on real tasks: it trains.
+"""What a search finds with a budget of runs, on fifteen real tasks: it trains.
 
-    python benchmarks/tune.py [--budget 32] [--seeds 3] [--only NAME] [--methods tune,random,...]
-    python benchmarks/tune.py --tutorial            # the tutorial's task with ten seeds
+    python benchmarks/tune.py run STORES [--budget 32] [--seeds 2] [--only NAME] [--methods ...]
+    python benchmarks/tune.py run STORES --only Bridge --methods tune --seeds 10
+    python benchmarks/tune.py lengths STORES
+    python benchmarks/tune.py table results/tune/searches.jsonl docs/tuning.md
 
-Thirteen tasks: the paper's four environments at two lengths, three reward scales of CartPole,
-MountainCar, a MinAtar game and the tutorial's. Each method has the same budget, of which a part
-chooses and checks as in `mirrorax tune`; the score is that of fresh seeds. "Runs" is how many runs
-of the search were made when its choice first was a cell whose fresh score is 95% of the best that
-any method has found on the task; it is read off the trials in the output afterwards.
+`run` and `lengths` write lines of JSON to standard output; results/tune/searches.jsonl holds them.
+`lengths` compares the same cells at both lengths: does a short training tell which cells to keep?
 
-- tune: `mirrorax.tune`
-- random: cells at random from the same range; the best by the surrogate, then the same check
-- tpe: the same with Optuna's sampler
-- default: the default cell alone
+Tasks: the paper's four environments at two lengths, three reward scales of CartPole, MountainCar,
+two MinAtar games and the tutorial's. Every method has the same runs to search with, and chooses
+with the same number of further seeds as `mirrorax tune`:
 
-One JSON line per search goes to standard output, and a table of means at the end. With budget 32
-and three seeds it takes some hours on two cores. Published numbers are in docs/tuning.md.
-`tune_simulated.py` compares the same methods on published grids, in minutes.
+- tune: the search of `mirrorax tune`
+- random: cells at random from the same range, in `ORDERS` orders of one pool
+- tpe: cells from Optuna's sampler, four at a time
+- default: the default cell, without a search
+
+A cell's value is the mean of `HELD` seeds that no search uses and all methods share. The score of a
+search is the value of its choice. "Runs" is the number of runs after which the choice is for the
+first time a cell with 95% of the best value that is known of the task, looked at after 1, 2, 3, 4,
+6, 8, 11, ... runs; the choice from some runs is the same for all methods (`best_cells`).
+
+Runs are functions of their specification, so each task has one store for all methods and seeds:
+nothing is trained twice, and `run` goes on where it was stopped.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import scipy.stats
 
 from mirrorax import plugins
+from mirrorax.analysis.landscape import landscapes
+from mirrorax.store import read_results
 from mirrorax.store.store import Store
-from mirrorax.tuning import tune as tuning
 from mirrorax.tuning.engine import SearchRuns
-from mirrorax.tuning.propose import (
-    CHECK_SEEDS,
-    CHOICE_SEEDS,
-    SEED_STRIDE,
-    Cell,
-    Found,
-    Run,
-    Specification,
-    Tried,
-    best_cells,
-)
-from mirrorax.tuning.space import plan_budget
+from mirrorax.tuning.propose import Record, Specification, Trial, best_cells, choose, explore
+from mirrorax.tuning.space import Cell, Run
+from mirrorax.tuning.task import TuneTask, prepare
+from mirrorax.tuning.tune import specification
 
-SHORT, LONG = 100_000, 1_000_000
-TASKS = {
-    **{f"{name}, short": (name, {"steps": SHORT}) for name in ("CartPole", "Acrobot", "Catch")},
-    "DeepSea, short": ("DeepSea", {"steps": SHORT}),
-    **{f"{name}, long": (name, {"steps": LONG}) for name in ("CartPole", "Acrobot", "Catch")},
-    "DeepSea, long": ("DeepSea", {"steps": LONG}),
+SHORT, LONG = 50_000, 200_000
+FOUR = ("CartPole", "Acrobot", "Catch", "DeepSea")
+TASKS: dict[str, tuple[str, dict]] = {
+    "Bridge": ("Bridge", {"steps": 16_384, "potential": "burg"}),
+    **{f"{name}, short": (name, {"steps": SHORT}) for name in FOUR},
     "CartPole x 0.01": ("CartPole", {"steps": SHORT, "reward_scale": 0.01}),
+    "CartPole x 0.1": ("CartPole", {"steps": SHORT, "reward_scale": 0.1}),
     "CartPole x 2": ("CartPole", {"steps": SHORT, "reward_scale": 2.0}),
     "MountainCar": ("MountainCar-v0", {"steps": SHORT}),
     "Breakout": ("Breakout-MinAtar", {"steps": SHORT}),
-    "Bridge": ("Bridge", {"steps": 16_384, "potential": "burg"}),
+    "SpaceInvaders": ("SpaceInvaders-MinAtar", {"steps": SHORT}),
+    **{f"{name}, long": (name, {"steps": LONG}) for name in FOUR},
 }
+METHODS = ("default", "random", "tune", "tpe")
+#: Seeds of the values of cells and of the pool; those of searches are elsewhere.
+HELD, HELD_SEEDS, POOL_SEEDS = 3, 8_000_000, 9_000_000
+ORDERS = 4
+LOOKS = (1, 2, 3, 4, 6, 8, 11, 14, 19, 24, 32, 48, 64, 96)
 
 
 def load_tutorial() -> None:
-    """Load the task of docs/tutorial.md as a plugin."""
+    """Load the task of docs/tutorial.md as a plugin, here and in workers."""
     text = (Path(__file__).parent.parent / "docs" / "tutorial.md").read_text()
     code = text.split("```python\n# mine.py", 1)[1].split("```", 1)[0]
-    folder = Path(tempfile.mkdtemp(prefix="mirrorax-bench-"))
-    (folder / "mine.py").write_text("# mine.py" + code)
-    sys.path.insert(0, str(folder))
+    folder = tempfile.mkdtemp(prefix="mirrorax-bench-")
+    (Path(folder) / "mine.py").write_text("# mine.py" + code)
+    sys.path.insert(0, folder)
+    os.environ["PYTHONPATH"] = os.pathsep.join([folder, os.environ.get("PYTHONPATH", "")])
     plugins.load_all(["mine"])
 
 
-def with_cells(env: str, fields: dict, method: str, budget: int, seed: int) -> dict:
-    """Search with another way to choose cells; choose and check as `tune` does."""
-    task = tuning.prepare(env, budget=budget, seed=seed, **fields)
-    plan = plan_budget(budget, 2 * len(task.ranges))
-    spec = Specification(task.ranges, plan, seed=seed)
-    _, bounds = tuning._random_play(task.arms[0])
-    base = seed * SEED_STRIDE
-    with tempfile.TemporaryDirectory() as place, Store(place) as store:
-        runs = SearchRuns(
-            store,
-            lambda logs: tuning._engine(None, logs),
-            task.arms,
-            task.names,
-            task.fixed,
-            normalise=bounds is not None,
-        )
-        try:
-            if method == "default":
-                winner, found = task.starts[0], Found(ranges=task.ranges)
-            else:
-                found = draw(task, spec, runs, method, seed)
-                cells = best_cells(spec, found, plan.candidates)
-                seeds = range(plan.candidate_seeds)
-                more = [Run(c, base + CHOICE_SEEDS + i) for c in cells for i in seeds]
-                means = np.reshape(runs.scores(more), (len(cells), -1)).mean(axis=1)
-                winner = cells[int(np.nanargmax(means))]
-            fresh = [Run(winner, base + CHECK_SEEDS + i) for i in range(plan.check_seeds)]
-            scores = runs.scores(fresh)
-        finally:
-            runs.close()
-    trials = [[*item.run.cell.values, item.score] for item in found.tried]
-    return {"cell": winner.values, "mean": float(np.nanmean(scores)), "trials": trials}
+def folder(args: argparse.Namespace, name: str) -> Path:
+    """Return the store of a task."""
+    return Path(args.stores) / name.replace(" ", "_").replace(",", "")
 
 
-def draw(task, spec: Specification, runs: SearchRuns, method: str, seed: int) -> Found:
-    found = Found(ranges=task.ranges)
-    rng = np.random.default_rng([11, seed])
-    study = None
-    if method == "tpe":
-        import optuna
+def drive(proposals, score):
+    """Send scores to a generator of batches until it ends; return its value."""
+    try:
+        batch = next(proposals)
+        while True:
+            batch = proposals.send(score(batch))
+    except StopIteration as end:
+        return end.value
 
-        optuna.logging.set_verbosity(optuna.logging.ERROR)
-        sampler = optuna.samplers.TPESampler(seed=seed, multivariate=True, constant_liar=True)
-        study = optuna.create_study(direction="maximize", sampler=sampler)
-    number = 0
-    while number < spec.budget.search:
-        batch, told = [], []
-        for _ in range(min(4, spec.budget.search - number)):
-            if study is None:
-                ends = [(r.ends, r) for r in task.ranges]
-                values = [r.value(a + rng.random() * (b - a)) for (a, b), r in ends]
-            else:
-                trial = study.ask()
-                told.append(trial)
-                values = [trial.suggest_float(r.name, r.low, r.high, log=True) for r in task.ranges]
-            batch.append(Run(Cell(0, tuple(values)), seed * SEED_STRIDE + number))
-            number += 1
-        scores = runs.scores(batch)
-        for trial, score in zip(told, scores, strict=False):
-            study.tell(trial, score if np.isfinite(score) else -1e9)
-        found.batches.append([Tried(r, s) for r, s in zip(batch, scores, strict=True)])
-    return found
+
+def random_cell(task: TuneTask, number: int) -> Cell:
+    """Return a cell of the pool: the same place in the range for every task."""
+    rng = np.random.default_rng([11, number])
+    return Cell(0, tuple(r.at(rng.random()) for r in task.ranges))
+
+
+def at_random(task: TuneTask, spec: Specification, score, pool: int) -> list[Trial]:
+    order = np.random.default_rng([13, spec.seed]).permutation(pool)[: spec.budget.search]
+    runs = [Run(random_cell(task, int(i)), POOL_SEEDS + int(i)) for i in order]
+    return [Trial(run, value) for run, value in zip(runs, score(runs), strict=True)]
+
+
+def with_tpe(task: TuneTask, spec: Specification, score) -> Iterator[Trial]:
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    sampler = optuna.samplers.TPESampler(seed=spec.seed, multivariate=True, constant_liar=True)
+    study = optuna.create_study(direction="maximize", sampler=sampler)
+    for first in range(0, spec.budget.search, 4):
+        trials = [study.ask() for _ in range(min(4, spec.budget.search - first))]
+        runs = []
+        for number, trial in enumerate(trials, first):
+            values = [trial.suggest_float(r.name, r.low, r.high, log=True) for r in task.ranges]
+            cell = Cell(
+                0, tuple(r.value(r.place(v)) for r, v in zip(task.ranges, values, strict=True))
+            )
+            runs.append(Run(cell, spec.seed * 10_000_000 + 3_000_000 + number))
+        for trial, run, value in zip(trials, runs, score(runs), strict=True):
+            study.tell(trial, value if np.isfinite(value) else -1e9)
+            yield Trial(run, value)
+
+
+def play(method: str, task: TuneTask, spec: Specification, score, pool: int) -> dict:
+    """Search with a method; return its trials, its choices on the way and the last one."""
+    record = Record(ranges=task.ranges)
+    if method == "tune":
+        drive(explore(spec, record), score)
+    elif method == "random":
+        record.batches.append(at_random(task, spec, score, pool))
+    elif method == "tpe":
+        record.batches.append(list(with_tpe(task, spec, score)))
+    trials = record.trials
+    if not trials:
+        return {"choices": {1: task.starts[0]}, "choice": task.starts[0], "trials": 1}
+    choices = {}
+    for look in (*(look for look in LOOKS if look < len(trials)), len(trials)):
+        seen = Record([trials[:look]], record.ranges)
+        choices[look] = best_cells(spec, seen, 1)[0]
+    return {"choices": choices, "choice": drive(choose(spec, record), score), "trials": len(trials)}
+
+
+def run(args: argparse.Namespace) -> None:
+    """Make the searches that are missing, and write a line for each."""
+    load_tutorial()
+    for name in args.tasks:
+        env, fields = TASKS[name]
+        with Store(folder(args, name)) as store:
+            task = prepare(env, budget=args.budget, **fields)
+            spec = specification(task)
+            with SearchRuns(task, store, args.workers, normalise=spec.best is not None) as runs:
+                for method in args.methods:
+                    orders = {"random": ORDERS, "default": 1}.get(method, args.seeds)
+                    for seed in range(orders):
+                        row = one(name, method, args.budget, seed, fields, runs, spec, args.pool)
+                        print(json.dumps(row), flush=True)
+            store.consolidate(everything=True)
+
+
+def one(name, method, budget, seed, fields, runs, spec, pool) -> dict:
+    """Return the line of one search."""
+    task = prepare(TASKS[name][0], budget=budget, seed=seed, **fields)
+    spec = Specification(task.ranges, task.budget, 1, task.starts, seed, spec.random, spec.best)
+    found = play(method, task, spec, runs.scores, max(pool, spec.budget.search))
+    cells = list(dict.fromkeys([*found["choices"].values(), found["choice"]]))
+    held = [Run(cell, HELD_SEEDS + i) for cell in cells for i in range(HELD)]
+    values = np.nan_to_num(np.reshape(runs.scores(held), (len(cells), HELD)), nan=0.0)
+    worth = dict(zip(cells, values.mean(axis=1).round(5).tolist(), strict=True))
+    return {
+        "task": name,
+        "budget": budget,
+        "method": method,
+        "seed": seed,
+        "random_play": round(float(spec.random or 0.0), 5),
+        "cell": found["choice"].values,
+        "score": worth[found["choice"]],
+        "error": round(float(values[cells.index(found["choice"])].std(ddof=1) / HELD**0.5), 5),
+        "looks": {str(look): worth[cell] for look, cell in found["choices"].items()},
+        "searched": found["trials"],
+    }
+
+
+def pool_scores(place: Path) -> dict[int, float]:
+    """Return the scores of the random cells that a store has, by their numbers."""
+    if not place.is_dir():
+        return {}
+    (item,) = landscapes(read_results(place, "results"))
+    runs, seeds = item.runs().ravel(), item.seeds.ravel()
+    pairs = zip(seeds.tolist(), runs.tolist(), strict=True)
+    return {seed - POOL_SEEDS: score for seed, score in pairs if 0 <= seed - POOL_SEEDS < 1_000_000}
+
+
+def lengths(args: argparse.Namespace) -> None:
+    """Write how well the scores of short runs predict those of the same cells in long ones."""
+    for env in FOUR:
+        known = [pool_scores(folder(args, f"{env}, {name}")) for name in ("short", "long")]
+        cells = sorted(set(known[0]) & set(known[1]))
+        if len(cells) < 8:
+            continue
+        short, long = (np.nan_to_num([each[cell] for cell in cells]) for each in known)
+        kept = np.argsort(-short, kind="stable")[: len(short) // 2]  # halving keeps these
+        row = {
+            "lengths": env,
+            "cells": len(short),
+            "spearman": round(float(scipy.stats.spearmanr(short, long).statistic), 3),
+            "best": round(float(long.max()), 4),
+            "best_kept": round(float(long[kept].max()), 4),
+            "good": int((long >= 0.95 * long.max()).sum()),
+            "good_kept": int((long[kept] >= 0.95 * long.max()).sum()),
+        }
+        print(json.dumps(row), flush=True)
+
+
+def runs_needed(row: dict, target: float) -> int:
+    """Return after how many runs the choice reached a target; twice the search if never."""
+    good = [int(look) for look, value in row["looks"].items() if value >= target]
+    return min(good, default=2 * row["searched"])
+
+
+def table(rows: list[dict], budget: int) -> list[str]:
+    """Return the table of one budget as Markdown lines, and what it adds up to."""
+    rows = [row for row in rows if row["budget"] == budget or row["method"] == "default"]
+    rows = [row for row in rows if row["task"] != "Bridge" or row["seed"] < ORDERS]
+    tasks = [t for t in TASKS if any(r["task"] == t and r["method"] == "tune" for r in rows)]
+    methods = [m for m in METHODS if any(r["method"] == m for r in rows)]
+    head = ["task", "random play", "best known", *methods]
+    head += [f"runs, {method}" for method in methods if method != "default"]
+    lines = ["| " + " | ".join(head) + " |", "|---|" + "---:|" * (len(head) - 1)]
+    worse, better, ratios = [], [], []
+    for task in tasks:
+        mine = {m: [r for r in rows if (r["task"], r["method"]) == (task, m)] for m in methods}
+        best = max(row["score"] for some in mine.values() for row in some)
+        score = {m: np.array([r["score"] for r in mine[m]]) for m in methods}
+        target = best - 0.05 * abs(best)
+        counts = {m: [runs_needed(r, target) for r in mine[m]] for m in methods if mine[m]}
+        needed = {m: np.median(counts[m]) for m in counts}
+        cells = [task, f"{mine['tune'][0]['random_play']:.3f}", f"{best:.3f}"]
+        cells += [f"{score[m].mean():.3f}" if mine[m] else "" for m in methods]
+        for method in methods[1:]:
+            most = mine[method][0]["searched"] if mine[method] else 0
+            shown = sorted(counts.get(method, []))
+            cells.append(", ".join("-" if count > most else str(count) for count in shown))
+        lines.append("| " + " | ".join(cells) + " |")
+        gap = score["random"].mean() - score["tune"].mean()
+        noise = np.hypot(*(_error(score[m], mine[m]) for m in ("tune", "random")))
+        worse += [task] if gap > 2 * noise else []
+        better += [task] if -gap > 2 * noise else []
+        ratios.append(needed["tune"] / needed["random"])
+    lines += [
+        "",
+        f"Of {len(tasks)} tasks `tune` is worse than random search by more than two standard "
+        f"errors on {len(worse)}{_named(worse)} and better on {len(better)}{_named(better)}. In "
+        f"the median task it needs {np.median(ratios):.2f} runs for each of random search; one "
+        "that never gets there counts with twice its runs.",
+    ]
+    return lines
+
+
+def _named(tasks: list[str]) -> str:
+    return f" ({'; '.join(tasks)})" if tasks else ""
+
+
+def tutorial_table(rows: list[dict]) -> list[str]:
+    """Return the table of the tutorial's task, a line for each seed of `tune`."""
+    lines = ["| seed | score | alpha | lam |", "|---:|---:|---:|---:|"]
+    for row in rows:
+        if (row["task"], row["method"], row["budget"]) == ("Bridge", "tune", 32):
+            alpha, lam = row["cell"]
+            lines.append(f"| {row['seed']} | {row['score']:.3f} | {alpha:g} | {lam:g} |")
+    return lines
+
+
+def length_table(rows: list[dict]) -> list[str]:
+    """Return the table of the two lengths."""
+    lines = [
+        "| environment | cells | rank correlation | good | of these kept | best | best kept |",
+        "|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    for row in rows:
+        cells = [row["lengths"], row["cells"], row["spearman"], row["good"], row["good_kept"]]
+        lines.append("| " + " | ".join(map(str, [*cells, row["best"], row["best_kept"]])) + " |")
+    return lines
+
+
+def _error(scores: np.ndarray, rows: list[dict]) -> float:
+    """Return the standard error of a mean of searches: between them, and of the held-out seeds."""
+    within = np.mean([row["error"] for row in rows])
+    between = scores.std(ddof=1) / len(scores) ** 0.5 if len(scores) > 1 else 0.0
+    return float(np.hypot(within, between))
+
+
+def write_tables(source: Path, page: Path) -> str:
+    """Return the page with its tables written from the searches."""
+    lines = [json.loads(line) for line in source.read_text(encoding="utf-8").splitlines()]
+    rows = [row for row in lines if "task" in row]
+    parts = {f"searches {b}": table(rows, b) for b in sorted({row["budget"] for row in rows})}
+    parts["tutorial"] = tutorial_table(rows)
+    parts["lengths"] = length_table([row for row in lines if "lengths" in row])
+    text = page.read_text(encoding="utf-8")
+    for name, content in parts.items():
+        start, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
+        text = text.split(start)[0] + start + "\n".join(content) + "\n" + end + text.split(end)[1]
+    return text
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--budget", type=int, default=32)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--only", help="tasks whose name has this in it")
-    parser.add_argument("--methods", default="tune,random,tpe,default")
-    parser.add_argument("--tutorial", action="store_true", help="the tutorial's task, ten seeds")
+    commands = parser.add_subparsers(dest="command", required=True)
+    trains = commands.add_parser("run")
+    trains.add_argument("stores")
+    trains.add_argument("--budget", type=int, default=32)
+    trains.add_argument("--seeds", type=int, default=2, help="of tune and tpe")
+    trains.add_argument("--pool", type=int, default=32, help="random cells, at least")
+    trains.add_argument("--only", nargs="+", help="tasks whose names have this in it")
+    trains.add_argument("--methods", default=",".join(METHODS))
+    trains.add_argument("--workers", type=int)
+    compares = commands.add_parser("lengths")
+    compares.add_argument("stores")
+    writes = commands.add_parser("table")
+    writes.add_argument("searches", type=Path)
+    writes.add_argument("page", type=Path)
     args = parser.parse_args()
-    load_tutorial()
-    if args.tutorial:
-        args.only, args.seeds, args.methods = "Bridge", 10, "tune"
-    rows: dict[str, dict[str, list[float]]] = {}
-    for name, (env, fields) in TASKS.items():
-        if args.only and args.only not in name:
-            continue
-        for method in args.methods.split(","):
-            for seed in range(args.seeds):
-                if method == "tune":
-                    result = tuning.tune(env, budget=args.budget, seed=seed, **fields)
-                    trials = [[*item.run.cell.values, item.score] for item in result.found.tried]
-                    row = {"cell": result.best.cell.values, "mean": result.mean, "trials": trials}
-                else:
-                    row = with_cells(env, fields, method, args.budget, seed)
-                print(json.dumps({"task": name, "method": method, "seed": seed, **row}), flush=True)
-                rows.setdefault(name, {}).setdefault(method, []).append(row["mean"])
-    methods = args.methods.split(",")
-    print("| task | " + " | ".join(methods) + " |")
-    print("|---|" + "---:|" * len(methods))
-    for name, by_method in rows.items():
-        cells = [f"{np.mean(v):.3f} ({np.min(v):.3f})" for v in by_method.values()]
-        print(f"| {name} | " + " | ".join(cells) + " |")
+    if args.command == "table":
+        args.page.write_text(write_tables(args.searches, args.page), encoding="utf-8")
+        return
+    if args.command == "lengths":
+        lengths(args)
+        return
+    args.tasks = [t for t in TASKS if not args.only or any(each in t for each in args.only)]
+    args.methods = args.methods.split(",")
+    run(args)
 
 
 if __name__ == "__main__":

@@ -41,6 +41,8 @@ def test_cells_are_the_means_of_their_runs(study):
             i, j = np.searchsorted(one.alphas, alpha), np.searchsorted(one.lams, lam)
             assert one.runs[i, j] == len(scores)
             assert one.scores[i, j] == pytest.approx(np.mean(scores), abs=1e-4)
+        spread = np.mean([np.var(scores, ddof=1) for scores in expected.values()])
+        assert one.noise == pytest.approx(spread)
 
 
 def test_settings_that_few_runs_have_are_left_out(study, synthetic):
@@ -64,7 +66,7 @@ def test_without_runs_that_count_it_says_so(study):
         evidence.gather(scheduled)
 
 
-def test_maps_of_rescaled_rewards_are_kept_apart(synthetic):
+def test_runs_with_rescaled_rewards_do_not_count(synthetic):
     tables = [
         synthetic.block(
             {}, "CartPole", synthetic.ALPHAS, synthetic.LAMS, 3, np.random.default_rng(1),
@@ -73,8 +75,9 @@ def test_maps_of_rescaled_rewards_are_kept_apart(synthetic):
         for scale in (2.0, 1.0, 0.1)
     ]  # fmt: skip
     found = evidence.gather(pa.concat_tables(tables))
-    assert len(found.maps) == 3
-    assert [one.reward_scale for one in found.of(("entropy", "kl"))] == [1.0]
+    (own,) = found.maps
+    (alone,) = evidence.gather(tables[1]).maps
+    np.testing.assert_array_equal(own.scores, alone.scores)
 
 
 @pytest.fixture
@@ -122,7 +125,7 @@ def test_it_survives_being_written_and_read(study, tmp_path):
     back = evidence.read(tmp_path / "e.parquet")
     assert (back.settings, back.runs) == (made.settings, made.runs)
     for a, b in zip(made.maps, back.maps, strict=True):
-        assert (a.pair, a.environment, a.scale) == (b.pair, b.environment, b.scale)
+        assert (a.pair, a.environment, a.noise) == (b.pair, b.environment, b.noise)
         for name in ("alphas", "lams", "scores", "runs"):
             np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
     assert [path.name for path in tmp_path.iterdir()] == ["e.parquet"]
@@ -144,7 +147,7 @@ def test_the_command_reads_a_store_and_writes_the_table(study, tmp_path, capsys)
     stores.fill(tmp_path / "store", study)
     out = tmp_path / "e.parquet"
     assert evidence.main([str(tmp_path / "store"), "--out", str(out)]) == 0
-    assert "2 pairs, 4 environments" in capsys.readouterr().out
+    assert "of 2 pairs in CartPole, Acrobot, Catch, DeepSea" in capsys.readouterr().out
     assert evidence.read(out).runs == evidence.gather(study).runs
     assert evidence.main([str(tmp_path / "nothing"), "--out", str(out)]) == 2
     said = capsys.readouterr().err

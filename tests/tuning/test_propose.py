@@ -7,18 +7,15 @@ import pytest
 
 from mirrorax.tuning import surrogate
 from mirrorax.tuning.propose import (
-    Cell,
-    Found,
-    Range,
-    Run,
+    Record,
     Specification,
-    Tried,
+    Trial,
     best_cells,
     even_spread,
     near_random,
     search,
 )
-from mirrorax.tuning.space import plan_budget
+from mirrorax.tuning.space import Cell, Range, Run, plan_budget
 
 ALPHA = Range("alpha", 1e-4, 1.0, limits=(1e-8, 1e3))
 LAM = Range("lam", 1e-3, 1e3, limits=(1e-8, 1e6))
@@ -102,7 +99,7 @@ def test_the_first_batch_holds_the_starts_and_covers_the_range():
     for axis, (low, high) in enumerate(((-4, 0), (-3, 3))):
         third = (high - low) / 3
         counts = np.histogram(places[:, axis], bins=[low, low + third, high - third, high])[0]
-        assert counts.min() >= 4
+        assert counts.min() >= len(places) / 4
 
 
 def test_an_even_spread_has_no_large_hole():
@@ -116,8 +113,8 @@ def test_an_even_spread_has_no_large_hole():
 
 @pytest.mark.parametrize("place", [(-1, 2), (-3, -2), (-2, 0)])
 def test_it_finds_a_small_region_more_often_than_random_search(place):
-    """A region of half a decade in each direction: 6% of the range."""
-    score = bump(*place, width=0.5)
+    """A region of 0.4 decades in each direction: 4% of the range."""
+    score = bump(*place, width=0.4)
     tuned, random = [], []
     for seed in range(8):
         spec = make(64, seed=seed)
@@ -145,7 +142,7 @@ def test_the_range_grows_while_nothing_is_better_than_random():
     assert found.ranges[0].low < ALPHA.low
     assert found.ranges[0].high > ALPHA.high
     assert found.ranges[1].high <= 1e6
-    places = np.log10([t.run.cell.values[0] for t in found.tried[:24]])
+    places = np.log10([t.run.cell.values[0] for t in found.trials[:24]])
     assert ((places >= -4) & (places <= 0)).all()  # not before it has been looked at
     fixed = (Range("alpha", 1e-4, 1.0), Range("lam", 1e-3, 1e3))
     assert drive(make(64, ranges=fixed), lambda run: 0.01)[0].ranges == fixed
@@ -168,7 +165,7 @@ def test_static_choices_are_searched_with_the_values():
     assert found.best.cell.arm == 2
     tried = [run.cell.arm for run in batches[0]]
     assert min(tried.count(arm) for arm in range(3)) >= 3
-    late = [t.run.cell.arm for t in found.tried[len(found.tried) // 2 :]]
+    late = [t.run.cell.arm for t in found.trials[len(found.trials) // 2 :]]
     assert late.count(2) > len(late) / 2
 
 
@@ -195,13 +192,13 @@ def test_runs_that_diverge_are_the_worst_and_never_the_choice():
 
 
 def test_one_lucky_run_does_not_make_a_cell_the_best():
-    spec, found = make(), Found(ranges=(ALPHA, LAM))
+    spec, found = make(), Record(ranges=(ALPHA, LAM))
     lucky = Cell(0, (1e-4, 1e-3))
     good = [Cell(0, (0.1 * 10 ** (0.1 * i), 10.0)) for i in range(8)]
     rest = [Cell(0, (1e-4 * 10 ** (0.1 * i), 1.5e-3)) for i in range(1, 9)]
-    batch = [Tried(Run(lucky, 0), 1.0)]
-    batch += [Tried(Run(cell, 0), 0.9) for cell in good] + [
-        Tried(Run(cell, 0), 0.0) for cell in rest
+    batch = [Trial(Run(lucky, 0), 1.0)]
+    batch += [Trial(Run(cell, 0), 0.9) for cell in good] + [
+        Trial(Run(cell, 0), 0.0) for cell in rest
     ]
     found.batches.append(batch)
     assert best_cells(spec, found, 1)[0] in good

@@ -19,19 +19,10 @@ from mirrorax.cli import tune as tune_cli
 from mirrorax.errors import UserError
 from mirrorax.runs.settings import make_settings
 from mirrorax.store import read_results
-from mirrorax.tuning.propose import (
-    CHECK_SEEDS,
-    Cell,
-    Checked,
-    Found,
-    Range,
-    Run,
-    Specification,
-    Tried,
-)
+from mirrorax.tuning.propose import CHECK_SEEDS, CellScores, Record, Specification, Trial
 from mirrorax.tuning.result import TuneResult
-from mirrorax.tuning.space import plan_budget
-from mirrorax.tuning.tune import DEFAULT_RANGES, prepare
+from mirrorax.tuning.space import Cell, Range, Run, plan_budget
+from mirrorax.tuning.task import DEFAULT_RANGES, prepare
 
 TINY = {
     "steps": 16 * 40,
@@ -49,6 +40,7 @@ FLAGS = [
     for text in (f"--{name.replace('_', '-')}", "8" if name == "hidden" else str(value))
 ]
 CLI = ["tune", "--env", "Catch(4x3)", "--potential", "entropy", "--drift", "kl", "--budget", "32"]
+ARMS, BUDGET = (make_settings(environment="Catch"),), plan_budget(32)
 CODE = "import sys; from mirrorax.cli import main; sys.exit(main(sys.argv[1:]))"
 
 
@@ -95,8 +87,9 @@ def test_the_result_is_plain_data_and_keeps_to_the_budget(result):
 
 
 def test_a_killed_search_ends_as_one_that_was_not(result, tmp_path):
-    """With worker processes, which end bit for bit where this process does."""
+    """With a worker process, which ends bit for bit where this process does."""
     words = [sys.executable, "-c", CODE, *CLI, *FLAGS, "--store", str(tmp_path / "kept")]
+    words += ["--workers", "1"]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     for line in process.stderr:
         if "batch 2:" in line:
@@ -221,16 +214,15 @@ def outcome(
     scores=(0.5,) * 5, around=((0.5,),), units="normalised return", random=0.1, **fields
 ) -> TuneResult:
     cell = Cell(0, fields.pop("values", (0.1, 1.0)))
-    found = Found(
-        batches=[[Tried(Run(cell, 0), 0.9)]],
-        best=Checked(cell, tuple(scores)),
-        neighbours=[Checked(Cell(0, (1.0, 1.0)), tuple(each)) for each in around],
+    found = Record(
+        batches=[[Trial(Run(cell, 0), 0.9)]],
+        best=CellScores(cell, tuple(scores)),
+        neighbours=[CellScores(Cell(0, (1.0, 1.0)), tuple(each)) for each in around],
     )
     ranges = (Range("alpha", 1e-4, 1.0), Range("lam", 1e-3, 1e3))
     best = 1.0 if units == "normalised return" else None
-    spec = Specification(ranges, plan_budget(32), random=random, best=best)
-    arms = (make_settings(environment="Catch"),)
-    return TuneResult(arms, fields.pop("fixed", {}), ("alpha", "lam"), found, spec, units)
+    spec = Specification(ranges, BUDGET, random=random, best=best)
+    return TuneResult(ARMS, fields.pop("fixed", {}), ("alpha", "lam"), found, spec, units)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,75 +19,35 @@ from mirrorax.errors import UserError
 from mirrorax.runs import arrow
 from mirrorax.runs.chunk import Chunk, make_chunk
 from mirrorax.runs.results import Results
-from mirrorax.runs.settings import Settings
 from mirrorax.store.reading import Reader
 from mirrorax.store.store import Store
 from mirrorax.sweep.driver import Signals
 from mirrorax.sweep.engine import Engine
-from mirrorax.sweep.plan import QueuedChunk
-from mirrorax.tuning.propose import Cell, Run
+from mirrorax.sweep.plan import Queue, QueuedChunk
+from mirrorax.tuning.space import Run
+from mirrorax.tuning.task import TuneTask
 
-#: Runs side by side. Results depend on the width, so it does not depend on the machine. Few: a
-#: batch is to be shared among workers.
-LANES = 4
 _POLL = 0.2
-
-
-class ChunkList:
-    """Chunks that wait for a worker. Batches are added as the search proposes them."""
-
-    def __init__(self) -> None:
-        self._waiting: list[QueuedChunk] = []
-
-    def __len__(self) -> int:
-        return len(self._waiting)
-
-    def add(self, chunks: Iterable[QueuedChunk]) -> None:
-        """Add the chunks of a batch."""
-        self._waiting += chunks
-
-    def take(self, prefer: int | None = None) -> QueuedChunk | None:
-        """Return the next chunk, of the configuration that the worker has compiled if possible."""
-        for index, queued in enumerate(self._waiting):
-            if queued.configuration == prefer:
-                return self._waiting.pop(index)
-        return self._waiting.pop(0) if self._waiting else None
-
-    def put_back(self, queued: QueuedChunk) -> None:
-        """Return a chunk that has to be run again."""
-        self._waiting.insert(0, queued)
-
-    def clear(self) -> None:
-        """Drop everything that waits."""
-        self._waiting.clear()
 
 
 class SearchRuns:
     """Makes runs for a search and returns their scores."""
 
     def __init__(
-        self,
-        store: Store,
-        make_engine: Callable[[Path], Engine],
-        arms: Sequence[Settings],
-        names: Sequence[str],
-        fixed: Mapping[str, float],
-        *,
-        lanes: int = LANES,
-        normalise: bool = True,
+        self, task: TuneTask, store: Store, workers: int | None = None, *, normalise: bool = True
     ) -> None:
-        self._store, self._make_engine = store, make_engine
-        self._arms, self._names, self._fixed = arms, names, dict(fixed)
-        self._lanes, self._normalise = lanes, normalise
-        self._queue = ChunkList()
+        self._task, self._store, self._normalise = task, store, normalise
+        self._workers = workers
+        self._queue = Queue()
         self._engine: Engine | None = None
         self._number = 0
-        reader = Reader(store.root)
-        reader.refresh()
         self._scores: dict[bytes, float] = {}
-        self._learn(reader.results())
+        self._learn(Reader(store.root).results())
 
-    def close(self) -> None:
+    def __enter__(self) -> SearchRuns:
+        return self
+
+    def __exit__(self, *error: object) -> None:
         """End the workers."""
         if self._engine is not None:
             self._engine.close()
@@ -97,42 +57,41 @@ class SearchRuns:
         by_arm: dict[int, list[int]] = defaultdict(list)
         for index, run in enumerate(runs):
             by_arm[run.cell.arm].append(index)
+        lanes = self._task.lanes
         ids: dict[int, bytes] = {}
         missing: list[QueuedChunk] = []
         for arm, indices in by_arm.items():
             whole = self._chunk(arm, [runs[i] for i in indices])
             ids |= dict(zip(indices, whole.ids.tolist(), strict=True))
             left = np.array([k for k, i in enumerate(indices) if ids[i] not in self._scores])
-            for first in range(0, len(left), self._lanes):
-                missing.append(self._queued(arm, whole.select(left[first : first + self._lanes])))
+            for first in range(0, len(left), lanes):
+                missing.append(self._queued(arm, whole.select(left[first : first + lanes])))
         if missing:
             self._train(missing)
         return [self._scores[ids[index]] for index in range(len(runs))]
 
     def _chunk(self, arm: int, runs: Sequence[Run]) -> Chunk:
         columns: dict[str, list[float | int | None]] = {
-            name: [value] * len(runs) for name, value in self._fixed.items()
+            name: [value] * len(runs) for name, value in self._task.fixed.items()
         }
-        for place, name in enumerate(self._names):
+        for place, name in enumerate(self._task.names):
             columns[name] = [run.cell.values[place] for run in runs]
-        settings = self._arms[arm]
+        settings = self._task.arms[arm]
         if settings.learned_alpha:
             columns["alpha"] = [None] * len(runs)
         if settings.learned_lam:
             columns["lam"] = [None] * len(runs)
         columns["seed"] = [run.seed for run in runs]
-        return make_chunk(settings, columns, self._lanes)
+        return make_chunk(settings, columns, self._task.lanes)
 
     def _queued(self, arm: int, chunk: Chunk) -> QueuedChunk:
         self._number += 1
-        settings = chunk.settings
-        label = f"{settings.environment} {settings.potential} {settings.drift}"
-        return QueuedChunk(self._number, arm, chunk, label, 0.0)
+        return QueuedChunk(self._number, arm, chunk.settings, chunk.columns, self._task.lanes)
 
     def _train(self, chunks: Sequence[QueuedChunk]) -> None:
         self._queue.add(chunks)
         if self._engine is None:
-            self._engine = self._make_engine(self._store.scratch("logs"))
+            self._engine = _engine(self._workers, self._store.scratch("logs"))
             self._engine.start(self._queue)
         engine = self._engine
         with Signals(engine) as signals:
@@ -165,6 +124,12 @@ class SearchRuns:
                 self._scores[run] = float(value)
 
 
-def cell_values(names: Sequence[str], cell: Cell) -> dict[str, float]:
-    """Return the values of a cell by their names."""
-    return dict(zip(names, cell.values, strict=True))
+def _engine(workers: int | None, logs: Path) -> Engine:
+    if workers == 0:
+        from mirrorax.sweep.engines.inline import InlineEngine
+        from mirrorax.sweep.execute import CHUNK_FUNCTION, resolve
+
+        return InlineEngine(resolve(CHUNK_FUNCTION))
+    from mirrorax.sweep.engines.local import LocalEngine
+
+    return LocalEngine(logs=logs, workers=workers)

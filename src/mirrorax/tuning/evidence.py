@@ -1,7 +1,7 @@
 """What results say about temperatures, as one small table that is shipped with the package.
 
-    python -m mirrorax.tuning.evidence RESULTS                  # rewrite the shipped table
-    python -m mirrorax.tuning.evidence STORE --out my.parquet   # one of your own
+    python -m mirrorax.tuning.evidence RESULTS                   # the shipped table
+    python -m mirrorax.tuning.evidence STORE --out my.parquet    # one of your own
 
 A row is a cell: one pair (h, D) in one environment at one pair of positive temperatures, with the
 mean normalised return of its runs. Only runs with constant temperatures and the regularised Q
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import sys
 from collections import Counter
@@ -33,7 +34,7 @@ from mirrorax.analysis.scores import environment_scores
 from mirrorax.envs import suite
 from mirrorax.errors import UserError
 from mirrorax.files import write_file
-from mirrorax.formatting import counted
+from mirrorax.formatting import Shown, counted
 from mirrorax.runs.results import Results
 
 FILE = "evidence.parquet"
@@ -45,35 +46,25 @@ _GRID_SHARE = 0.25
 
 _PAIR = ("potential", "drift")
 _SCHEMA = pa.schema(
-    [
-        ("potential", pa.string()),
-        ("drift", pa.string()),
-        ("environment", pa.string()),
-        ("reward_scale", pa.float64()),
-        ("return_min", pa.float64()),
-        ("return_max", pa.float64()),
-        ("alpha", pa.float64()),
-        ("lam", pa.float64()),
-        ("score", pa.float32()),
-        ("runs", pa.int32()),
-    ]
+    [(name, pa.string()) for name in (*_PAIR, "environment")]
+    + [(name, pa.float64()) for name in ("noise", "alpha", "lam")]
+    + [("score", pa.float32()), ("runs", pa.int32())]
 )
 
 
-@dataclass(frozen=True, eq=False)
-class ScoreMap:
+@dataclass(frozen=True, eq=False, repr=False)
+class ScoreMap(Shown):
     """The scores of one pair in one environment over positive temperatures; NaN without runs."""
 
     potential: str
     drift: str
     environment: str
-    reward_scale: float
-    return_min: float
-    return_max: float
     alphas: Float[np.ndarray, " alpha"]
     lams: Float[np.ndarray, " lam"]
     scores: Float[np.ndarray, "alpha lam"]
     runs: Int[np.ndarray, "alpha lam"]
+    #: the variance between seeds of a cell, on average over cells; NaN with one seed
+    noise: float = math.nan
 
     @property
     def pair(self) -> tuple[str, str]:
@@ -85,17 +76,12 @@ class ScoreMap:
         """What other sizes and reward scales of the same environment share."""
         return family(self.environment)
 
-    @property
-    def scale(self) -> float:
-        """How far apart the returns are that count as 0 and 1."""
-        return self.return_max - self.return_min
-
-    @property
-    def label(self) -> str:
-        """The environment's name, with its reward scale where that is not 1."""
-        if self.reward_scale == 1:
-            return self.environment
-        return f"{self.environment} x {self.reward_scale:g}"
+    def by_cell(self) -> dict[tuple[float, float], float]:
+        """Return the score of every measured (alpha, lam)."""
+        cells = np.argwhere(np.isfinite(self.scores))
+        return {
+            (float(self.alphas[i]), float(self.lams[j])): float(self.scores[i, j]) for i, j in cells
+        }
 
     def regular(self) -> ScoreMap:
         """Return the map on a grid of which every cell has runs, if one holds a good part of them.
@@ -125,8 +111,8 @@ class ScoreMap:
         )
 
 
-@dataclass(frozen=True)
-class Evidence:
+@dataclass(frozen=True, repr=False)
+class Evidence(Shown):
     """All maps, and the settings they were measured with."""
 
     maps: tuple[ScoreMap, ...]
@@ -134,8 +120,8 @@ class Evidence:
 
     @property
     def pairs(self) -> tuple[tuple[str, str], ...]:
-        """The pairs there are results for at the usual rewards, in order."""
-        return tuple(dict.fromkeys(each.pair for each in self.maps if each.reward_scale == 1))
+        """The pairs there are results for, in order."""
+        return tuple(dict.fromkeys(each.pair for each in self.maps))
 
     @property
     def runs(self) -> int:
@@ -143,10 +129,8 @@ class Evidence:
         return sum(int(each.runs.sum()) for each in self.maps)
 
     def of(self, pair: tuple[str, str]) -> tuple[ScoreMap, ...]:
-        """Return the maps of one pair on regular grids, rewards not rescaled."""
-        return tuple(
-            each.regular() for each in self.maps if each.pair == pair and each.reward_scale == 1
-        )
+        """Return the maps of one pair on regular grids."""
+        return tuple(each.regular() for each in self.maps if each.pair == pair)
 
 
 def family(name: str) -> str:
@@ -166,17 +150,15 @@ def read_runs(place: str | os.PathLike[str]) -> Results:
 
 
 def gather(table: Results | pa.Table) -> Evidence:
-    """Derive the evidence from a table of runs."""
+    """Derive the evidence from a table of runs; those with rescaled rewards do not count."""
     chosen = [item for item in landscapes(table) if _counts(item)]
     if not chosen:
         raise UserError("results: no runs with constant temperatures and positive alpha and lam")
     usual = _usual(chosen)
     maps = [one for item in chosen if _rest(item) == usual for one in _maps(item) if one.runs.any()]
     if not maps:
-        raise UserError("results: no run with positive alpha and lam has a result")
-    if all(one.reward_scale != 1 for one in maps):
         raise UserError(
-            "results: every run has rescaled rewards; some with reward_scale 1 are needed"
+            "results: no run with positive alpha and lam, reward_scale 1 and a result is among them"
         )
     settings = {n: list(v) if isinstance(v, tuple) else v for n, v in usual}
     return Evidence(tuple(maps), settings)
@@ -203,22 +185,25 @@ def _usual(items: Sequence[Landscape]) -> tuple[tuple[str, Any], ...]:
 
 
 def _maps(item: Landscape) -> list[ScoreMap]:
-    scores = environment_scores(item.runs())  # diverged runs count as 0
     i, j = np.flatnonzero(item.alphas > 0), np.flatnonzero(item.lams > 0)
+    runs = item.runs()[np.ix_(i, j)]  # diverged runs count as 0
+    scores, counts = environment_scores(runs), item.counts[np.ix_(i, j)]
     out = []
     for e, environment in enumerate(item.environments):
+        if environment.reward_scale != 1:
+            continue
+        several = np.isfinite(runs[..., e, :]).sum(axis=-1) > 1
+        noise = np.nanvar(runs[..., e, :][several], axis=-1, ddof=1)
         out.append(
             ScoreMap(
                 potential=str(item.settings["potential"]),
                 drift=str(item.settings["drift"]),
                 environment=environment.name,
-                reward_scale=environment.reward_scale,
-                return_min=environment.return_min,
-                return_max=environment.return_max,
                 alphas=item.alphas[i],
                 lams=item.lams[j],
-                scores=np.round(scores[np.ix_(i, j)][..., e], _DIGITS),
-                runs=item.counts[np.ix_(i, j)][..., e],
+                scores=np.round(scores[..., e], _DIGITS),
+                runs=counts[..., e],
+                noise=float(noise.mean()) if noise.size else math.nan,
             )
         )
     return out
@@ -226,26 +211,21 @@ def _maps(item: Landscape) -> list[ScoreMap]:
 
 def write(evidence: Evidence, path: str | os.PathLike[str]) -> None:
     """Write the table; it appears whole or not at all."""
-    rows: dict[str, list[Any]] = {name: [] for name in _SCHEMA.names}
-    for each in evidence.maps:
-        for i, j in np.argwhere(each.runs > 0):
-            cell = (
-                *each.pair,
-                each.environment,
-                each.reward_scale,
-                each.return_min,
-                each.return_max,
-                float(each.alphas[i]),
-                float(each.lams[j]),
-                float(each.scores[i, j]),
-                int(each.runs[i, j]),
-            )
-            for name, value in zip(rows, cell, strict=True):
-                rows[name].append(value)
+    rows = [
+        {
+            **{name: getattr(each, name) for name in (*_PAIR, "environment", "noise")},
+            "alpha": each.alphas[i],
+            "lam": each.lams[j],
+            "score": each.scores[i, j],
+            "runs": each.runs[i, j],
+        }
+        for each in evidence.maps
+        for i, j in np.argwhere(each.runs > 0)
+    ]
     notes = {"settings": dict(evidence.settings)}
     schema = _SCHEMA.with_metadata({_NOTES: json.dumps(notes, sort_keys=True).encode()})
     data = pa.BufferOutputStream()
-    table = pa.table(rows, schema=schema)
+    table = pa.Table.from_pylist(rows, schema=schema)
     pq.write_table(table, data, compression="zstd", write_page_checksum=True)
     try:
         write_file(path, data.getvalue().to_pybytes())
@@ -263,38 +243,23 @@ def read(path: str | os.PathLike[str]) -> Evidence:
     notes = (table.schema.metadata or {}).get(_NOTES)
     if notes is None or table.schema.names != _SCHEMA.names:
         raise UserError(f"evidence: {str(path)!r} is not a table of evidence")
-    about = json.loads(notes)
     data = {name: table[name].to_numpy(zero_copy_only=False) for name in _SCHEMA.names}
-    keys = list(zip(*(data[name] for name in _SCHEMA.names[:6]), strict=True))
-    groups: dict[tuple[Any, ...], list[int]] = {}
+    groups: dict[tuple[str, str, str], list[int]] = {}
+    keys = zip(data["potential"], data["drift"], data["environment"], strict=True)
     for row, key in enumerate(keys):
         groups.setdefault(key, []).append(row)
-    return Evidence(
-        tuple(_unpack(key, {n: data[n][rows] for n in data}) for key, rows in groups.items()),
-        about["settings"],
-    )
+    maps = (_unpack(key, {n: data[n][rows] for n in data}) for key, rows in groups.items())
+    return Evidence(tuple(maps), json.loads(notes)["settings"])
 
 
-def _unpack(key: tuple[Any, ...], data: Mapping[str, np.ndarray]) -> ScoreMap:
+def _unpack(key: tuple[str, str, str], data: Mapping[str, np.ndarray]) -> ScoreMap:
     alphas, i = np.unique(data["alpha"], return_inverse=True)
     lams, j = np.unique(data["lam"], return_inverse=True)
     scores = np.full((len(alphas), len(lams)), np.nan)
     runs = np.zeros(scores.shape, dtype=np.int64)
     scores[i, j] = np.round(data["score"].astype(np.float64), _DIGITS)
     runs[i, j] = data["runs"]
-    potential, drift, environment, reward_scale, return_min, return_max = key
-    return ScoreMap(
-        potential=str(potential),
-        drift=str(drift),
-        environment=str(environment),
-        reward_scale=float(reward_scale),
-        return_min=float(return_min),
-        return_max=float(return_max),
-        alphas=alphas,
-        lams=lams,
-        scores=scores,
-        runs=runs,
-    )
+    return ScoreMap(*key, alphas, lams, scores, runs, float(data["noise"][0]))
 
 
 @cache
@@ -312,10 +277,10 @@ def of_results(place: str | os.PathLike[str] | None) -> Evidence:
 def describe(evidence: Evidence) -> str:
     """Say in a line what the evidence consists of."""
     names = dict.fromkeys(each.environment for each in evidence.maps)
-    return (
-        f"{counted(evidence.runs, 'run')}: {counted(len(evidence.pairs), 'pair')}, "
-        f"{counted(len(names), 'environment')} ({', '.join(names)})"
-    )
+    length = evidence.settings.get("steps")
+    steps = f", {length:,} steps each" if isinstance(length, int) else ""
+    pairs = counted(len(evidence.pairs), "pair")
+    return f"{counted(evidence.runs, 'run')} of {pairs} in {', '.join(names)}{steps}"
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,12 +1,18 @@
-"""Predict where a new environment's temperatures are good from maps of other environments.
+"""Predict where an environment's temperatures are good from maps of scores.
 
-Every cell is scored by its mean over environments. Temperatures are taken as they are: whether they
-should move with the size of the returns cannot be learned from four environments. Within one
-environment they are proportional to its rewards, because
+The prediction for an environment is, cell by cell,
 
-    argmin <p, -c Q> + c alpha h(p) + c lam D(p, q)
+    pooled + w (own - pooled),    w = b / (b + s / n),
 
-is the same policy for every c > 0.
+where `pooled` is the mean over all environments, `own` the mean of the environment's own n runs in
+the cell, s the variance between seeds, and b the variance between environments (the observed one
+less what seeds explain): the estimate with the least squared error if the environments are draws
+from one population. Where an environment has few or noisy runs, or none (w = 0), the choice is the
+best single cell for all. Sizes of one environment are one family and count once.
+
+Temperatures are taken as they are: whether they should move with the size of the returns cannot be
+learned from four environments. Within one environment they are proportional to its rewards,
+because argmin <p, -c Q> + c alpha h(p) + c lam D(p, q) is the same policy for every c > 0.
 """
 
 from __future__ import annotations
@@ -25,6 +31,10 @@ from mirrorax.tuning.evidence import ScoreMap
 _PLATEAU = 0.02
 #: A cell belongs to the range worth searching if it is predicted to reach this share of the best.
 RANGE_SHARE = 0.9
+#: A measured cell stands for another up to this distance in each temperature, in decades.
+NEAR = 0.35
+
+Grid = Float[np.ndarray, "alpha lam"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,9 +43,11 @@ class Prediction:
 
     alphas: Float[np.ndarray, " alpha"]
     lams: Float[np.ndarray, " lam"]
-    scores: Float[np.ndarray, "alpha lam"]
-    smoothed: Float[np.ndarray, "alpha lam"]
+    scores: Grid
+    smoothed: Grid
     cell: tuple[int, int]
+    #: the weight of the environment's own runs at the cell, from 0 to 1
+    own: float = 0.0
 
     @property
     def alpha(self) -> float:
@@ -51,6 +63,20 @@ class Prediction:
     def score(self) -> float:
         """The predicted score there."""
         return float(self.scores[self.cell])
+
+    @property
+    def at_edge(self) -> list[str]:
+        """The temperatures of which the cell has the smallest or the largest measured value."""
+        known = np.isfinite(self.scores)
+        lines = {
+            "alpha": np.flatnonzero(known.any(axis=1)),
+            "lam": np.flatnonzero(known.any(axis=0)),
+        }
+        return [
+            name
+            for (name, values), at in zip(lines.items(), self.cell, strict=True)
+            if len(values) > 1 and at in (values[0], values[-1])
+        ]
 
     def ranges(self) -> tuple[tuple[float, float], tuple[float, float]]:
         """Return the ranges of alpha and lambda around the cell that are worth a search.
@@ -72,48 +98,33 @@ class Prediction:
         return spans[0], spans[1]
 
 
-def resample(
+def at_nearest(
     scores: ScoreMap, alphas: Float[np.ndarray, " alpha"], lams: Float[np.ndarray, " lam"]
-) -> Float[np.ndarray, "alpha lam"]:
-    """Return a map's scores at other temperatures.
+) -> tuple[Grid, Grid]:
+    """Return the scores and numbers of runs at the nearest measured cells.
 
-    Bilinear in the logarithms; NaN outside of what was measured.
+    NaN and 0 outside of what was measured, and where no cell is within `NEAR` decades in both
+    temperatures.
     """
-    rows = _weights(np.log10(scores.alphas), np.log10(alphas))
-    cols = _weights(np.log10(scores.lams), np.log10(lams))
-    inside = np.isfinite(rows).all(axis=1)[:, None] & np.isfinite(cols).all(axis=1)[None, :]
-    rows, cols = np.nan_to_num(rows), np.nan_to_num(cols)
-    missing = np.isnan(scores.scores)
-    value = rows @ np.where(missing, 0.0, scores.scores) @ cols.T
-    # A cell next to one without runs is unknown.
-    hole = rows @ missing.astype(float) @ cols.T
-    return np.where(inside & (hole < 1e-9), value, np.nan)
+    i, far_alpha = _nearest(scores.alphas, alphas)
+    j, far_lam = _nearest(scores.lams, lams)
+    far = far_alpha[:, None] | far_lam[None, :]
+    at = np.ix_(i, j)
+    return np.where(far, np.nan, scores.scores[at]), np.where(far, 0, scores.runs[at])
 
 
-def _weights(
-    known: Float[np.ndarray, " k"], wanted: Float[np.ndarray, " w"]
-) -> Float[np.ndarray, "w k"]:
-    """Return the weights of linear interpolation; a row of NaN outside the known points."""
-    out = np.zeros((len(wanted), len(known)))
-    for row, x in enumerate(wanted):
-        nearest = int(np.argmin(np.abs(known - x)))
-        if abs(known[nearest] - x) < 1e-9:
-            out[row, nearest] = 1.0
-            continue
-        high = int(np.searchsorted(known, x))
-        if high == 0 or high == len(known):
-            out[row] = np.nan
-            continue
-        t = (x - known[high - 1]) / (known[high] - known[high - 1])
-        out[row, high - 1], out[row, high] = 1 - t, t
-    return out
+def _nearest(
+    known: Float[np.ndarray, " known"], wanted: Float[np.ndarray, " wanted"]
+) -> tuple[np.ndarray, np.ndarray]:
+    gaps = np.abs(np.log10(wanted)[:, None] - np.log10(known)[None, :])
+    index = gaps.argmin(axis=1)
+    far = gaps[np.arange(len(wanted)), index] > NEAR
+    # Two digits of a temperature may lie a little outside.
+    return index, far | (wanted < known.min() / 1.06) | (wanted > known.max() * 1.06)
 
 
-def smooth(scores: Float[np.ndarray, "alpha lam"]) -> Float[np.ndarray, "alpha lam"]:
-    """Average each cell with its neighbours: the middle of a good region, not its luckiest cell.
-
-    A neighbour beyond the edge or without a score counts like the cell itself.
-    """
+def smooth(scores: Grid) -> Grid:
+    """Average every cell with its neighbours; where one is missing, the cell counts again."""
     padded = np.pad(scores, 1, constant_values=np.nan)
     total = np.zeros(scores.shape)
     for di in (0, 1, 2):
@@ -128,25 +139,55 @@ def combine(
     alphas: Float[np.ndarray, " alpha"],
     lams: Float[np.ndarray, " lam"],
     allowed: Bool[np.ndarray, "alpha lam"] | None = None,
+    own: Sequence[ScoreMap] = (),
 ) -> Prediction | None:
-    """Average maps, each family counting once.
+    """Predict from all maps, and from those of the environment itself among them.
 
-    The cell is chosen among the `allowed` ones. None where none is covered by every family.
+    The cell is chosen among the `allowed` ones. None where no cell is covered by every family.
     """
-    by_family: dict[str, list[np.ndarray]] = {}
+    by_family: dict[str, list[ScoreMap]] = {}
     for each in maps:
-        by_family.setdefault(each.family, []).append(resample(each, alphas, lams))
-    scores = np.mean([np.mean(parts, axis=0) for parts in by_family.values()], axis=0)
-    smoothed = smooth(scores)
+        by_family.setdefault(each.family, []).append(each)
+    surfaces = np.stack([_mean(some, alphas, lams)[0] for some in by_family.values()])
+    scores, weight = surfaces.mean(axis=0), np.zeros(surfaces.shape[1:])
+    if own:
+        mine, runs = _mean(own, alphas, lams)
+        weight = _weight(surfaces, runs, own, maps)
+        pooled = np.where(np.isfinite(scores), scores, mine)
+        scores = np.where(np.isfinite(mine), pooled + weight * (mine - pooled), scores)
     usable = np.isfinite(scores) if allowed is None else np.isfinite(scores) & allowed
     if not usable.any():
         return None
-    return Prediction(alphas, lams, scores, smoothed, _middle(smoothed, usable))
+    smoothed = smooth(scores)
+    cell = _middle(smoothed, usable)
+    return Prediction(alphas, lams, scores, smoothed, cell, float(weight[cell]))
 
 
-def _middle(
-    smoothed: Float[np.ndarray, "alpha lam"], usable: Bool[np.ndarray, "alpha lam"]
-) -> tuple[int, int]:
+def _mean(maps: Sequence[ScoreMap], alphas: np.ndarray, lams: np.ndarray) -> tuple[Grid, Grid]:
+    parts = [at_nearest(each, alphas, lams) for each in maps]
+    return np.mean([s for s, _ in parts], axis=0), np.sum([n for _, n in parts], axis=0)
+
+
+def _weight(
+    surfaces: Float[np.ndarray, "family alpha lam"],
+    runs: Grid,
+    own: Sequence[ScoreMap],
+    maps: Sequence[ScoreMap],
+) -> Grid:
+    """Return how much an environment's own runs count in each cell."""
+    known = np.isfinite(surfaces).all(axis=0)
+    if len(surfaces) < 2 or not known.any():
+        return np.ones(runs.shape)
+    noises = [each.noise for each in own if np.isfinite(each.noise)]
+    noises = noises or [each.noise for each in maps if np.isfinite(each.noise)]
+    between = float(surfaces[:, known].var(axis=0, ddof=1).mean())
+    # Without a second seed anywhere, all that differs may be noise: half of it is taken as such.
+    noise = float(np.mean(noises)) if noises else between / 2
+    between = max(between - noise / max(float(np.median(runs[known])), 1.0), 1e-6)
+    return between / (between + noise / np.maximum(runs, 1))
+
+
+def _middle(smoothed: Grid, usable: Bool[np.ndarray, "alpha lam"]) -> tuple[int, int]:
     """Return the usable cell nearest to the middle of the plateau around the best one."""
     ranked = np.where(usable, smoothed, -np.inf)
     plateau = usable & (ranked >= ranked.max() - _PLATEAU)
@@ -157,9 +198,7 @@ def _middle(
     return int(i), int(j)
 
 
-def grid_of(
-    maps: Sequence[ScoreMap],
-) -> tuple[Float[np.ndarray, " alpha"], Float[np.ndarray, " lam"]]:
+def grid_of(maps: Sequence[ScoreMap]) -> tuple[np.ndarray, np.ndarray]:
     """Return the temperatures of all maps, to two digits."""
 
     def axis(name: str) -> Float[np.ndarray, " n"]:

@@ -2,7 +2,7 @@
 
     proposals = search(specification)          # a generator
     runs = next(proposals)
-    while True: runs = proposals.send(scores)  # until StopIteration, whose value is the `Found`
+    while True: runs = proposals.send(scores)  # until StopIteration, whose value is the `Record`
 
 It yields batches of runs and is sent their scores. It keeps nothing else: whoever sends the same
 scores again gets the same batches again. So a search whose finished runs are in a store needs no
@@ -24,13 +24,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 from jaxtyping import Float
 
+from mirrorax.formatting import Shown
 from mirrorax.tuning import surrogate
-from mirrorax.tuning.space import Budget, rounded
+from mirrorax.tuning.space import Budget, Cell, Range, Run
 
 #: Seeds of the three parts: no run of one is a run of another.
 SEARCH_SEEDS, CHOICE_SEEDS, CHECK_SEEDS = 0, 1_000_000, 2_000_000
@@ -38,8 +39,8 @@ SEED_STRIDE = 10_000_000
 #: Of a batch, one in so many goes on with the even spread.
 SPREAD_EVERY = 4
 #: The first batch is this part of the search; further ones are smaller.
-FIRST_PART, NEXT_PART = 4, 10
-LEAST_FIRST, LEAST_NEXT = 6, 4
+FIRST_PART, NEXT_PART = 8, 12
+LEAST_FIRST, LEAST_NEXT = 8, 4
 #: A best cell this close to an end of the range, of its width, is at its edge.
 EDGE = 0.1
 #: A score is near random play if it is no more than this part of the way to the best possible.
@@ -49,74 +50,6 @@ SAME = 0.08
 #: Candidates for further seeds are at least this far apart.
 APART = 0.15
 _PLACES = 256
-
-
-@dataclass(frozen=True)
-class Range:
-    """A value to search: its range, its scale, and how far the range may grow."""
-
-    name: str
-    low: float
-    high: float
-    #: `log`; `linear`; `complement`: the logarithm of 1 - value, for a discount
-    scale: str = "log"
-    #: The range never grows beyond these; None: it does not grow.
-    limits: tuple[float, float] | None = None
-
-    def place(self, value: float) -> float:
-        """Return where a value lies: in decades, or in thirds of the range from 0 to 1."""
-        if self.scale == "log":
-            return math.log10(value)
-        if self.scale == "complement":
-            return -math.log10(1 - value)
-        return 3 * value
-
-    def value(self, place: float) -> float:
-        """Return the value at a place, rounded so that a command can repeat it."""
-        if self.scale == "log":
-            return rounded(10**place)
-        if self.scale == "complement":
-            return 1 - rounded(10**-place)
-        return rounded(place / 3)
-
-    @property
-    def ends(self) -> tuple[float, float]:
-        """The places of the ends."""
-        return self.place(self.low), self.place(self.high)
-
-    def grown(self, below: bool, above: bool) -> Range:
-        """Return the range with a decade more at the given ends, within its limits."""
-        if self.limits is None:
-            return self
-        low, high = self.ends
-        least, most = self.place(self.limits[0]), self.place(self.limits[1])
-        low = max(low - 1, least) if below else low
-        high = min(high + 1, most) if above else high
-        return replace(self, low=self.value(low), high=self.value(high))
-
-    def neighbours(self, value: float) -> tuple[float, ...]:
-        """Return the values half a decade, or a tenth, below and above, where there are any."""
-        if self.scale == "linear":
-            return tuple(rounded(v) for v in (value - 0.1, value + 0.1) if 0 <= v <= 1)
-        values = (self.value(self.place(value) + step) for step in (-0.5, 0.5))
-        low, high = self.limits or (-math.inf, math.inf)
-        return tuple(v for v in values if low <= v <= high)
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A static choice, by its number, and the values of the ranges in order."""
-
-    arm: int
-    values: tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class Run:
-    """One run to make."""
-
-    cell: Cell
-    seed: int
 
 
 @dataclass(frozen=True)
@@ -136,7 +69,7 @@ class Specification:
 
 
 @dataclass(frozen=True)
-class Tried:
+class Trial:
     """A run and its score; NaN if it diverged."""
 
     run: Run
@@ -144,7 +77,7 @@ class Tried:
 
 
 @dataclass(frozen=True)
-class Checked:
+class CellScores:
     """A cell and the scores of its runs; NaN is one that diverged."""
 
     cell: Cell
@@ -165,26 +98,21 @@ class Checked:
         """The mean score of the runs that did not diverge; NaN if all did."""
         return float(np.mean(self.whole)) if self.whole else math.nan
 
-    @property
-    def rank(self) -> tuple[int, float]:
-        """What the better of two cells has more of: runs that held, then score."""
-        return -self.diverged, self.mean if self.whole else -math.inf
 
-
-@dataclass
-class Found:
+@dataclass(repr=False)
+class Record(Shown):
     """What a search has seen, and its result once it is complete."""
 
-    batches: list[list[Tried]] = field(default_factory=list)
+    batches: list[list[Trial]] = field(default_factory=list)
     ranges: tuple[Range, ...] = ()
-    candidates: list[Checked] = field(default_factory=list)
-    best: Checked | None = None
-    neighbours: list[Checked] = field(default_factory=list)
-    #: the surrogate after so many batches: a memory, nothing depends on it
+    candidates: list[CellScores] = field(default_factory=list)
+    best: CellScores | None = None
+    neighbours: list[CellScores] = field(default_factory=list)
+    #: the surrogate after so many runs: a memory, nothing depends on it
     _models: dict[int, surrogate.Surrogate] = field(default_factory=dict, repr=False)
 
     @property
-    def tried(self) -> list[Tried]:
+    def trials(self) -> list[Trial]:
         """The runs of the search, in order."""
         return [item for batch in self.batches for item in batch]
 
@@ -192,53 +120,72 @@ class Found:
     def spent(self) -> int:
         """How many runs were made for it."""
         checked = [*self.candidates, *self.neighbours, *([self.best] if self.best else [])]
-        return len(self.tried) + sum(len(item.scores) for item in checked)
+        return len(self.trials) + sum(len(item.scores) for item in checked)
 
     @property
     def searched(self) -> float:
         """The best score of a run of the search: optimistic, for comparison only."""
-        return max((t.score for t in self.tried if math.isfinite(t.score)), default=math.nan)
+        return max((t.score for t in self.trials if math.isfinite(t.score)), default=math.nan)
 
 
-Proposals = Generator[list[Run], Sequence[float], Found]
+Proposals = Generator[list[Run], Sequence[float], Record]
 
 
-def search(specification: Specification, found: Found | None = None) -> Proposals:
-    """Yield batches of runs; take their scores; return what was found.
+def search(specification: Specification, record: Record | None = None) -> Proposals:
+    """Yield batches of runs; take their scores; return the record.
 
-    `found`, if given, is filled on the way, so that a caller can look at it between batches.
+    `record`, if given, is filled on the way, so that a caller can look at it between batches.
     """
-    spec = specification
-    found = Found() if found is None else found
-    found.ranges = spec.ranges
+    record = Record() if record is None else record
+    yield from explore(specification, record)
+    winner = yield from choose(specification, record)
+    yield from check(specification, record, winner)
+    return record
+
+
+def explore(spec: Specification, record: Record) -> Generator[list[Run], Sequence[float], None]:
+    """Yield the batches of the search itself."""
+    record.ranges = spec.ranges
     left = spec.budget.search
     while left > 0:
-        batch = propose(spec, found, min(left, batch_size(spec.budget.search, len(found.batches))))
+        size = batch_size(spec.budget.search, len(record.batches))
+        batch = propose(spec, record, min(left, size))
         scores = yield batch
-        found.batches.append([Tried(r, float(s)) for r, s in zip(batch, scores, strict=True)])
-        found.ranges = grow(spec, found)
+        record.batches.append([Trial(r, float(s)) for r, s in zip(batch, scores, strict=True)])
+        record.ranges = grow(spec, record)
         left -= len(batch)
-    cells = best_cells(spec, found, spec.budget.candidates)
-    found.candidates = yield from _score(spec, cells, CHOICE_SEEDS, [spec.budget.candidate_seeds])
-    winner = max(found.candidates, key=lambda item: item.rank).cell
+
+
+def choose(spec: Specification, record: Record) -> Generator[list[Run], Sequence[float], Cell]:
+    """Give the best cells further seeds; return the best of them by all of its runs."""
+    cells = best_cells(spec, record, spec.budget.candidates)
+    counts = [spec.budget.candidate_seeds] * len(cells)
+    record.candidates = yield from _score(spec, cells, CHOICE_SEEDS, counts)
+    worth = dict(zip(cells, _worth(_model(spec, record), spec, cells), strict=True))
+    return max(record.candidates, key=lambda item: (-item.diverged, worth[item.cell])).cell
+
+
+def check(
+    spec: Specification, record: Record, winner: Cell
+) -> Generator[list[Run], Sequence[float], None]:
+    """Give the winner and its neighbours fresh seeds: the result."""
     around = neighbours(spec, winner)
     counts = [spec.budget.check_seeds] + [spec.budget.neighbour_seeds] * len(around)
-    found.best, *found.neighbours = yield from _score(spec, [winner, *around], CHECK_SEEDS, counts)
-    return found
+    record.best, *record.neighbours = yield from _score(
+        spec, [winner, *around], CHECK_SEEDS, counts
+    )
 
 
 def _score(
     spec: Specification, cells: Sequence[Cell], base: int, counts: Sequence[int]
-) -> Generator[list[Run], Sequence[float], list[Checked]]:
-    counts = list(counts) * len(cells) if len(counts) == 1 else list(counts)
+) -> Generator[list[Run], Sequence[float], list[CellScores]]:
     first = spec.seed * SEED_STRIDE + base
     runs = [Run(c, first + i) for c, n in zip(cells, counts, strict=True) for i in range(n)]
-    scores = list((yield runs))
-    out = []
-    for cell, count in zip(cells, counts, strict=True):
-        out.append(Checked(cell, tuple(map(float, scores[:count]))))
-        scores = scores[count:]
-    return out
+    scores = iter((yield runs))
+    return [
+        CellScores(cell, tuple(float(next(scores)) for _ in range(count)))
+        for cell, count in zip(cells, counts, strict=True)
+    ]
 
 
 def batch_size(runs: int, number: int) -> int:
@@ -248,25 +195,25 @@ def batch_size(runs: int, number: int) -> int:
     return max(runs // NEXT_PART, LEAST_NEXT)
 
 
-def propose(spec: Specification, found: Found, size: int) -> list[Run]:
+def propose(spec: Specification, record: Record, size: int) -> list[Run]:
     """Return the runs of the next batch."""
-    number = len(found.batches)
-    spread_before = len(found.tried)  # no point of the spread comes twice; some are left out
+    number = len(record.batches)
+    spread_before = len(record.trials)  # no point of the spread comes twice; some are left out
     cells: list[Cell] = []
     if number == 0:
         cells += list(dict.fromkeys(spec.starts))[:size]
-        cells += even_spread(spec, found.ranges, 0, size - len(cells))
-        return _numbered(spec, found, cells)
-    if near_random(spec, found.searched):
+        cells += even_spread(spec, record.ranges, 0, size - len(cells))
+        return _numbered(spec, record, cells)
+    if near_random(spec, record.searched):
         # There is nothing to learn from yet.
-        return _numbered(spec, found, even_spread(spec, found.ranges, spread_before, size))
-    cells += even_spread(spec, found.ranges, spread_before, _spread_count(size))
-    model = _model(spec, found)
-    best = best_cells(spec, found, 1)
+        return _numbered(spec, record, even_spread(spec, record.ranges, spread_before, size))
+    cells += even_spread(spec, record.ranges, spread_before, _spread_count(size))
+    model = _model(spec, record)
+    best = best_cells(spec, record, 1)
     cells += best[: size - len(cells)]
     rng = np.random.default_rng([spec.seed, number])
-    cells += _plausible(spec, found, model, size - len(cells), rng)
-    return _numbered(spec, found, cells)
+    cells += _plausible(spec, record, model, size - len(cells), rng)
+    return _numbered(spec, record, cells)
 
 
 def _spread_count(size: int) -> int:
@@ -290,18 +237,15 @@ def even_spread(spec: Specification, ranges: Sequence[Range], first: int, count:
     out = []
     for index in range(first, first + count):
         unit = (offset + (index + 1) * steps) % 1.0
-        values = []
-        for r, u in zip(ranges, unit, strict=True):
-            low, high = r.ends
-            values.append(r.value(low + float(u) * (high - low)))
-        out.append(Cell(index % spec.arms, tuple(values)))
+        values = tuple(r.at(float(u)) for r, u in zip(ranges, unit, strict=True))
+        out.append(Cell(index % spec.arms, values))
     return out
 
 
-def _numbered(spec: Specification, found: Found, cells: Sequence[Cell]) -> list[Run]:
+def _numbered(spec: Specification, record: Record, cells: Sequence[Cell]) -> list[Run]:
     """Give each cell the next seed that it has not had."""
     had: dict[Cell, int] = {}
-    for item in found.tried:
+    for item in record.trials:
         had[item.run.cell] = had.get(item.run.cell, 0) + 1
     out = []
     for cell in cells:
@@ -315,25 +259,26 @@ def _places(ranges: Sequence[Range], cells: Sequence[Cell]) -> Float[np.ndarray,
     return np.array(rows, dtype=np.float64).reshape(len(cells), len(ranges))
 
 
-def _model(spec: Specification, found: Found) -> surrogate.Surrogate:
-    """Fit the surrogate; a run that diverged counts as the worst there is."""
-    number = len(found.batches)
-    if number in found._models:
-        return found._models[number]
-    tried = found.tried
-    scores = np.array([item.score for item in tried])
-    held = scores[np.isfinite(scores)]
-    floor = min([*held.tolist(), *([spec.random] if spec.random is not None else [])], default=0.0)
-    scores = np.where(np.isfinite(scores), scores, floor)
-    cells = [item.run.cell for item in tried]
+def _model(spec: Specification, record: Record) -> surrogate.Surrogate:
+    """Fit the surrogate to all runs; a run that diverged counts as the worst there is."""
+    pairs = [(item.run.cell, item.score) for item in record.trials]
+    pairs += [(item.cell, score) for item in record.candidates for score in item.scores]
+    if len(pairs) in record._models:
+        return record._models[len(pairs)]
+    cells = [cell for cell, _ in pairs]
+    scores = np.array([score for _, score in pairs])
+    known = scores[np.isfinite(scores)].tolist()
+    floor = min([*known, *([] if spec.random is None else [spec.random])], default=0.0)
     arms = np.array([cell.arm for cell in cells])
-    found._models[number] = surrogate.fit(_places(spec.ranges, cells), arms, scores)
-    return found._models[number]
+    scores = np.where(np.isfinite(scores), scores, floor)
+    model = surrogate.fit(_places(spec.ranges, cells), arms, scores)
+    record._models[len(pairs)] = model
+    return model
 
 
 def _plausible(
     spec: Specification,
-    found: Found,
+    record: Record,
     model: surrogate.Surrogate,
     count: int,
     rng: np.random.Generator,
@@ -341,8 +286,8 @@ def _plausible(
     """Return where functions drawn from the surrogate are largest, each in a place of its own."""
     if count <= 0:
         return []
-    ends = np.array([r.ends for r in found.ranges])
-    known = list(dict.fromkeys(item.run.cell for item in found.tried))
+    ends = np.array([r.ends for r in record.ranges])
+    known = list(dict.fromkeys(item.run.cell for item in record.trials))
     places, arms = [], []
     each = max(_PLACES // spec.arms, 64)
     for number in range(spec.arms):
@@ -358,7 +303,7 @@ def _plausible(
     out: list[Cell] = []
     for function in model.draw(x, arm, count, rng):
         for index in np.argsort(-function, kind="stable"):
-            values = tuple(r.value(float(p)) for r, p in zip(found.ranges, x[index], strict=True))
+            values = tuple(r.value(float(p)) for r, p in zip(record.ranges, x[index], strict=True))
             cell = _merged(spec, Cell(int(arm[index]), values), known)
             if cell not in out:
                 out.append(cell)
@@ -376,23 +321,19 @@ def _merged(spec: Specification, cell: Cell, known: Sequence[Cell]) -> Cell:
     return mine[nearest] if gap[nearest] < SAME else cell
 
 
-def best_cells(spec: Specification, found: Found, count: int) -> list[Cell]:
+def best_cells(spec: Specification, record: Record, count: int) -> list[Cell]:
     """Return the best cells by what the surrogate makes of all runs, some distance apart.
 
     One run is a noisy score: a cell whose neighbours did well, too, is to be preferred to a lonely
     lucky one. A cell of which every run diverged is none.
     """
-    model = _model(spec, found)
     scores: dict[Cell, list[float]] = {}
-    for item in found.tried:
+    for item in record.trials:
         scores.setdefault(item.run.cell, []).append(item.score)
     cells = [c for c, values in scores.items() if np.isfinite(values).any()] or list(scores)
     x = _places(spec.ranges, cells)
-    mean, covariance = model.predict(x, np.array([cell.arm for cell in cells]))
-    # Of two that promise the same, the one that is better known.
-    worth = mean - 0.25 * np.sqrt(np.maximum(np.diag(covariance), 0.0))
     chosen: list[int] = []
-    for index in np.argsort(-worth, kind="stable"):
+    for index in np.argsort(-_worth(_model(spec, record), spec, cells), kind="stable"):
         apart = all(
             cells[index].arm != cells[other].arm or np.linalg.norm(x[index] - x[other]) >= APART
             for other in chosen
@@ -404,20 +345,29 @@ def best_cells(spec: Specification, found: Found, count: int) -> list[Cell]:
     return [cells[index] for index in chosen]
 
 
-def grow(spec: Specification, found: Found) -> tuple[Range, ...]:
+def _worth(
+    model: surrogate.Surrogate, spec: Specification, cells: Sequence[Cell]
+) -> Float[np.ndarray, " cells"]:
+    """Return the expected scores; of two that promise the same, the better known is worth more."""
+    arms = np.array([cell.arm for cell in cells])
+    mean, covariance = model.predict(_places(spec.ranges, cells), arms)
+    return mean - 0.25 * np.sqrt(np.maximum(np.diag(covariance), 0.0))
+
+
+def grow(spec: Specification, record: Record) -> tuple[Range, ...]:
     """Return the ranges of the next batch: wider where the best cell is at an edge.
 
     Near random play no place is better than another, and every range grows.
     """
-    lost = near_random(spec, found.searched)
+    lost = near_random(spec, record.searched)
     if lost:
         # Not before the range has been looked at: a run for every square decade.
-        area = math.prod(high - low for low, high in (r.ends for r in found.ranges)) * spec.arms
-        if len(found.tried) < area:
-            return found.ranges
-    (best,) = best_cells(spec, found, 1)
+        area = math.prod(high - low for low, high in (r.ends for r in record.ranges)) * spec.arms
+        if len(record.trials) < area:
+            return record.ranges
+    (best,) = best_cells(spec, record, 1)
     out = []
-    for r, value in zip(found.ranges, best.values, strict=True):
+    for r, value in zip(record.ranges, best.values, strict=True):
         low, high = r.ends
         at, width = r.place(value), high - low
         below = lost or at - low < EDGE * width

@@ -13,8 +13,10 @@ import numpy as np
 from mirrorax.analysis.few_seeds import AGREE, UNIT, mean_interval, seeds_in_words
 from mirrorax.formatting import counted
 from mirrorax.runs.settings import Settings
+from mirrorax.searches import SearchView
 from mirrorax.training.result import finite
-from mirrorax.tuning.propose import NEAR_RANDOM, Cell, Checked, Found, Specification
+from mirrorax.tuning.propose import NEAR_RANDOM, CellScores, Record, Specification
+from mirrorax.tuning.space import Cell
 from mirrorax.tuning.suggestion import as_flags
 
 #: Bounds of returns that are not known.
@@ -25,22 +27,22 @@ _NAMED = ("environment", "potential", "drift", "plugins")
 Verdict = Literal["nothing", "unsafe", "unsettled", "forgiving", "sensitive"]
 
 
-@dataclass(frozen=True)
-class TuneResult:
+@dataclass(frozen=True, repr=False)
+class TuneResult(SearchView):
     """The best cell, its scores on fresh seeds, the scores of its neighbours, and the search."""
 
     arms: tuple[Settings, ...]
     fixed: Mapping[str, float]
     names: tuple[str, ...]
-    found: Found
+    record: Record
     specification: Specification
     units: str  # "normalised return", or "return" where bounds are not known
 
     @property
-    def best(self) -> Checked:
+    def best(self) -> CellScores:
         """The best cell with its fresh runs."""
-        assert self.found.best is not None
-        return self.found.best
+        assert self.record.best is not None
+        return self.record.best
 
     @property
     def settings(self) -> Settings:
@@ -58,9 +60,9 @@ class TuneResult:
         return self.best.scores
 
     @property
-    def neighbours(self) -> tuple[Checked, ...]:
+    def neighbours(self) -> tuple[CellScores, ...]:
         """The cells one step away in one value, with their fresh runs."""
-        return tuple(self.found.neighbours)
+        return tuple(self.record.neighbours)
 
     @property
     def mean(self) -> float:
@@ -113,7 +115,7 @@ class TuneResult:
     @property
     def spent(self) -> int:
         """How many runs were used."""
-        return self.found.spent
+        return self.record.spent
 
     @property
     def budget(self) -> int:
@@ -123,7 +125,7 @@ class TuneResult:
     @property
     def searched(self) -> float:
         """The best single score of the search: optimistic, never the result."""
-        return self.found.searched
+        return self.record.searched
 
     @property
     def largest_drop(self) -> float:
@@ -206,9 +208,9 @@ class TuneResult:
             "largest_rise": self.largest_rise,
             "budget": self.budget,
             "spent": self.spent,
-            "tried": len({item.run.cell for item in self.found.tried}),
+            "tried": len({item.run.cell for item in self.record.trials}),
             "searched": self.searched,
-            "candidates": [self._row(cell) for cell in self.found.candidates],
+            "candidates": [self._row(cell) for cell in self.record.candidates],
             "trials": [
                 {
                     **self.values(item.run.cell),
@@ -217,16 +219,16 @@ class TuneResult:
                     "score": item.score,
                     "batch": number,
                 }
-                for number, batch in enumerate(self.found.batches)
+                for number, batch in enumerate(self.record.batches)
                 for item in batch
             ],
-            "ranges": {each.name: [each.low, each.high] for each in self.found.ranges},
+            "ranges": {each.name: [each.low, each.high] for each in self.record.ranges},
             "arms": [each.model_dump(mode="json") for each in self.arms],
             "settings": self.settings.model_dump(mode="json"),
             "command": self.command,
         }
 
-    def _row(self, checked: Checked) -> dict[str, Any]:
+    def _row(self, checked: CellScores) -> dict[str, Any]:
         runs = {"runs": len(checked.scores), "diverged": checked.diverged}
         return {**self.values(checked.cell), "mean": checked.mean, **runs}
 
@@ -235,5 +237,5 @@ class TuneResult:
         return json.dumps(finite(self.to_dict()), allow_nan=False)
 
 
-def _worth(checked: Checked) -> float:
+def _worth(checked: CellScores) -> float:
     return checked.mean if checked.whole else -math.inf

@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-from jaxtyping import Bool
 
 from mirrorax.envs import suite
 from mirrorax.errors import UserError, nearest
@@ -18,14 +17,18 @@ from mirrorax.formatting import counted
 from mirrorax.regularizers.names import parse_drift, parse_potential, sees_advantages
 from mirrorax.runs.presets import PRESETS
 from mirrorax.runs.settings import OTHER_NUMBERS, RunValues, Settings
-from mirrorax.tuning.evidence import Evidence, ScoreMap, family, of_results
-from mirrorax.tuning.prediction import Prediction, combine, good, grid_of, resample
+from mirrorax.tuning.evidence import Evidence, ScoreMap, describe, family, of_results
+from mirrorax.tuning.prediction import Prediction, at_nearest, combine, grid_of
 from mirrorax.tuning.validation import (
     THRESHOLD,
     Validation,
+    best_pair,
     default_cell,
     default_scores,
+    left_out_pairs,
     left_out_score,
+    pair_rbst,
+    score_at,
     validate,
 )
 
@@ -90,7 +93,7 @@ def suggest(
     factor = _factor(name, max_return, reward_scale)
     known = of_results(results) if evidence is None else evidence
     reasons = [remark] if remark else []
-    reasons.append(_source(known))
+    reasons.append(f"The results: {describe(known)}.")
     maps, pair = _choose_pair(known, potential, drift, reasons)
     if factor != 1:
         reasons.append(
@@ -98,24 +101,20 @@ def suggest(
             "the same when Q, alpha and lam are multiplied by one number."
         )
     prediction, basis = _predict(name, maps, reasons)
-    alpha_range, lam_range = prediction.ranges()
-    alpha, lam = prediction.alpha, prediction.lam
-    if basis != "measured" and potential is None and drift is None:
-        scores = list(default_scores(known).values())
-        if scores and np.mean(scores) >= left_out_score(maps):
-            pair, alpha, lam = default_cell()
-            reasons.append(
-                f"The defaults scored {np.mean(scores):.3f} on average where they were measured, "
-                f"and suggestions without a look at the environment {left_out_score(maps):.3f}: "
-                "so the defaults are suggested."
-            )
-    else:
-        edge = _at_edge(prediction)
-        if edge:
-            reasons.append(
-                f"The cell is at the edge of what was measured in {' and '.join(edge)}: better "
-                "ones may lie beyond."
-            )
+    spans = prediction.ranges()
+    cell, score = (prediction.alpha, prediction.lam), prediction.score
+    free = potential is None and drift is None
+    if basis == "other environments" and free:
+        default = _default_instead(known, reasons)
+        if default is not None:
+            pair, cell, score = default_cell()[0], default_cell()[1:], default
+            (a, b), (c, d) = spans
+            spans = (min(a, cell[0]), max(b, cell[0])), (min(c, cell[1]), max(d, cell[1]))
+    if cell == (prediction.alpha, prediction.lam) and prediction.at_edge:
+        reasons.append(
+            f"The cell is at the edge of what was measured in {' and '.join(prediction.at_edge)}: "
+            "better ones may lie beyond."
+        )
 
     def scaled(value: float) -> float:
         return float(f"{value * factor:.2g}")
@@ -125,24 +124,16 @@ def suggest(
         environment=name,
         potential=pair[0],
         drift=pair[1],
-        alpha=scaled(alpha),
-        lam=scaled(lam),
-        alpha_range=(scaled(alpha_range[0]), scaled(alpha_range[1])),
-        lam_range=(scaled(lam_range[0]), scaled(lam_range[1])),
+        alpha=scaled(cell[0]),
+        lam=scaled(cell[1]),
+        alpha_range=(scaled(spans[0][0]), scaled(spans[0][1])),
+        lam_range=(scaled(spans[1][0]), scaled(spans[1][1])),
         basis=basis,
-        score=prediction.score,
+        score=score,
         settings=" ".join([flags(known), *as_flags(rewards)]).strip(),
         reasons=tuple(reasons),
-        sure=_sure(basis, prediction, _checked(known, pair), maps, name),
+        sure=_sure(basis, prediction, _checked(known, pair, free), maps, name),
     )
-
-
-def _source(evidence: Evidence) -> str:
-    names = counted(len({each.environment for each in evidence.maps}), "environment")
-    length = evidence.settings.get("steps")
-    steps = f", {length:,} steps each" if isinstance(length, int) else ""
-    pairs = counted(len(evidence.pairs), "pair")
-    return f"The results: {counted(evidence.runs, 'run')} of {pairs} in {names}{steps}."
 
 
 def _name(env: str) -> tuple[str, str]:
@@ -206,91 +197,80 @@ def _choose_pair(
             f"good on average over {counted(len(evidence.pairs), 'other pair')}."
         )
         return _pooled([each for p in evidence.pairs for each in evidence.of(p)]), pair
-    # The pair whose cells, chosen without a look at an environment, score best there.
-    maps = {pair: evidence.of(pair) for pair in fitting}
-    widest = max(map(len, maps.values()))
-    complete = [pair for pair in fitting if len(maps[pair]) == widest]
-    shares = _shares({pair: maps[pair] for pair in complete})
-    scores = {pair: left_out_score(maps[pair]) for pair in complete}
-    pair = max(complete, key=lambda p: (np.nan_to_num(scores[p], nan=-1.0), shares[p]))
-    share = f"{shares[pair]:.1%} of its cells reach {THRESHOLD:g} in an environment, on average."
-    if math.isfinite(scores[pair]):
-        share = f"cells chosen without a look at an environment scored {scores[pair]:.3f} there."
+    some = Evidence(tuple(each for each in evidence.maps if each.pair in fitting))
+    pair = best_pair(some)
+    maps, ranks = evidence.of(pair), pair_rbst(evidence)
+    score = left_out_score(maps)
+    said = []
+    if math.isfinite(score):
+        said.append(f"cells chosen without a look at an environment scored {score:.3f} there")
+    if pair in ranks:
+        place = 1 + sum(value > ranks[pair] for value in ranks.values())
+        rank = f", number {place} of {len(ranks)}" if len(ranks) > 1 else ""
+        said.append(f"its Rbst_{THRESHOLD:g} is {ranks[pair]:.3f}{rank}")
+    head = f"Of {len(fitting)} pairs measured it carries over best"
     if h is not None and d is not None:
-        reasons.append(f"The pair was given; {share}")
-    elif len(complete) == 1:
-        reasons.append(f"The results have one pair to choose from; {share}")
-    else:
-        reasons.append(f"Of {len(complete)} pairs measured it carries over best: {share}")
-    return maps[pair], pair
+        head = "The pair was given"
+    elif len(fitting) == 1:
+        head = "The results have one pair to choose from"
+    reasons.append(f"{head}{': ' if said else ''}{'; '.join(said)}.")
+    return maps, pair
 
 
-def _shares(maps: Mapping[tuple[str, str], Sequence[ScoreMap]]) -> dict[tuple[str, str], float]:
-    """Return each pair's share of good cells, on average over its environments.
-
-    Only cells that every pair has in an environment count; if there are none, all cells do.
-    """
-    common: dict[str, set[tuple[float, float]]] = {}
-    for each in (each for maps_of_pair in maps.values() for each in maps_of_pair):
-        cells = _cells(each, np.isfinite(each.scores))
-        common[each.environment] = common.get(each.environment, cells) & cells
-
-    def share(scores: ScoreMap) -> float:
-        places = common[scores.environment] or _cells(scores, np.isfinite(scores.scores))
-        return len(_cells(scores, good(scores, THRESHOLD)) & places) / max(len(places), 1)
-
-    return {pair: float(np.mean([share(each) for each in some])) for pair, some in maps.items()}
-
-
-def _cells(scores: ScoreMap, chosen: Bool[np.ndarray, "alpha lam"]) -> set[tuple[float, float]]:
-    return {(float(scores.alphas[i]), float(scores.lams[j])) for i, j in np.argwhere(chosen)}
+def _default_instead(evidence: Evidence, reasons: list[str]) -> float | None:
+    """Return what the default scores, if no less than pair and cell chosen without a look."""
+    rows = [each.scores[p.cell] for each, p in left_out_pairs(evidence) if p is not None]
+    defaults = list(default_scores(evidence).values())
+    if not rows or not defaults or np.mean(defaults) < np.mean(rows):
+        return None
+    reasons.append(
+        f"The defaults scored {np.mean(defaults):.3f} on average where they were measured; pair "
+        f"and cell chosen without a look at the environment {np.mean(rows):.3f}: so the defaults "
+        "are suggested."
+    )
+    return float(np.mean(defaults))
 
 
 def _pooled(maps: Sequence[ScoreMap]) -> list[ScoreMap]:
-    """Average the maps of all pairs, environment by environment, on the grid of the first."""
+    """Average the maps of all pairs, environment by environment."""
     by_environment: dict[str, list[ScoreMap]] = {}
     for each in maps:
         by_environment.setdefault(each.environment, []).append(each)
     out = []
     for same in by_environment.values():
-        on = same[0]
-        stack = [resample(each, on.alphas, on.lams) for each in same]
-        out.append(replace(on, scores=np.mean(stack, axis=0)))
+        alphas, lams = grid_of(same)
+        parts = [at_nearest(each, alphas, lams) for each in same]
+        scores, runs = (np.array(part) for part in zip(*parts, strict=True))
+        whole = replace(same[0], alphas=alphas, lams=lams)
+        out.append(replace(whole, scores=scores.mean(axis=0), runs=runs.sum(axis=0)))
     return out
 
 
 def _predict(name: str, maps: Sequence[ScoreMap], reasons: list[str]) -> tuple[Prediction, Basis]:
-    """Predict from the environment itself, else from its other sizes, else from all others."""
+    """Predict from the environment itself, or its other sizes, and from all others."""
     own = [each for each in maps if each.environment == name]
     kin = [each for each in maps if each.family == family(name)]
-    used = own or kin or maps
     basis: Basis = "measured" if own else "same family" if kin else "other environments"
-    prediction = combine(used, *grid_of(used))
-    names = ", ".join(dict.fromkeys(each.environment for each in used))
+    # Cells of the environment itself, where there are any; all environments have a say.
+    prediction = combine(maps, *grid_of(own or kin or maps), own=own or kin)
+    names = ", ".join(dict.fromkeys(each.environment for each in own or kin or maps))
     if prediction is None:
         raise UserError(f"results: no cell was measured in all of these together: {names}")
-    runs = counted(sum(int(each.runs.sum()) for each in used), "run")
+    runs = counted(sum(int(each.runs.sum()) for each in own or kin or maps), "run")
     if basis == "other environments":
         reasons.append(
-            f"{name} was not measured: the cells are those that were good on {names}. The size of "
+            f"{name} was not measured: the cell is the best single one for {names}. The size of "
             "its returns is not used."
         )
     else:
-        reasons.append(f"{runs} on {names}{' itself' if own else ''}.")
+        rest = ""
+        if prediction.own < 1:
+            rest = (
+                f", which count with {prediction.own:.0%} at the cell, and all environments with "
+                "the rest: the fewer and noisier its runs, the less they count"
+            )
+        reasons.append(f"{runs} on {names}{' itself' if own else ''}{rest}.")
     return prediction, basis
-
-
-def _at_edge(prediction: Prediction) -> list[str]:
-    """Return the temperatures of which the chosen cell has the smallest or the largest value."""
-    held = np.isfinite(prediction.scores)
-    out = []
-    for name, lines, at in (
-        ("alpha", np.flatnonzero(held.any(axis=1)), prediction.cell[0]),
-        ("lam", np.flatnonzero(held.any(axis=0)), prediction.cell[1]),
-    ):
-        if len(lines) > 1 and at in (lines[0], lines[-1]):
-            out.append(name)
-    return out
 
 
 def alike(settings: Settings, results: str | os.PathLike[str] | None) -> bool:
@@ -317,11 +297,13 @@ def alike(settings: Settings, results: str | os.PathLike[str] | None) -> bool:
     return all(0.5 <= ratio <= 2 for ratio in ratios)
 
 
-def _checked(evidence: Evidence, pair: tuple[str, str]) -> Validation | None:
+def _checked(evidence: Evidence, pair: tuple[str, str], free: bool) -> Validation | None:
+    """Return the check of the pair, or of the choice of a pair where that is free."""
     try:
-        return validate(evidence).of(pair)
+        whole = validate(evidence)
     except UserError:
         return None
+    return replace(whole, rows=whole.joint) if free and whole.joint else whole.of(pair)
 
 
 def _sure(
@@ -332,22 +314,24 @@ def _sure(
     name: str,
 ) -> str:
     if basis == "measured":
-        own = [each for each in maps if each.environment == name]
-        cells = sum(int(np.isfinite(each.scores).sum()) for each in own)
+        (own,) = (each for each in maps if each.environment == name)
+        measured = score_at(own, prediction.alpha, prediction.lam)
+        cells = int(np.isfinite(own.scores).sum())
         return (
-            f"Measured: {prediction.score:.3f} at this cell. It was chosen among {cells} cells, so "
-            "that is a little optimistic."
+            f"Measured: {measured:.3f} at this cell. It was chosen among {cells} cells, so that is "
+            "a little optimistic."
         )
     if checked is None:
         families = len({each.family for each in maps})
         tail = "" if families > 1 else " There is no second environment to test predictions on."
         return f"Weak: nothing shows how well results carry over.{tail}"
     hits = sum(row.success for row in checked.rows)
+    default = "" if math.isnan(checked.default) else f", the plain default in {checked.default:.0%}"
     head = "Fair: another size of it was measured." if basis == "same family" else "Weak."
     return (
         f"{head} Left out in turn, {hits} of {len(checked.rows)} environments were hit: the "
         f"suggested cell reached {checked.threshold:g} there. A random cell does so with "
-        f"{checked.random:.0%}, the best single cell for all in {checked.fixed:.0%}. "
+        f"{checked.random:.0%}, the best single cell for all in {checked.fixed:.0%}{default}. "
         f"{len(checked.rows)} environments are few: take it as a start for a search."
     )
 

@@ -1,4 +1,9 @@
-"""How far suggestions can be trusted: leave each environment out and predict it from the others."""
+"""How far suggestions can be trusted: leave each environment out and predict it from the others.
+
+The rows are of one pair each: its cell is chosen without a look at the environment. `joint` are
+those in which the pair is chosen without a look, too, as `suggest` does for a new environment. The
+plain default stands beside them.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from mirrorax.analysis.scores import ROUNDING, rbst
 from mirrorax.errors import UserError
+from mirrorax.formatting import Shown
 from mirrorax.runs.settings import RunValues, Settings
 from mirrorax.tuning.evidence import Evidence, ScoreMap
-from mirrorax.tuning.prediction import good, left_out, resample
+from mirrorax.tuning.prediction import Prediction, at_nearest, combine, good, grid_of, left_out
 
 THRESHOLD = 0.9
-#: A measured cell stands for the default one up to this distance, in decades.
-NEAR = 0.35
 
 
 @dataclass(frozen=True)
@@ -35,12 +40,13 @@ class LeftOut:
     default: bool | None  # whether the default pair and cell is; None if nothing near was measured
 
 
-@dataclass(frozen=True)
-class Validation:
+@dataclass(frozen=True, repr=False)
+class Validation(Shown):
     """All environments left out, and the rates."""
 
     threshold: float
     rows: tuple[LeftOut, ...]
+    joint: tuple[LeftOut, ...] = ()
 
     @property
     def suggested(self) -> float:
@@ -63,11 +69,6 @@ class Validation:
         known = [row.default for row in self.rows if row.default is not None]
         return float(np.mean(known)) if known else float("nan")
 
-    @property
-    def score(self) -> float:
-        """The mean score of the suggested cells."""
-        return float(np.mean([row.score for row in self.rows]))
-
     def of(self, pair: tuple[str, str]) -> Validation | None:
         """Return the part about one pair, if there is any."""
         rows = tuple(row for row in self.rows if (row.potential, row.drift) == pair)
@@ -81,6 +82,7 @@ class Validation:
             "random": self.random,
             "best_single_cell": self.fixed,
             "default": None if np.isnan(self.default) else self.default,
+            "joint": [asdict(row) for row in self.joint],
             "rows": [asdict(row) for row in self.rows],
         }
 
@@ -94,36 +96,87 @@ def validate(evidence: Evidence, threshold: float = THRESHOLD) -> Validation:
     """
     if not 0 < threshold <= 1:
         raise UserError(f"threshold: {threshold!r} is not allowed: above 0, at most 1")
-    rows = []
     defaults = default_scores(evidence)
-    for pair in evidence.pairs:
-        maps = evidence.of(pair)
-        fixed = _best_single(maps)
-        for each, prediction in left_out(maps):
-            here = good(each, threshold)
-            if not here.any() or prediction is None:
-                continue
-            eligible = np.isfinite(each.scores) & np.isfinite(prediction.scores)
-            rows.append(
-                LeftOut(
-                    *pair,
-                    environment=each.label,
-                    alpha=prediction.alpha,
-                    lam=prediction.lam,
-                    score=float(each.scores[prediction.cell]),
-                    best=float(np.nanmax(each.scores)),
-                    success=bool(here[prediction.cell]),
-                    random=float(here[eligible].mean()),
-                    fixed=fixed is not None and _is_good(each, fixed, threshold),
-                    default=_reached(defaults.get(each.label), threshold),
-                )
-            )
+    fixed = {pair: _best_single(evidence.of(pair)) for pair in evidence.pairs}
+
+    def row(each: ScoreMap, prediction: Prediction | None) -> LeftOut | None:
+        here = good(each, threshold)
+        if not here.any() or prediction is None:
+            return None
+        eligible = np.isfinite(each.scores) & np.isfinite(prediction.scores)
+        default, cell = defaults.get(each.environment), fixed[each.pair]
+        return LeftOut(
+            *each.pair,
+            environment=each.environment,
+            alpha=prediction.alpha,
+            lam=prediction.lam,
+            score=float(each.scores[prediction.cell]),
+            best=float(np.nanmax(each.scores)),
+            success=bool(here[prediction.cell]),
+            random=float(here[eligible].mean()),
+            fixed=cell is not None and bool(score_at(each, *cell) >= threshold - ROUNDING),
+            default=None if default is None else bool(default >= threshold - ROUNDING),
+        )
+
+    pairs = (each for pair in evidence.pairs for each in left_out(evidence.of(pair)))
+    rows = tuple(made for each in pairs if (made := row(*each)) is not None)
     if not rows:
         raise UserError(
             f"results: nothing to validate: no pair with two families of environments of which "
             f"one has a cell that reaches {threshold:g}"
         )
-    return Validation(threshold, tuple(rows))
+    joint = tuple(made for each in left_out_pairs(evidence) if (made := row(*each)) is not None)
+    return Validation(threshold, rows, joint)
+
+
+def best_pair(evidence: Evidence) -> tuple[str, str]:
+    """Return the pair whose cells, chosen without a look at an environment, score best there.
+
+    Only pairs with as many environments as any other are compared. Without a second family, and
+    between equals, Rbst decides.
+    """
+    maps = {pair: evidence.of(pair) for pair in evidence.pairs}
+    widest = max(map(len, maps.values()))
+    rank = pair_rbst(evidence)
+    return max(
+        (pair for pair in maps if len(maps[pair]) == widest),
+        key=lambda p: (np.nan_to_num(left_out_score(maps[p]), nan=-1.0), rank.get(p, 0.0)),
+    )
+
+
+def left_out_pairs(evidence: Evidence) -> list[tuple[ScoreMap, Prediction | None]]:
+    """Leave each family out, choose pair and cell on the others, and predict it."""
+    out = []
+    for family in dict.fromkeys(each.family for each in evidence.maps):
+        rest = Evidence(tuple(each for each in evidence.maps if each.family != family))
+        if not rest.maps:
+            continue
+        pair = best_pair(rest)
+        for each in evidence.of(pair):
+            if each.family == family:
+                known = np.isfinite(each.scores)
+                out.append((each, combine(rest.of(pair), each.alphas, each.lams, known)))
+    return out
+
+
+def pair_rbst(evidence: Evidence, threshold: float = THRESHOLD) -> dict[tuple[str, str], float]:
+    """Return Rbst of each pair over the environments and cells that all pairs have.
+
+    It is what `mirrorax robustness` shows of the same results; empty if nothing is shared.
+    """
+    names = [{m.environment for m in evidence.maps if m.pair == p} for p in evidence.pairs]
+    maps = [each for each in evidence.maps if each.environment in set.intersection(*names)]
+    if not maps:
+        return {}
+    tables = [each.by_cell() for each in maps]
+    common = sorted(set.intersection(*map(set, tables)))
+    if not common:
+        return {}
+    out = {}
+    for pair in evidence.pairs:
+        mine = [t for t, each in zip(tables, maps, strict=True) if each.pair == pair]
+        out[pair] = rbst(np.mean([[t[cell] for cell in common] for t in mine], axis=0), threshold)
+    return out
 
 
 def default_cell() -> tuple[tuple[str, str], float, float]:
@@ -135,22 +188,16 @@ def default_cell() -> tuple[tuple[str, str], float, float]:
 def default_scores(evidence: Evidence) -> dict[str, float]:
     """Return what the default pair scores at the default temperatures, by environment.
 
-    The nearest measured cell counts, if it is no further than `NEAR` decades.
+    The nearest measured cell counts, if it is near enough.
     """
-    pair, alpha, lam = default_cell()
-    out = {}
-    for each in evidence.of(pair):
-        gap_alpha = np.abs(np.log10(each.alphas / alpha))
-        gap_lam = np.abs(np.log10(each.lams / lam))
-        gaps = np.maximum(gap_alpha[:, None], gap_lam[None, :])
-        gaps = np.where(np.isfinite(each.scores), gaps, np.inf)
-        if gaps.min() <= NEAR:
-            out[each.label] = float(each.scores[np.unravel_index(int(gaps.argmin()), gaps.shape)])
-    return out
+    pair, *cell = default_cell()
+    scores = {each.environment: score_at(each, *cell) for each in evidence.of(pair)}
+    return {name: score for name, score in scores.items() if np.isfinite(score)}
 
 
-def _reached(score: float | None, threshold: float) -> bool | None:
-    return None if score is None else score >= threshold
+def score_at(each: ScoreMap, alpha: float, lam: float) -> float:
+    """Return the score of the nearest measured cell; NaN if none is near."""
+    return float(at_nearest(each, np.array([alpha]), np.array([lam]))[0][0, 0])
 
 
 def left_out_score(maps: Sequence[ScoreMap]) -> float:
@@ -161,15 +208,9 @@ def left_out_score(maps: Sequence[ScoreMap]) -> float:
 
 def _best_single(maps: Sequence[ScoreMap]) -> tuple[float, float] | None:
     """Return the temperatures with the best mean over all maps, of those measured in each."""
-    on = maps[0]
-    # NaN where one of them has no run.
-    scores = np.mean([resample(each, on.alphas, on.lams) for each in maps], axis=0)
+    alphas, lams = grid_of(maps)
+    scores = np.mean([at_nearest(each, alphas, lams)[0] for each in maps], axis=0)
     if not np.isfinite(scores).any():
         return None
     i, j = np.unravel_index(int(np.nanargmax(scores)), scores.shape)
-    return float(on.alphas[i]), float(on.lams[j])
-
-
-def _is_good(scores: ScoreMap, cell: tuple[float, float], threshold: float) -> bool:
-    i, j = np.flatnonzero(scores.alphas == cell[0]), np.flatnonzero(scores.lams == cell[1])
-    return bool(i.size and j.size and good(scores, threshold)[i[0], j[0]])
+    return float(alphas[i]), float(lams[j])
