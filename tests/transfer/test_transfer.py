@@ -1,17 +1,28 @@
 """The study of units, and its answers on surfaces whose answers are known."""
 
 from importlib import resources
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from mirrorax.errors import UserError
 from mirrorax.spec.expand import expand
-from mirrorax.spec.study import parse
-from mirrorax.spec.writing import to_toml
+from mirrorax.spec.study import parse, to_toml
+from mirrorax.store import read_results
 from mirrorax.transfer.__main__ import main
-from mirrorax.transfer.answers import answer, held_out_solved, regions_apart, table
+from mirrorax.transfer.answers import (
+    answer,
+    held_out_solved,
+    region_table,
+    regions,
+    regions_apart,
+    table,
+)
+from mirrorax.transfer.page import fill
 
+ROOT = Path(__file__).parents[2]
 PATH = resources.files("mirrorax") / "transfer" / "transfer.toml"
 
 
@@ -45,10 +56,14 @@ def surface(shift, seeds=2):
     for e, (_, scale) in enumerate(names):
         at = round(2 + shift * np.log10(scale))
         scores[max(at - 1, 0) : at + 2, 2:4, e] = 1
-    environments = [SimpleNamespace(name=n, reward_scale=s, label=f"{n} x {s:g}") for n, s in names]
+    environments = [
+        SimpleNamespace(name=n, reward_scale=s, label=f"{n} x {s:g}", return_max=500 * s)
+        for n, s in names
+    ]
     return Surface(
         label="(entropy, kl)",
         settings={"temperature_units": "reward"},
+        lam_axis="lam",
         scores=scores,
         alphas=alphas,
         lams=lams,
@@ -87,6 +102,42 @@ def test_a_lucky_setting_is_judged_on_other_seeds():
     assert chosen >= 0.8  # what the choice itself would say
     assert shares.mean() < chosen
     assert regions_apart(surface(1), 0.9)["A"][0] == pytest.approx(2.0, abs=0.6)
+
+
+def test_regions_are_where_the_good_cells_are():
+    found = regions(surface(1), 0.9)
+    assert [each.max_return for each in found] == [50, 500, 5000, 500]
+    for each, centre in zip(found, (-3, -2, -1, -2), strict=True):
+        assert each.alpha == pytest.approx((centre - 1, centre, centre + 1))
+        assert each.lam == pytest.approx((0, 0.5, 1))
+        assert each.alpha_seeds == pytest.approx((centre, centre))
+        assert each.share == pytest.approx(6 / 36)
+    moved = surface(1)
+    moved.scores[..., 1] = np.roll(moved.scores[..., 1], 1, axis=1)
+    low, high = regions(moved, 0.9)[0].lam_seeds
+    assert (low, high) == pytest.approx((0.5, 1.5))
+
+
+def test_runs_that_are_missing_leave_answers_out():
+    """A study that is under way: one task has no run yet, another half of its cells."""
+    partial = surface(0)
+    partial.scores[:, :, 3] = np.nan
+    partial.scores[:3, :, 2] = np.nan
+    result = answer(partial)
+    assert (result.complete, result.solved, result.rbst) == (0, None, None)
+    assert np.isnan(result.top_1)
+    assert "0% of 4 tasks" in table([result])
+    assert "none good" in region_table(regions(partial, 0.9))
+    half = surface(0)
+    half.scores[:3, :, 2] = np.nan
+    assert answer(half).complete == 0.5
+
+
+def test_the_page_holds_what_the_published_runs_say():
+    text = (ROOT / "docs" / "transfer.md").read_text(encoding="utf-8")
+    assert fill(text, read_results(ROOT / "results" / "transfer", "results")) == text
+    with pytest.raises(UserError, match="page: the markers of 'runs' are missing"):
+        fill("", read_results(ROOT / "results" / "transfer", "results"))
 
 
 def test_the_path_of_the_study(capsys):

@@ -1,17 +1,25 @@
-"""`python -m mirrorax.transfer STORE` prints the answers; `--study` prints the study's path."""
+"""`python -m mirrorax.transfer RESULTS` prints the answers; `--study` prints the study's path.
+
+`--page PAGE` writes them into a page, `--picture FILE` draws the figure.
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from importlib import resources
+from pathlib import Path
+
+from mirrorax.errors import UserError
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Print the answers, or where the study is."""
+    """Print the answers, or where the study is; write the page and its figure."""
     parser = argparse.ArgumentParser(prog="python -m mirrorax.transfer")
     parser.add_argument("results", nargs="?", help="the store of the study, or its exports")
     parser.add_argument("--study", action="store_true", help="print the path of the study")
+    parser.add_argument("--page", type=Path, help="a page whose tables are written anew")
+    parser.add_argument("--picture", type=Path, help="the figure to draw")
     args = parser.parse_args(argv)
     if args.study:
         print(resources.files("mirrorax") / "transfer" / "transfer.toml")
@@ -20,9 +28,23 @@ def main(argv: list[str] | None = None) -> int:
         parser.error("RESULTS or --study is needed")
     from mirrorax.analysis.landscape import landscapes
     from mirrorax.store import read_results
-    from mirrorax.transfer.answers import answer, table
+    from mirrorax.transfer.answers import answer, region_table, regions, table
+    from mirrorax.transfer.page import fill, picture
 
-    print(table([answer(item) for item in landscapes(read_results(args.results))]))
+    try:
+        results = read_results(args.results, "results")
+        if args.page is not None:
+            args.page.write_text(fill(args.page.read_text(encoding="utf-8"), results), "utf-8")
+        if args.picture is not None:
+            picture(results, args.picture)
+        if args.page is None and args.picture is None:
+            items = landscapes(results)
+            print(table([answer(item) for item in items]))
+            print()
+            print(region_table([each for item in items for each in regions(item)]))
+    except UserError as error:
+        print(f"mirrorax: error: {error}", file=sys.stderr)
+        return 2
     return 0
 
 

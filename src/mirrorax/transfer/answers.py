@@ -19,6 +19,7 @@ from jaxtyping import Float
 from mirrorax.analysis.estimates import Estimate, robustness
 from mirrorax.analysis.landscape import Landscape
 from mirrorax.analysis.scores import cell_scores, environment_scores, top
+from mirrorax.formatting import counted
 
 THRESHOLD = 0.9
 
@@ -36,58 +37,110 @@ class Answer:
     solved: float | None
     #: its interval by leaving out one task at a time
     solved_interval: tuple[float, float] | None
-    rbst: Estimate
+    #: None where no cell has runs in every task
+    rbst: Estimate | None
     top_1: float
     top_10: float
     tasks: int
+    #: the share of the grid that has runs in every task
+    complete: float
 
 
 def answer(landscape: Landscape, threshold: float = THRESHOLD) -> Answer:
-    """Return the answers for one landscape of the study."""
+    """Return the answers for one landscape of the study, as far as its runs go."""
     runs = landscape.runs()
-    mask = landscape.cells("positive") & np.isfinite(cell_scores(runs))
+    positive = landscape.cells("positive")
+    mask = positive & np.isfinite(cell_scores(runs))
     scores = cell_scores(runs)[mask]
-    shares = held_out_solved(runs[mask], threshold)
+    shares = held_out_solved(runs[mask], threshold) if mask.any() else None
     return Answer(
-        label=landscape.label,
-        units=str(landscape.settings["temperature_units"]),
+        label=landscape.label.split(" [")[0],
+        units=unit_name(landscape),
         apart=regions_apart(landscape, threshold),
         solved=None if shares is None else float(shares.mean()),
         solved_interval=None if shares is None else _interval(shares),
-        rbst=robustness(runs, [threshold], cells=mask)[0],
-        top_1=top(scores, 0.01).mean,
-        top_10=top(scores, 0.1).mean,
+        rbst=robustness(runs, [threshold], cells=mask)[0] if mask.any() else None,
+        top_1=top(scores, 0.01).mean if mask.any() else math.nan,
+        top_10=top(scores, 0.1).mean if mask.any() else math.nan,
         tasks=len(landscape.environments),
+        complete=float(mask.sum() / max(positive.sum(), 1)),
     )
+
+
+def unit_name(landscape: Landscape) -> str:
+    """Return the unit of temperatures, and that lambda is learned."""
+    units = str(landscape.settings["temperature_units"])
+    return units if landscape.lam_axis == "lam" else f"{units}, learned lambda"
+
+
+@dataclass(frozen=True)
+class Region:
+    """The good cells of one task: their smallest, mean and largest place, in decades."""
+
+    units: str
+    label: str
+    environment: str
+    max_return: float
+    share: float  # of the cells with runs, that are good
+    #: (smallest, mean, largest) of alpha and of lambda or v; NaN without a good cell
+    alpha: tuple[float, float, float]
+    lam: tuple[float, float, float]
+    #: the mean places by the runs of each seed alone, from the lowest to the highest
+    alpha_seeds: tuple[float, float]
+    lam_seeds: tuple[float, float]
+
+
+def regions(landscape: Landscape, threshold: float = THRESHOLD) -> list[Region]:
+    """Return where the good cells of each task are."""
+    runs = landscape.runs()
+    out = []
+    for e, task in enumerate(landscape.environments):
+        whole = environment_scores(runs)[..., e]
+        alone = [_places(landscape, runs[..., e, s], threshold) for s in range(runs.shape[-1])]
+        measured = landscape.cells("positive") & np.isfinite(whole)
+        means = np.array([[places.mean() for places in each] for each in alone if each[0].size])
+        low, high = (means.min(0), means.max(0)) if len(means) else (np.full(2, np.nan),) * 2
+        alpha, lam = (_span(each) for each in _places(landscape, whole, threshold))
+        out.append(
+            Region(
+                units=unit_name(landscape),
+                label=task.label,
+                environment=task.name,
+                max_return=task.return_max,
+                share=float((measured & (whole >= threshold)).sum() / max(measured.sum(), 1)),
+                alpha=alpha,
+                lam=lam,
+                alpha_seeds=(float(low[0]), float(high[0])),
+                lam_seeds=(float(low[1]), float(high[1])),
+            )
+        )
+    return sorted(out, key=lambda each: (each.environment, each.max_return))
+
+
+def _places(
+    landscape: Landscape, scores: Float[np.ndarray, "alpha lam"], threshold: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the alphas and lambdas of the good cells, in decades."""
+    i, j = np.nonzero(landscape.cells("positive") & (scores >= threshold))
+    return np.log10(landscape.alphas[i]), np.log10(landscape.lams[j])
+
+
+def _span(places: np.ndarray) -> tuple[float, float, float]:
+    if not places.size:
+        return math.nan, math.nan, math.nan
+    return float(places.min()), float(places.mean()), float(places.max())
 
 
 def regions_apart(landscape: Landscape, threshold: float) -> dict[str, tuple[float, float]]:
     """Return how far apart the centres of good regions are, for each environment with scales."""
-    scores = environment_scores(landscape.runs())
-    names = [environment.name for environment in landscape.environments]
+    found = regions(landscape, threshold)
     out = {}
-    for name in dict.fromkeys(names):
-        mine = [e for e, other in enumerate(names) if other == name]
-        if len(mine) < 2:
-            continue
-        centres = np.array([_centre(landscape, scores[..., e], threshold) for e in mine])
-        gaps = centres.max(axis=0) - centres.min(axis=0)  # NaN if one has none
-        out[name] = (float(gaps[0]), float(gaps[1]))
+    for name in dict.fromkeys(each.environment for each in found):
+        mine = [(each.alpha[1], each.lam[1]) for each in found if each.environment == name]
+        if len(mine) > 1:
+            gaps = np.ptp(np.array(mine), axis=0)  # NaN if one has none
+            out[name] = (float(gaps[0]), float(gaps[1]))
     return out
-
-
-def _centre(
-    landscape: Landscape, scores: Float[np.ndarray, "alpha lam"], threshold: float
-) -> tuple[float, float]:
-    """Return the mean place of the good cells, in decades."""
-    good = landscape.cells("positive") & (scores >= threshold)
-    if not good.any():
-        return math.nan, math.nan
-    i, j = np.nonzero(good)
-    return (
-        float(np.log10(landscape.alphas[i]).mean()),
-        float(np.log10(landscape.lams[j]).mean()),
-    )
 
 
 def held_out_solved(
@@ -125,39 +178,57 @@ def _interval(shares: Float[np.ndarray, " task"]) -> tuple[float, float]:
 def table(answers: Sequence[Answer]) -> str:
     """Write the answers as Markdown."""
     names = list(dict.fromkeys(name for each in answers for name in each.apart))
-    head = [
-        "scheme",
-        "unit",
-        "solved by one setting",
-        "95%",
-        "Rbst_0.9",
-        "95%",
-        "top 1%",
-        "top 10%",
-    ]
-    head += [f"{name}: decades apart (alpha, lambda)" for name in names]
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    head = ["pair", "unit", "cells with runs in every task", "solved by one setting", "Rbst_0.9"]
+    head += ["top 1%", "top 10%", *(f"{name}: decades apart (alpha, lambda)" for name in names)]
+    rows = []
     for each in answers:
-        interval = each.rbst.interval()
-        cells = [
-            each.label,
-            each.units,
-            "-" if each.solved is None else f"{each.solved:.2f} of {each.tasks}",
-            "-"
-            if each.solved_interval is None
-            else "[{:.2f}, {:.2f}]".format(*each.solved_interval),
-            f"{each.rbst.value:.3f}",
-            _ends(None if interval is None else (interval.low, interval.high), 3),
-            f"{each.top_1:.3f}",
-            f"{each.top_10:.3f}",
+        solved = rbst = "-"
+        if each.solved is not None and each.solved_interval is not None:
+            low, high = each.solved_interval
+            solved = f"{each.solved:.2f} of {each.tasks} [{low:.2f}, {high:.2f}]"
+        if each.rbst is not None:
+            interval = each.rbst.interval()
+            ends = "" if interval is None else f" [{interval.low:.3f}, {interval.high:.3f}]"
+            rbst = f"{each.rbst.value:.3f}{ends}"
+        cells = [each.label, each.units, f"{each.complete:.0%} of {counted(each.tasks, 'task')}"]
+        cells += [
+            solved,
+            rbst,
+            *("-" if math.isnan(v) else f"{v:.3f}" for v in (each.top_1, each.top_10)),
         ]
-        gaps = [each.apart.get(name, (math.nan, math.nan)) for name in names]
-        cells += ["none good" if math.isnan(a) else f"{a:.1f}, {b:.1f}" for a, b in gaps]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        gaps = [each.apart.get(name) for name in names]
+        cells += [
+            "-" if g is None else "none good" if math.isnan(g[0]) else f"{g[0]:.1f}, {g[1]:.1f}"
+            for g in gaps
+        ]
+        rows.append(cells)
+    return markdown(head, rows)
 
 
-def _ends(interval: tuple[float, float] | None, digits: int) -> str:
-    if interval is None:
-        return "-"
-    return f"[{interval[0]:.{digits}f}, {interval[1]:.{digits}f}]"
+def region_table(found: Sequence[Region]) -> str:
+    """Write where the good cells are as Markdown: the mean place, and by each seed alone."""
+
+    def place(span: tuple[float, float, float], seeds: tuple[float, float]) -> str:
+        if math.isnan(span[1]):
+            return "none good"
+        return f"{10 ** span[1]:.2g} [{10 ** seeds[0]:.2g}, {10 ** seeds[1]:.2g}]"
+
+    head = ["unit", "task", "maximum return", "good cells", "alpha", "lambda or v"]
+    rows = [
+        [
+            each.units,
+            each.label,
+            f"{each.max_return:g}",
+            f"{each.share:.0%}",
+            place(each.alpha, each.alpha_seeds),
+            place(each.lam, each.lam_seeds),
+        ]
+        for each in found
+    ]
+    return markdown(head, rows)
+
+
+def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table in Markdown."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
