@@ -46,6 +46,8 @@ def run_cell(source: str, namespace: dict, name: str) -> list[dict]:
     # As in a notebook, a semicolon at the end hides the value.
     if value is not None and not source.rstrip().endswith(";"):
         data = {"text/plain": repr(value).splitlines(keepends=True)}
+        if hasattr(value, "_repr_html_") and (page := value._repr_html_()):
+            data["text/html"] = page.splitlines(keepends=True)
         result = {"output_type": "execute_result", "data": data, "metadata": {}}
         outputs.append(result)
     return outputs

@@ -26,6 +26,8 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_numpy_dtype_promotion", "standard")
 jax.config.update("jax_enable_x64", False)
 
+from mirrorax.mdpo.machine import enable_cache  # noqa: E402
+
 hypothesis.settings.register_profile(
     "mirrorax", deadline=None, derandomize=True, print_blob=False, max_examples=50
 )
@@ -34,11 +36,12 @@ hypothesis.settings.load_profile("mirrorax")
 
 @pytest.fixture(autouse=True, scope="session")
 def _own_compile_cache(tmp_path_factory, worker_id):
-    """Keep compiled programs to this session: none is read from the user's cache or left there."""
+    """Share compiled programs in this session: none is read from the user's cache or left there."""
     base = tmp_path_factory.getbasetemp()
     folder = (base if worker_id == "master" else base.parent) / "compiled"  # workers share it
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MIRRORAX_COMPILE_CACHE", str(folder))
+        enable_cache()
         yield
 
 

@@ -6,7 +6,12 @@ import sys
 import time
 from pathlib import Path
 
+import standin
+
+from mirrorax.spec.study import read
 from mirrorax.store.exporting import export
+from mirrorax.sweep.driver import SweepSummary, sweep
+from mirrorax.sweep.engines.inline import InlineEngine
 
 HERE = Path(__file__).parent
 
@@ -45,6 +50,11 @@ class Driver:
         process = self.start(store, *options, **environment)
         out, err = process.communicate(timeout=600)
         return process.returncode, out, err
+
+    def resume(self, store: Path) -> SweepSummary:
+        """Run what is left in this process."""
+        engine = InlineEngine(standin.train_chunk)
+        return sweep(read(self.study), store, lambda logs: engine, lanes=4)
 
     def exported(self, store: Path) -> tuple[bytes, bytes]:
         found = []

@@ -40,6 +40,7 @@ def train_chunk(chunk, *, on_segment=None, device="standin"):
     _misbehave(set(chunk.columns["lam"].tolist()))
     if on_segment is not None and "STANDIN_COMPILED" in os.environ:
         on_segment(SimpleNamespace(fraction=0.01))
+        (Path(os.environ["STANDIN_COMPILED"]) / str(os.getpid())).touch()
     for segment in range(segments):
         time.sleep(pause)
         if on_segment is not None:

@@ -14,7 +14,7 @@ from mirrorax.runs import arrow, results
 from mirrorax.runs.arrow import HEAD
 from mirrorax.spec.expand import expand
 from mirrorax.spec.study import parse
-from mirrorax.store import files, load, shards
+from mirrorax.store import files, load, reading
 from mirrorax.store.files import DamagedShardWarning
 from mirrorax.store.store import Store
 
@@ -127,7 +127,7 @@ def wrong_head(table, rng):
 def wrong_copy(root, rng):
     """Return a copy of all shards that no writer writes."""
     listed = files.listed(root, "shards")
-    table = results.to_arrow(results.concat(shards.read(root, name) for name in listed))
+    table = results.to_arrow(results.concat(reading.read(root, name) for name in listed))
     head = {**json.loads(table.schema.metadata[HEAD]), "shards": listed}
     count = len(table)
     origin = pa.array([rng.choice([-1, 2, 10**6, None])] * count, pa.int32())
@@ -138,6 +138,7 @@ def wrong_copy(root, rng):
             (table, {"shards": ["../x"]}),
             (table, {"shards": listed[:1]}),
             (table, {"shards": None}),
+            (table, {"shards": 5}),
             (table, {"configurations": None}),
             (table, {"origins": origins}),
             (table, {"configurations": [3]}),

@@ -9,6 +9,7 @@ import sys
 import pytest
 from harness import HERE, long_form, wait_for, workers_of
 
+from mirrorax.cli import main
 from mirrorax.store import files, read_results
 from mirrorax.store.exporting import export
 
@@ -18,7 +19,7 @@ pairs = [["entropy", "kl"]]
 alpha = [0.0, 0.1]
 lam = [0.1, 10.0]
 seeds = 3
-steps = 40960
+steps = 10240
 num_envs = 4
 env_steps_per_update = 32
 batch_size = 16
@@ -83,7 +84,7 @@ def test_killed_worker_and_driver_change_no_bit(study, uninterrupted, tmp_path):
     assert exported(store, tmp_path) == exported(uninterrupted, tmp_path)
 
 
-def test_what_a_run_leaves_behind(study, uninterrupted, tmp_path):
+def test_what_a_run_leaves_behind(study, uninterrupted, tmp_path, capsys):
     table = read_results(uninterrupted).table("all")
     assert set(table["status"].to_pylist()) == {"done"}
     assert {len(returns) for returns in table["returns"].to_pylist()} == {2}
@@ -93,17 +94,19 @@ def test_what_a_run_leaves_behind(study, uninterrupted, tmp_path):
         assert None not in table[name].to_pylist()
     assert set(table["gymnasium_version"].to_pylist()) == {None}  # which had no part in it
     assert set(table["lanes"].to_pylist()) == {4}
-    assert "nothing is left to do" in finished("plan", study, "--store", uninterrupted)
+    assert main(["sweep", "plan", str(study), "--store", str(uninterrupted)]) == 0
+    assert "nothing is left to do" in capsys.readouterr().out
     # What more seeds would take is told from the runs that are there.
     larger = tmp_path / "larger.toml"
     larger.write_text(STUDY.replace("seeds = 3", "seeds = 9"))
-    other = finished("plan", larger, "--store", uninterrupted)
-    assert "finished runs in the store" in other
+    assert main(["sweep", "plan", str(larger), "--store", str(uninterrupted)]) == 0
+    assert "finished runs in the store" in capsys.readouterr().out
 
 
-def test_measure_times_the_real_trainer(study, tmp_path):
-    out = finished("plan", study, "--store", tmp_path / "store", "--lanes", 4, "--measure")
-    assert "(from what was measured just now)" in out
+def test_measure_times_the_real_trainer(study, tmp_path, capsys):
+    words = ("plan", study, "--store", tmp_path / "store", "--lanes", 4, "--measure")
+    assert main(["sweep", *map(str, words)]) == 0
+    assert "(from what was measured just now)" in capsys.readouterr().out
     assert not (tmp_path / "store").exists()
 
 

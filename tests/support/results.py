@@ -5,6 +5,29 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+GRID = np.array([0.0, 0.01, 0.03, 0.1])
+REFERENCE = """
+name = "before"
+thresholds = [0.9, 0.95]
+environments = ["CartPole", "Acrobot", "Catch", "DeepSea"]
+cells = 784
+
+[[rows]]
+label = "A"
+potential = "entropy"
+drift = "bregman(max)"
+rbst = [0.14, 0.07]
+
+[[rows]]
+label = "C"
+potential = "entropy"
+drift = "kl"
+rbst = [0.0747, 0.0327]
+
+[settings]
+steps = 16_000_000
+"""
+
 
 @pytest.fixture
 def rng() -> np.random.Generator:
@@ -22,4 +45,16 @@ def small(synthetic):
         lams=np.array([0.0, 1e-4, 1e-2, 1.0, 5.0, 50.0, 5e4]),
         seeds=3,
         evaluations=4,
+    )
+
+
+@pytest.fixture(scope="session")
+def full(synthetic):
+    return synthetic.study(
+        [{}, {"drift": "bregman(max)"}, {"drift": "forward_kl"}],
+        np.random.default_rng(3),
+        alphas=GRID,
+        lams=GRID,
+        seeds=3,
+        evaluations=2,
     )

@@ -20,7 +20,7 @@ def _start(target: str) -> None:
     def note(frame, event, argument):
         code = frame.f_code
         name = code.co_filename
-        if event != "call" or name in noted or not name.startswith(root):
+        if name in noted or not name.startswith(root):
             return
         if not code.co_flags & _FUNCTION:
             return
@@ -34,8 +34,8 @@ def _start(target: str) -> None:
         with open(target, "a") as file:
             file.write(name.removeprefix(root) + "\n")
 
-    sys.setprofile(note)
-    threading.setprofile(note)
+    sys.settrace(note)
+    threading.settrace(note)
 
 
 if os.environ.get("WALK"):
