@@ -83,6 +83,19 @@ def test_a_change_of_any_setting_is_another_algorithm(small):
     assert len(landscapes(pa.concat_tables([small, deeper]))) == 4
 
 
+def test_environments_of_different_lengths_can_be_one_landscape(small):
+    names = small["environment"].to_pylist()
+    first = names[0]
+    longer = [500 if name == first else 5 for name in names]
+    table = changed(small, "steps", longer)
+    assert len(landscapes(table)) > len(landscapes(small))
+    for a, b in zip(landscapes(small), landscapes(table, across=("steps",)), strict=True):
+        np.testing.assert_array_equal(a.stochastic, b.stochastic)
+        assert set(a.settings) - set(b.settings) == {"steps"}
+    with pytest.raises(UserError, match="two runs of"):
+        landscapes(pa.concat_tables([small, table]), across=("steps",))
+
+
 def test_all_settings_of_a_run_tell_algorithms_apart(small):
     fields = set(Settings.model_fields) | set(RunValues.model_fields)
     elsewhere = {"environment", "reward_scale", "alpha", "lam", "w", "v", "seed"}

@@ -218,13 +218,16 @@ def _labels(settings: Sequence[Mapping[str, Any]]) -> list[str]:
     return labels
 
 
-def _algorithms(results: Results) -> tuple[Int[np.ndarray, " runs"], list[dict[str, Any]]]:
+def _algorithms(
+    results: Results, across: Sequence[str]
+) -> tuple[Int[np.ndarray, " runs"], list[dict[str, Any]]]:
     """Number the runs by algorithm; return also the settings of each algorithm."""
+    left_out = dict.fromkeys(("environment", *across))
     plugins = _telling_plugins(results.configurations)
     shared: dict[Any, int] = {}
     number = []
     for (settings, version), telling in zip(results.configurations, plugins, strict=True):
-        same = settings.model_copy(update={"environment": "", "plugins": telling})
+        same = settings.model_copy(update={**left_out, "plugins": telling})
         number.append(shared.setdefault((same, version), len(shared)))
     key = np.array(number, np.int64)[results.configuration]
     for name in _VALUES:
@@ -235,8 +238,8 @@ def _algorithms(results: Results) -> tuple[Int[np.ndarray, " runs"], list[dict[s
     algorithms = []
     for row in first.tolist():
         settings, version = known[number[results.configuration[row]]]
-        fields = {name: getattr(settings, name) for name in type(settings).model_fields}
-        del fields["environment"]
+        names = [name for name in type(settings).model_fields if name not in left_out]
+        fields = {name: getattr(settings, name) for name in names}
         values = {name: float(results.numbers(name)[row]) for name in _VALUES}
         ordered = {name: fields.pop(name) for name in _FIRST}
         algorithms.append({**ordered, **fields, **values, "algorithm_version": version})
@@ -280,16 +283,18 @@ def _temperatures(results: Results, name: str, weight: str) -> Float[np.ndarray,
     return values
 
 
-def landscapes(runs: Results | pa.Table) -> tuple[Landscape, ...]:
+def landscapes(runs: Results | pa.Table, across: Sequence[str] = ()) -> tuple[Landscape, ...]:
     """Sort runs into one landscape per algorithm, constant temperatures first.
 
-    A flat table is read by `Results.from_table`.
+    `across` names settings that are no part of an algorithm here: with `("steps",)` environments
+    that were trained for different lengths are one landscape. A flat table is read by
+    `Results.from_table`.
     """
     results = as_results(runs)
     if len(results) == 0:
         raise UserError("store: it holds no runs yet, so there is nothing to analyse")
     results = results.compact()
-    group, settings = _algorithms(results)
+    group, settings = _algorithms(results, across)
     heat, lam = _temperatures(results, "alpha", "w"), _temperatures(results, "lam", "v")
     seed = results.rows["seed"].to_numpy()
     scores = scored(results)

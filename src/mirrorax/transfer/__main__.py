@@ -26,9 +26,8 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     if args.results is None:
         parser.error("RESULTS or --study is needed")
-    from mirrorax.analysis.landscape import landscapes
-    from mirrorax.store import read_results
-    from mirrorax.transfer.answers import answer, region_table, regions, table
+        from mirrorax.store import read_results
+    from mirrorax.transfer.answers import answer, region_table, regions, study_landscapes, table
     from mirrorax.transfer.page import fill, picture
 
     try:
@@ -38,7 +37,7 @@ def main(argv: list[str] | None = None) -> int:
         if args.picture is not None:
             picture(results, args.picture)
         if args.page is None and args.picture is None:
-            items = landscapes(results)
+            items = study_landscapes(results)
             print(table([answer(item) for item in items]))
             print()
             print(region_table([each for item in items for each in regions(item)]))

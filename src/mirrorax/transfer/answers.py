@@ -17,9 +17,10 @@ import numpy as np
 from jaxtyping import Float
 
 from mirrorax.analysis.estimates import Estimate, robustness
-from mirrorax.analysis.landscape import Landscape
+from mirrorax.analysis.landscape import Landscape, landscapes
 from mirrorax.analysis.scores import cell_scores, environment_scores, top
 from mirrorax.formatting import counted
+from mirrorax.runs.results import Results
 
 THRESHOLD = 0.9
 
@@ -44,6 +45,11 @@ class Answer:
     tasks: int
     #: the share of the grid that has runs in every task
     complete: float
+
+
+def study_landscapes(results: Results) -> tuple[Landscape, ...]:
+    """Return a landscape for each scheme; CartPole is trained longer than the other tasks."""
+    return landscapes(results, across=("steps",))
 
 
 def answer(landscape: Landscape, threshold: float = THRESHOLD) -> Answer:

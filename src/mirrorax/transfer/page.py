@@ -9,16 +9,22 @@ from typing import Any
 
 import numpy as np
 
-from mirrorax.analysis.landscape import landscapes
 from mirrorax.errors import UserError
 from mirrorax.figures.style import PAGE, new, save, style
 from mirrorax.runs.results import Results
-from mirrorax.transfer.answers import Region, answer, region_table, regions, table
+from mirrorax.transfer.answers import (
+    Region,
+    answer,
+    region_table,
+    regions,
+    study_landscapes,
+    table,
+)
 
 
 def fill(text: str, results: Results) -> str:
     """Return the page with its tables written anew between their markers."""
-    items = landscapes(results)
+    items = study_landscapes(results)
     found = [each for item in items for each in regions(item)]
     runs = f"{len(results):,} runs of the study are published."
     parts = {"runs": runs, "answers": table([answer(item) for item in items])}
@@ -55,7 +61,7 @@ def draw_regions(found: Sequence[Region], axes: Sequence[Any]) -> None:
 
 def picture(results: Results, path: Path) -> None:
     """Draw the figure of the page: a row for each environment."""
-    found = [each for item in landscapes(results) for each in regions(item)]
+    found = [each for item in study_landscapes(results) for each in regions(item)]
     names = list(dict.fromkeys(each.environment for each in found))
     with style():
         figure, _ = new(PAGE, PAGE * 0.4 * len(names))
