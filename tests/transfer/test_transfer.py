@@ -1,5 +1,6 @@
 """The study of units, and its answers on surfaces whose answers are known."""
 
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +19,9 @@ from mirrorax.transfer.answers import (
     region_table,
     regions,
     regions_apart,
+    study_landscapes,
     table,
+    verdict,
 )
 from mirrorax.transfer.page import fill
 
@@ -38,6 +41,23 @@ def test_the_study_is_what_it_says():
     assert len(np.unique(runs.values["v"][~np.isnan(runs.values["v"])])) == 6
     again = expand(parse(to_toml("again", study.blocks)))
     np.testing.assert_array_equal(runs.ids, again.ids)
+
+
+def test_the_verdict_compares_whole_schemes_task_by_task():
+    def scheme(unit, shift, **changes):
+        item = surface(shift)
+        item.settings = {"temperature_units": unit}
+        return replace(answer(item), **changes)
+
+    moving, still = scheme("reward", 2), scheme("q_spread", 0)
+    text = verdict([moving, still])
+    assert "`q_spread` solves 100% of 4 tasks" in text
+    worse = sum(share < 1 for share in moving.by_task.values())
+    assert 0 < worse < 4
+    assert f"Better on {worse} task" in text
+    assert "worse on 0." in text
+    for part in ([moving, replace(still, complete=0.5)], [replace(moving, tasks=3), still]):
+        assert "not decided, runs are missing" in verdict(part)
 
 
 class Surface(SimpleNamespace):
@@ -138,6 +158,15 @@ def test_the_page_holds_what_the_published_runs_say():
     assert fill(text, read_results(ROOT / "results" / "transfer", "results")) == text
     with pytest.raises(UserError, match="page: the markers of 'runs' are missing"):
         fill("", read_results(ROOT / "results" / "transfer", "results"))
+
+
+def test_the_command_prints_the_answers_and_names_a_missing_folder(capsys, tmp_path):
+    results = ROOT / "results" / "transfer"
+    assert main([str(results)]) == 0
+    printed = capsys.readouterr().out
+    assert table([answer(item) for item in study_landscapes(read_results(results))]) in printed
+    assert main([str(tmp_path / "none")]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
 
 
 def test_the_path_of_the_study(capsys):

@@ -26,7 +26,7 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     if args.results is None:
         parser.error("RESULTS or --study is needed")
-        from mirrorax.store import read_results
+    from mirrorax.store import read_results
     from mirrorax.transfer.answers import answer, region_table, regions, study_landscapes, table
     from mirrorax.transfer.page import fill, picture
 

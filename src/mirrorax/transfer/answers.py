@@ -36,7 +36,9 @@ class Answer:
     apart: dict[str, tuple[float, float]]
     #: the share of tasks that one setting solves, held out; None with a single seed
     solved: float | None
-    #: its interval by leaving out one task at a time
+    #: the same of each task: 0, 0.5 or 1, for the two halves of the seeds
+    by_task: dict[str, float]
+    #: Wilson's interval over tasks
     solved_interval: tuple[float, float] | None
     #: None where no cell has runs in every task
     rbst: Estimate | None
@@ -64,6 +66,9 @@ def answer(landscape: Landscape, threshold: float = THRESHOLD) -> Answer:
         units=unit_name(landscape),
         apart=regions_apart(landscape, threshold),
         solved=None if shares is None else float(shares.mean()),
+        by_task={}
+        if shares is None
+        else dict(zip((e.label for e in landscape.environments), shares.tolist(), strict=True)),
         solved_interval=None if shares is None else _interval(shares),
         rbst=robustness(runs, [threshold], cells=mask)[0] if mask.any() else None,
         top_1=top(scores, 0.01).mean if mask.any() else math.nan,
@@ -209,6 +214,37 @@ def table(answers: Sequence[Answer]) -> str:
         ]
         rows.append(cells)
     return markdown(head, rows)
+
+
+def verdict(answers: Sequence[Answer]) -> str:
+    """Say what the answers of each pair support, beside those in units of the reward.
+
+    A scheme counts if all of its cells have runs in as many tasks as any scheme has.
+    """
+    most = max((each.tasks for each in answers), default=0)
+    whole = [e for e in answers if e.tasks == most and e.complete == 1 and e.solved is not None]
+    lines = []
+    for pair in dict.fromkeys(each.label.split(" alpha ")[0] for each in answers):
+        mine = {e.units: e for e in whole if e.label.split(" alpha ")[0] == pair}
+        if len(mine) < 2 or "reward" not in mine:
+            lines.append(f"- {pair}: not decided, runs are missing.")
+            continue
+        plain = mine.pop("reward")
+        best = max(mine.values(), key=lambda each: (each.solved, each.units))
+        gained, lost = _changes(plain.by_task, best.by_task)
+        lines.append(
+            f"- {pair}: one setting in units of `{best.units.split(',')[0]}`"
+            f"{' with a learned lambda' if ',' in best.units else ''} solves {best.solved:.0%} of "
+            f"{most} tasks, one in units of `reward` {plain.solved:.0%}. Better on "
+            f"{counted(gained, 'task')}, worse on {lost}."
+        )
+    return "\n".join(lines)
+
+
+def _changes(before: dict[str, float], after: dict[str, float]) -> tuple[int, int]:
+    """Return on how many tasks a share is larger after, and on how many smaller."""
+    gaps = [after[name] - before[name] for name in before]
+    return sum(gap > 0 for gap in gaps), sum(gap < 0 for gap in gaps)
 
 
 def region_table(found: Sequence[Region]) -> str:

@@ -19,6 +19,7 @@ from mirrorax.transfer.answers import (
     regions,
     study_landscapes,
     table,
+    verdict,
 )
 
 
@@ -27,7 +28,8 @@ def fill(text: str, results: Results) -> str:
     items = study_landscapes(results)
     found = [each for item in items for each in regions(item)]
     runs = f"{len(results):,} runs of the study are published."
-    parts = {"runs": runs, "answers": table([answer(item) for item in items])}
+    answers = [answer(item) for item in items]
+    parts = {"runs": runs, "verdict": verdict(answers), "answers": table(answers)}
     parts["regions"] = region_table(found)
     for name, content in parts.items():
         start, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
