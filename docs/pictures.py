@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-
+from mirrorax.figures.style import COLUMN, PAGE, new, save, style
 from mirrorax.regularizers.figures import drift_on_simplex, potential_on_simplex
 from mirrorax.tabular import deepsea, garnet, solve
 from mirrorax.tabular.figures import convergence
@@ -30,33 +28,33 @@ ROWS = {
 }
 
 
-def new_figure(width, height, columns):
-    figure = Figure(figsize=(width, height), dpi=150, layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure, figure.subplots(1, columns, squeeze=False)[0]
-
-
 def regularisers():
     for name, panels in ROWS.items():
-        figure, axes = new_figure(2.9 * len(panels), 3.1, len(panels))
-        for ax, (kind, regulariser) in zip(axes, panels, strict=True):
+        width = 2.2 * len(panels)
+        figure, axes = new(width, 2.55, ncols=len(panels), squeeze=False)
+        for ax, (kind, regulariser) in zip(axes[0], panels, strict=True):
             if kind == "h":
                 potential_on_simplex(regulariser, ax)
             else:
                 drift_on_simplex(regulariser, OLD_POLICY, ax)
-        figure.savefig(IMAGES / f"{name}.png")
+        save(figure, IMAGES / name, ["png"])
 
 
 def rates():
-    figure, axes = new_figure(9, 3.6, 2)
+    figure, axes = new(PAGE, COLUMN * 0.8, ncols=2)
     trace = solve(garnet(50, 4, seed=0, gamma=0.9), "entropy", "kl", 0.5, 2.0, 60)
-    convergence(trace, axes[0], title="Garnet 50 x 4: PMD(entropy, kl), alpha 0.5, lam 2")
+    convergence(trace, axes[0], title="Garnet 50 x 4: (entropy, kl), alpha 0.5, lambda 2")
     trace = solve(deepsea(8), "tsallis(0.5)", "bregman(tsallis(0.5))", 0.01, 0.1, 60)
-    convergence(trace, axes[1], title="DeepSea 8: PMD(tsallis(0.5), its Bregman)")
-    figure.savefig(IMAGES / "convergence.png")
+    convergence(
+        trace,
+        axes[1],
+        title="DeepSea 8: (tsallis(0.5), bregman(tsallis(0.5))),\nalpha 0.01, lambda 0.1",
+    )
+    save(figure, IMAGES / "convergence", ["png"])
 
 
 if __name__ == "__main__":
     IMAGES.mkdir(exist_ok=True)
-    regularisers()
-    rates()
+    with style():
+        regularisers()
+        rates()

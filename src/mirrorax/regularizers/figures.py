@@ -40,7 +40,7 @@ def _frame(ax: Any, title: str) -> None:
         )
     ax.set_aspect("equal")
     ax.set_axis_off()
-    ax.set_title(title, fontsize="medium", pad=16)
+    ax.set_title(title, pad=14)
 
 
 def potential_on_simplex(h: Potential | str, ax: Any, *, resolution: int = 120) -> Any:

@@ -31,16 +31,14 @@ def convergence(trace: Trace, ax: Any, *, title: str = "") -> Any:
             color="#D55E00",
             ls="--",
             lw=1.4,
-            label=f"promised rate, {rate:.4f} per step",
+            label=f"promised rate, {rate:.3g} per step",
         )
     if (gap <= 10 * floor).any():
         ax.axhline(floor, color="0.6", lw=1, ls=":", label="error of the optimum")
     ax.set_xlabel("iteration")
     ax.set_ylabel("gap to the regularised optimum")
     ax.set_xlim(0, max(len(gap) - 1, 1))
-    ax.grid(True, which="major", color="0.9", lw=0.8)
-    ax.set_axisbelow(True)
-    ax.legend(frameon=False, fontsize="small")
+    ax.legend(frameon=False)
     if title:
-        ax.set_title(title, fontsize="medium")
+        ax.set_title(title)
     return ax

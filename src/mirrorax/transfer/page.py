@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mirrorax.errors import UserError
-from mirrorax.figures.style import PAGE, new, save, style
+from mirrorax.figures.style import MARKERS, PAGE, PALETTE, new, save, style
 from mirrorax.runs.results import Results
 from mirrorax.transfer.answers import (
     Region,
@@ -54,8 +54,9 @@ def draw_regions(found: Sequence[Region], axes: Sequence[Any]) -> None:
             x = np.array([returns.index(r.max_return) for r in mine])
             x = x + 0.1 * (k - (len(units) - 1) / 2)
             low, centre, high = 10.0**spans.T
-            ax.vlines(x, low, high, color=f"C{k}", alpha=0.5)
-            ax.plot(x, centre, "o-", color=f"C{k}", label=unit, markersize=4)
+            colour = PALETTE[k % len(PALETTE)]
+            ax.vlines(x, low, high, color=colour, alpha=0.5)
+            ax.plot(x, centre, marker=MARKERS[k], color=colour, label=unit, markersize=4)
         ax.set_xticks(range(len(returns)), [f"{value:g}" for value in returns])
         ax.set(xlim=(-0.5, len(returns) - 0.5), yscale="log", xlabel="maximum return")
         ax.set_ylabel("good alpha" if name == "alpha" else "good lambda (or v)")
@@ -71,7 +72,8 @@ def picture(results: Results, path: Path) -> None:
         grid = figure.subplots(len(names), 2, squeeze=False)
         for axes, name in zip(grid, names, strict=True):
             draw_regions([each for each in found if each.environment == name], axes)
-            axes[0].set_title(name)
+            for ax in axes:
+                ax.set_title(name)
         handles, labels = grid[0][0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper center", ncols=4, fontsize="small")
         save(figure, path.with_suffix(""), [path.suffix[1:]])
