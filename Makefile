@@ -35,13 +35,12 @@ demo: setup
 	$(BIN)/mirrorax solve --mdp deepsea --size 8 --potential entropy --drift kl \
 		--alpha 0.01 --lam 0.1 --iterations 50 --plot demo/convergence.png
 	$(BIN)/mirrorax sweep run examples/demo.toml --store demo/store
-	$(BIN)/mirrorax robustness demo/store
 	$(BIN)/mirrorax report demo/store --out demo/report.html --figures demo/figures
 	@echo
 	@echo "A demonstration with two environments and two seeds, not a result. Open in a browser:"
 	@echo "  demo/report.html            the finding, the maps of both pairs, every cell"
 	@echo "and look at"
-	@echo "  demo/figures/               the same as pictures"
+	@echo "  demo/figures/               the same as pictures and tables"
 	@echo "  demo/convergence.png        exact Policy Mirror Descent converging"
 
 test: setup lint

@@ -316,6 +316,19 @@ def test_the_headline_says_what_the_data_support(summary):
     assert render(summary, "text").startswith(first)
 
 
+def test_no_pair_is_called_robust_if_no_cell_reaches_the_threshold(synthetic, rng):
+    blocks = []
+    for drift, level in (("forward_kl", -0.4), ("kl", -0.2)):  # scores of 0.3 and 0.4
+        block = synthetic.block({"drift": drift}, "Catch", GRID, GRID, 2, rng)
+        returns = pa.array([[level] * 10] * block.num_rows)
+        blocks.append(block.set_column(block.column_names.index("returns"), "returns", returns))
+    summary = summarise(pa.concat_tables(blocks))
+    first, second = headline(summary)
+    assert first.startswith("No cell of the 2 pairs scores at least 0.9 on average over Catch")
+    assert second.startswith("The highest score is that of (entropy, kl). Its best cell is ")
+    assert summary.rows[0].label == "(entropy, kl)"  # of equal robustness, by the best score
+
+
 def test_the_threshold_starts_where_cells_reach_it(synthetic, rng):
     table = synthetic.block({}, "DeepSea", GRID[1:], GRID[1:], 2, rng)
     for level, start in ((0.99, 0.9), (0.62, 0.6), (0.01, 0.0)):

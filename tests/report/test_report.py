@@ -203,6 +203,19 @@ def test_settings_without_a_common_cell_are_shown_one_after_the_other(synthetic,
     assert set(data_of(page)) == {"groups"}
 
 
+def test_settings_without_a_common_environment_are_shown_one_after_the_other(synthetic, rng):
+    grid = np.array([0.01, 0.1])
+    blocks = [
+        synthetic.block({"drift": "kl"}, "Catch", grid, grid, 2, rng),
+        synthetic.block({"drift": "forward_kl"}, "Catch", grid, grid, 2, rng),
+        synthetic.block({"steps": 2_000}, "DeepSea", grid, grid, 2, rng),
+    ]
+    table = pa.concat_tables(blocks)
+    data = payload(table, facts(table, title="t", made=MADE))
+    assert [len(group["algorithms"]) for group in data["groups"]] == [2, 1]
+    assert "2 pairs: (entropy, " in data["groups"][0]["headline"][0]
+
+
 def test_the_published_results_begin_with_eleven_pairs_over_their_common_cells():
     runs = read_results(Path(__file__).parents[2] / "results" / "paper")
     data = payload(runs, facts(runs, title="t", made=MADE))

@@ -39,6 +39,13 @@ def headline(table: RobustnessTable) -> list[str]:
             f"The {len(others) + 1} algorithms have no cell in common, so they are not ranked.",
             f"The highest score is that of {best.label}. {_best_cell(best)}",
         ]
+    if others and not any(row.frequency[0].value for row in (best, *others)):
+        best = max((best, *others), key=lambda row: row.best)
+        return [
+            f"No cell of the {len(others) + 1} pairs scores at least {threshold:g} on average over "
+            f"{over}, so none is robust at this level.",
+            f"The highest score is that of {best.label}. {_best_cell(best)}",
+        ]
     first = f"Most robust of {len(others) + 1} pairs: {best.label}." if others else best.label + "."
     cells = f"{round(share * best.cells)} of its {best.cells} cells"
     sentences = [

@@ -207,7 +207,7 @@ def _rows(
     levels = range(len(table.thresholds))
     if not comparable:
         return [replace(row, ranks=(None,) * len(levels)) for row in rows]
-    rows.sort(key=lambda row: -row.rbst[0].value)
+    rows.sort(key=lambda row: (-row.rbst[0].value, -row.best))
     by_level = [ranks([row.rbst[k] for row in rows]) for k in levels]
     return [
         replace(row, comparable=True, ranks=tuple(r[i] if r else None for r in by_level))

@@ -70,7 +70,7 @@ def _shards(place: str) -> tuple[str, ...]:
 
 def _make(args: argparse.Namespace, place: str, reference: Reference | None) -> Path | None:
     """Write the page and the figures; None if --watch has to wait for the first runs."""
-    from mirrorax.report import build, facts, write
+    from mirrorax.report import facts, fill, payload, write
 
     table = read_runs(place)
     if table.num_rows == 0 and args.watch:
@@ -90,7 +90,9 @@ def _make(args: argparse.Namespace, place: str, reference: Reference | None) -> 
         from mirrorax.figures.gallery import gallery, prepare
 
         prepare(args.figures)  # before anything is written
-    path: Path = write(build(table, about, reference=reference), args.out)
+    data = payload(table, about, reference=reference)
+    path: Path = write(fill(data, about.title), args.out)
+    print(*data.get("groups", [data])[0]["headline"], sep="\n")
     print(f"{path}: {counted(about.done, 'run')}, {path.stat().st_size / 1e6:.1f} MB")
     if args.figures:
         try:

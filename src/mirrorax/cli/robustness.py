@@ -31,6 +31,8 @@ FLAGS = """
 
 def run(args: argparse.Namespace) -> int:
     """Print the robustness table."""
+    from mirrorax.analysis.groups import largest_group
+    from mirrorax.analysis.landscape import landscapes
     from mirrorax.analysis.summary import summarise, unfinished
     from mirrorax.figures.robustness_table import render
 
@@ -38,15 +40,17 @@ def run(args: argparse.Namespace) -> int:
     place = place_of(args)
     table = read_runs(place)
     study = read_study(place)
+    # Named environments are those of the algorithms that have them.
+    items, notes = (landscapes(table), []) if args.environments else largest_group(table)
     summary = summarise(
-        table,
+        items,
         thresholds=args.thresholds,
         cells=args.cells,
         environments=args.environments,
         statistic=args.statistic,
         evaluation=args.evaluation,
         diverged=args.diverged,
-        notes=unfinished(table, study.run_ids if study else None),
+        notes=[*unfinished(table, study.run_ids if study else None), *notes],
         reference=reference,
     )
     sys.stdout.write(render(summary, args.format))

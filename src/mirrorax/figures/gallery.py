@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 import mirrorax.figures
-from mirrorax.analysis.landscape import Landscape, landscapes
+from mirrorax.analysis.groups import largest_group
+from mirrorax.analysis.landscape import Landscape
 from mirrorax.analysis.reference import Reference
 from mirrorax.analysis.summary import RobustnessTable, summarise, unfinished
 from mirrorax.errors import UserError
 from mirrorax.figures.robustness_table import render
 from mirrorax.figures.style import FORMATS, save, style
-from mirrorax.runs.results import Results
+from mirrorax.runs.results import Results, as_results
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -56,8 +57,9 @@ def gallery(
     names of regularisers do not make good file names.
     """
     home = prepare(folder)
-    items = landscapes(table)
-    robustness = summarise(items, notes=unfinished(table, planned), reference=reference)
+    items, notes = largest_group(as_results(table))
+    notes = [*unfinished(table, planned), *notes]
+    robustness = summarise(items, notes=notes, reference=reference)
     source = Source(robustness, {item.label: item for item in items})
     files, skipped = [], []
     try:

@@ -10,7 +10,8 @@ The page computes scores, frequencies, Rbst and intervals itself, by the formula
 
 from __future__ import annotations
 
-from mirrorax.report.build import build, write
+from mirrorax.report.build import build, fill, write
 from mirrorax.report.facts import Facts, facts
+from mirrorax.report.payload import payload
 
-__all__ = ["Facts", "build", "facts", "write"]
+__all__ = ["Facts", "build", "facts", "fill", "payload", "write"]

@@ -7,6 +7,7 @@ import os
 import re
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -44,12 +45,17 @@ def build(
     reference: Reference | None = None,
 ) -> str:
     """Return the page as text; the values of a `reference` stand beside those of its table."""
+    return fill(payload(runs, about, curves, reference), about.title)
+
+
+def fill(data: dict[str, Any], title: str) -> str:
+    """Return the page that shows what `payload` returned."""
     script = "\n".join(_part(name) for name in SCRIPTS)
     fills = {
-        "<!--TITLE-->": html.escape(about.title),
+        "<!--TITLE-->": html.escape(title),
         "/*STYLE*/": _part("style.css"),
         "/*SCRIPT*/": f'"use strict";\n(() => {{\n{script}\n}})();',
-        "<!--DATA-->": as_json(payload(runs, about, curves, reference)),
+        "<!--DATA-->": as_json(data),
     }
     # The template alone is searched for marks: titles and data may hold anything, marks as well.
     pieces = re.split("(" + "|".join(map(re.escape, fills)) + ")", _part("index.html"))

@@ -14,13 +14,8 @@ import pyarrow.compute as pc
 from jaxtyping import Float
 
 from mirrorax.analysis.findings import headline, telling_threshold
-from mirrorax.analysis.landscape import (
-    Landscape,
-    landscapes,
-    map_grid,
-    setting_text,
-    shared_environments,
-)
+from mirrorax.analysis.groups import comparable_groups
+from mirrorax.analysis.landscape import Landscape, map_grid, setting_text, shared_environments
 from mirrorax.analysis.reference import Reference
 from mirrorax.analysis.summary import RobustnessRow, RobustnessTable, summarise
 from mirrorax.envs.suite import normalize
@@ -35,8 +30,6 @@ from mirrorax.runs.scoring import ABSENT, DONE
 
 #: Numbers of learning curves that a page may hold: 2 MB of text.
 CURVES = 400_000
-#: Settings that the name of a pair says.
-_OF_A_PAIR = ("potential", "drift", "alpha_schedule", "lam_schedule")
 #: Runs up to which seeds that differ from cell to cell are named.
 SEEDS = 100_000
 
@@ -54,53 +47,21 @@ def payload(
 ) -> dict[str, Any]:
     """Return everything the page shows.
 
-    Algorithms without a common cell that differ in more than their pairs are several groups, each
-    with the same other settings. The page shows one at a time, first the one with the most to
-    compare.
+    Algorithms that cannot be compared are several groups (`mirrorax.analysis.groups`). The page
+    shows one at a time, first the one with the most to compare.
     """
     results = as_results(runs)
     curves = results.curves() if curves is None else curves
-    items = landscapes(results)
-    groups = _groups(items)
-    if len(groups) == 1 or _common(items):
-        return _page(results, items, about, curves, reference)
+    groups = comparable_groups(results)
+    if len(groups) == 1:
+        return _page(results, groups[0].items, about, curves, reference)
     pages = []
-    for name, part in sorted(groups.items(), key=lambda each: _size(each[1]), reverse=True):
-        rows = np.concatenate([item.rows[item.rows >= 0] for item in part])
-        runs_of_part = results.take(np.sort(rows))
-        of_part = landscapes(runs_of_part)
-        page = _page(runs_of_part, of_part, about, curves, reference)
+    for name, runs_of_part, items in groups:
+        page = _page(runs_of_part, items, about, curves, reference)
         rest = counted(len(groups) - 1, "more group")
         page["headline"].append(f"This shows {name}. 'Settings' below offers {rest}.")
         pages.append({"name": name, **page})
     return {"groups": pages}
-
-
-def _groups(items: Sequence[Landscape]) -> dict[str, list[Landscape]]:
-    """Return the landscapes by the settings that are no part of a pair, named by what differs."""
-    by_settings: dict[Any, list[Landscape]] = {}
-    for item in items:
-        others = tuple((n, v) for n, v in item.settings.items() if n not in _OF_A_PAIR)
-        by_settings.setdefault(others, []).append(item)
-    named = {}
-    for part in by_settings.values():
-        differing = part[0].label.partition(" [")[2].removesuffix("]") or "usual settings"
-        named[f"{counted(len(part), 'pair')}: {differing}"] = part
-    return named
-
-
-def _common(items: Sequence[Landscape]) -> int:
-    """Return how many cells all landscapes have."""
-    cells = [
-        {(float(item.alphas[i]), float(item.lams[j])) for i, j in np.argwhere(item.counts.any(-1))}
-        for item in items
-    ]
-    return len(set.intersection(*cells))
-
-
-def _size(items: Sequence[Landscape]) -> tuple[int, int]:
-    """Return how much there is to compare: pairs times common cells, then runs."""
-    return len(items) * _common(items), sum(int(item.ended.sum()) for item in items)
 
 
 def _page(

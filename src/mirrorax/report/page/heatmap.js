@@ -47,7 +47,9 @@ const cellSize = (grid, room, most = 48) => Math.min(most, Math.max(6, 2 * Math.
 // spec: {algorithm, grid, values, threshold, cell (px), title, note, kind, marks}
 function heatFigure(spec) {
   const { grid, cell } = spec;
-  const left = 44, top = spec.titled ? 34 : 4, bottom = 32, right = 8;
+  const longest = Math.max(...tickList(grid.alphas, () => 0).map(({ text }) => text.length));
+  // Digits are 6.4 wide at size 10; before them is the name of the axis.
+  const left = Math.max(44, Math.ceil(22 + 6.4 * (longest - 1))), top = spec.titled ? 34 : 4, bottom = 32, right = 8;
   const plotWidth = cell * span(grid.lams), plotHeight = cell * span(grid.alphas);
   const box = { left, top, cell, grid, plotWidth, plotHeight };
   const words = spec.titled ? Math.max(spec.title.length * 6.8, (spec.note || "").length * 5.8) : 0;

@@ -1,0 +1,79 @@
+"""Runs that can be compared: algorithms with the same settings but for their pairs.
+
+A store may hold several studies. Their algorithms are compared together if they have a cell and an
+environment in common, and group by group if they have not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mirrorax.analysis.landscape import Landscape, landscapes
+from mirrorax.formatting import counted
+from mirrorax.runs.results import Results
+
+#: Settings that the name of a pair says.
+_OF_A_PAIR = ("potential", "drift", "alpha_schedule", "lam_schedule")
+
+
+class Group(NamedTuple):
+    """Algorithms that are compared with each other, and their runs."""
+
+    name: str  # empty if there is one group only
+    results: Results
+    items: tuple[Landscape, ...]
+
+
+def comparable_groups(results: Results) -> list[Group]:
+    """Return the groups of algorithms, first the one with the most to compare.
+
+    All are one group if they have a cell and an environment in common, or differ in their pairs
+    alone. Otherwise a group has the same settings but for its pairs, and is named by what sets it
+    apart.
+    """
+    items = landscapes(results)
+    by_settings: dict[Any, list[Landscape]] = {}
+    for item in items:
+        others = tuple((n, v) for n, v in item.settings.items() if n not in _OF_A_PAIR)
+        by_settings.setdefault(others, []).append(item)
+    if len(by_settings) <= 1 or (_common_cells(items) and _common_tasks(items)):
+        return [Group("", results, items)]
+    groups = []
+    for part in sorted(by_settings.values(), key=_size, reverse=True):
+        differing = part[0].label.partition(" [")[2].removesuffix("]") or "usual settings"
+        rows = np.concatenate([item.rows[item.rows >= 0] for item in part])
+        runs = results.take(np.sort(rows))
+        groups.append(Group(f"{counted(len(part), 'pair')}: {differing}", runs, landscapes(runs)))
+    return groups
+
+
+def largest_group(results: Results) -> tuple[tuple[Landscape, ...], list[str]]:
+    """Return the landscapes of the group with the most to compare, and notes on the others."""
+    first, *others = comparable_groups(results)
+    if not others:
+        return first.items, []
+    names = "; ".join(group.name for group in others)
+    few = "algorithms without a common cell or environment are compared by their settings"
+    return first.items, [f"{few}: these are {first.name}; not shown: {names}"]
+
+
+def _common_cells(items: Sequence[Landscape]) -> int:
+    """Return how many cells all landscapes have."""
+    cells = [
+        {(float(item.alphas[i]), float(item.lams[j])) for i, j in np.argwhere(item.counts.any(-1))}
+        for item in items
+    ]
+    return len(set.intersection(*cells))
+
+
+def _common_tasks(items: Sequence[Landscape]) -> int:
+    """Return how many environments all landscapes have."""
+    return len(set.intersection(*({e.label for e in item.environments} for item in items)))
+
+
+def _size(items: Sequence[Landscape]) -> tuple[int, int]:
+    """Return how much there is to compare: pairs times common cells, then runs."""
+    return len(items) * _common_cells(items), sum(int(item.ended.sum()) for item in items)
