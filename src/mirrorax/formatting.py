@@ -8,6 +8,7 @@ import html
 import importlib
 import io
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Sequence, Sized
 from dataclasses import fields
 from typing import Any
@@ -140,13 +141,9 @@ class Shown:
         name, (title, rows) = type(self).__name__, self._summary()
         if not title:
             return f"{name}({', '.join('='.join(row) for row in rows[1:])})"
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        shown = [
-            "  " + "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
-            for row in rows[: 1 + _MOST_ROWS]
-        ]
-        more = len(rows) - len(shown)
-        return "\n".join([f"{name}: {title}", *shown, *([f"  and {more} more"] * (more > 0))])
+        table = textwrap.indent(columns(rows[: 1 + _MOST_ROWS], left=0), "  ")
+        more = len(rows) - 1 - _MOST_ROWS
+        return "\n".join([f"{name}: {title}", table, *([f"  and {more} more"] * (more > 0))])
 
     def _repr_html_(self) -> str:
         title, rows = self._summary()
@@ -162,15 +159,11 @@ class Shown:
         if type(self)._picture is Shown._picture:
             return ""
         style = importlib.import_module("mirrorax.figures.style")  # of a room above
-        data = io.BytesIO()
-        with style.style():
-            figure, ax = style.new(style.PAGE / 2)
-            if self._picture(ax) is None:
-                return ""
-            figure.savefig(data, format="png", dpi=150, facecolor="white")
-        text = base64.b64encode(data.getvalue()).decode()
-        return (
-            f'<img width="{round(72 * 1.4 * style.PAGE / 2)}" src="data:image/png;base64,{text}">'
+        width = style.PAGE / 2
+        data = style.rendered(self._picture, "png", width, dpi=150, facecolor="white")
+        text = base64.b64encode(data).decode()
+        return text and (
+            f'<img width="{round(72 * 1.4 * width)}" src="data:image/png;base64,{text}">'
         )
 
 

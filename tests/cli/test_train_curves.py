@@ -5,10 +5,10 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from mirrorax.figures.style import PALETTE
 from mirrorax.runs.chunk import Outcome, make_chunk
 from mirrorax.runs.settings import RunValues, make_settings
 from mirrorax.training import plan_runs
-from mirrorax.training.pictures import MOST_LINES, draw_curves
 from mirrorax.training.result import TrainResult
 
 POINTS = 6
@@ -39,7 +39,7 @@ def made(seeds=3, **grid):
 def drawn(result):
     figure = Figure(layout="constrained")
     FigureCanvasAgg(figure)
-    ax = draw_curves(figure.add_subplot(), result)
+    ax = result.plot(figure.add_subplot())
     figure.canvas.draw()
     named = {line.get_label(): line for line in ax.lines if not line.get_label().startswith("_")}
     return ax, named
@@ -73,12 +73,12 @@ def test_a_line_for_each_point_of_a_grid_named_by_what_tells_it_apart():
         assert line.get_color() == list(named.values())[index // 3].get_color()
 
 
-@pytest.mark.parametrize("alphas", [MOST_LINES, MOST_LINES + 1])
+@pytest.mark.parametrize("alphas", [len(PALETTE), len(PALETTE) + 1])
 def test_more_points_than_colours_are_summed_up_and_said_so(alphas):
     scores, result = made(alpha=np.linspace(0.01, 0.5, alphas).tolist(), seeds=3)
     ax, named = drawn(result)
-    if alphas == MOST_LINES:
-        assert len(named) == MOST_LINES
+    if alphas == len(PALETTE):
+        assert len(named) == len(PALETTE)
         return
     means = scores.reshape(alphas, 3, POINTS).mean(1)
     np.testing.assert_allclose(named["their median"].get_ydata(), np.median(means, axis=0))

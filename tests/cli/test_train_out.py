@@ -14,7 +14,7 @@ from mirrorax.cli import main
 from mirrorax.errors import UserError
 from mirrorax.store import read_results
 from mirrorax.training import folder as results
-from mirrorax.training import pictures, train
+from mirrorax.training import train
 
 FIELDS = {
     "num_envs": 4,
@@ -46,10 +46,10 @@ def pair():
 def _pictures_of_text(monkeypatch):
     """Write a text in place of the picture, which takes long to draw."""
 
-    def save(path, result):
-        path.write_text(f"the curves of lam {result.runs[0].lam}")
+    def draw(result):
+        return f"the curves of lam {result.runs[0].lam}".encode()
 
-    monkeypatch.setattr(pictures, "save_curves", save)
+    monkeypatch.setattr(results, "draw_curves", draw)
 
 
 def contents(folder):
@@ -73,10 +73,10 @@ def refused(arguments, capsys):
     ("flags", "said"),
     [
         (["--lam", "0.3"], "lam is 0.1 there, 0.3 here"),
-        (["--lam", "0.1,0.3"], "lam is 0.1 there, 0.1, 0.3 here"),
-        (["--seeds", "6"], "seed is 0, 1 there, 0, 1, 2, 3, ... here"),
+        (["--lam", "0.1,0.3"], "lam is 0.1 there, [0.1, 0.3] here"),
+        (["--seeds", "6"], "seeds is [0, 1] there, [0, 1, 2, 3, 4, 5] here"),
         (["--steps", "640"], "steps is 320 there, 640 here"),
-        (["--env", "DeepSea"], 'environment is "Catch" there, "DeepSea" here'),
+        (["--env", "DeepSea"], 'env is "Catch" there, "DeepSea" here'),
         (["--hidden", "4,4"], "hidden is [8] there, [4, 4] here"),
         (["--alpha-schedule", "learned"], 'alpha_schedule is "constant" there, "learned" here'),
     ],
@@ -221,7 +221,7 @@ def test_a_file_that_cannot_be_made_leaves_the_old_result_whole(pair, tmp_path, 
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(pictures, "save_curves", full)
+    monkeypatch.setattr(results, "draw_curves", full)
     with pytest.raises(OSError, match="No space"):
         results.write(tmp_path, pair[1])
     assert contents(tmp_path) == old

@@ -16,13 +16,13 @@ import pytest
 from PIL import Image, ImageSequence
 
 import mirrorax
+from mirrorax.analysis.few_seeds import mean_interval
 from mirrorax.cli import main
 from mirrorax.envs.adapter import Environment, Step
 from mirrorax.errors import UserError
 from mirrorax.mdpo.session import Session
 from mirrorax.runs.settings import FIELDS, make_settings
-from mirrorax.training import LAYOUTS, expand_seeds, plan_runs, train
-from mirrorax.training.result import interval_of
+from mirrorax.training import LAYOUTS, plan_runs, train
 
 TINY = {
     "num_envs": 4,
@@ -259,7 +259,7 @@ def test_the_states_of_very_many_runs_are_not_kept(monkeypatch):
         ({"env": "Catch", "alpha": -1}, "alpha: "),
         ({"env": "Catch", "alpha": []}, "alpha: "),
         ({"env": "Catch", "seeds": 0}, "seeds: "),
-        ({"env": "Catch", "seeds": [1, 1]}, "seeds: "),
+        ({"env": "Catch", "seeds": [1, 1]}, "seed: "),
         ({"env": "Catch", "batch_size": 200_000}, "batch_size: "),
         ({"env": "Catch", "steps": 10}, "steps: "),
         ({"env": "Catch", "num_envs": 7}, "env_steps_per_update: "),
@@ -267,11 +267,11 @@ def test_the_states_of_very_many_runs_are_not_kept(monkeypatch):
         ({"env": "Catch", "preset": "papper"}, "preset: "),
         ({"env": "Catch", "lanes": 0}, "lanes: "),
         ({"env": "Catch", "lanes": 2.5}, "lanes: "),
-        ({"env": "Catch", "seeds": [1.5]}, "seeds: "),
-        ({"env": "Catch", "seeds": ["a"]}, "seeds: "),
-        ({"env": "Catch", "seeds": None}, "seeds: "),
-        ({"env": "Catch", "seeds": "3"}, "seeds: "),
-        ({"env": "Catch", "seeds": True}, "seeds: "),
+        ({"env": "Catch", "seeds": [1.5]}, "seed: "),
+        ({"env": "Catch", "seeds": ["a"]}, "seed: "),
+        ({"env": "Catch", "seeds": None}, "seed: "),
+        ({"env": "Catch", "seeds": "3"}, "seed: "),
+        ({"env": "Catch", "seeds": True}, "seed: "),
         ({"env": "Catch", "alpha": True}, "alpha: "),
         ({"env": "Catch", "alpha": object()}, "alpha: "),
         ({"env": "Catch", "lam": [0.1, 0.1]}, "lam: "),
@@ -290,7 +290,8 @@ def test_numbers_of_numpy_are_numbers():
     for alpha in (np.float32(0.5), np.array(0.5), [np.float64(0.5)], jnp.float32(0.5)):
         (run,) = plan_runs(settings, {"alpha": alpha}, np.int64(1))
         assert (run.alpha, run.seed) == (0.5, 0)
-    assert expand_seeds(np.arange(3)) == expand_seeds([np.int64(0), 1, 2]) == [0, 1, 2]
+    for seeds in (3, np.arange(3), [np.int64(0), 1, 2]):
+        assert [run.seed for run in plan_runs(settings, {}, seeds)] == [0, 1, 2]
 
 
 @pytest.fixture(scope="module")
@@ -559,7 +560,7 @@ def test_play_shows_what_tells_the_runs_apart_and_their_mean(tmp_path, monkeypat
     found = json.loads(capsys.readouterr().out)
     assert [float(row[7]) for row in rows] == np.round(found["normalized"], 3).tolist()
     assert found["mean"] == pytest.approx(np.mean(found["normalized"]))
-    assert found["interval"] == list(interval_of(np.array(found["normalized"])))
+    assert found["interval"] == list(mean_interval(np.array(found["normalized"])))
     assert f"normalised return {found['mean']:.3f}  (" in shown
     assert "w (learned), lam 0.1 (constant), 320 steps" in shown
     assert [cell["mean"] for cell in found["cells"]] == found["normalized"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import io
 import json
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from mirrorax.mdpo.program import Program
     from mirrorax.runs.settings import RunValues
+    from mirrorax.training.result import TrainResult
 
 EXAMPLES = """examples:
   mirrorax play runs/catch
@@ -67,25 +69,22 @@ def _play(args: argparse.Namespace, stop: Stop) -> int:
         raise UserError(f"folder: {args.folder!r}: the policies do not fit their settings")
     keys = np.array([[args.seed, i] for i in range(len(runs))], np.uint32)
     stop.check()
-    result = _evaluate(program, policies, runs, keys, meta, args)
-    failure = None
+    result = _evaluate(program, policies, runs, keys, meta, args.episodes)
+    failure, recorded = None, {}
     if args.gif:
         stop.check()
-        failure = _record(program, policies[args.run], keys[args.run], args, result)
+        try:
+            recorded = _record(program, policies[args.run], keys[args.run], args)
+        except UserError as error:
+            failure = error  # the returns are shown all the same
     if args.json:
-        print(json.dumps(result))
+        print(json.dumps({**result.to_dict(), **recorded}))
     else:
-        show_result(
-            f"{settings.environment}, {counted(args.episodes, 'episode')} each",
-            runs,
-            {},
-            result["cells"],
-            (np.array(result["normalized"]), np.array(result["greedy_normalized"])),
-            result["bounds_source"] == "known",
-        )
-        print(conditions(settings, runs))
-        if "gif" in result:
-            print(f"{result['frames']} frames written to {result['gif']}")
+        episodes = counted(args.episodes, "episode")
+        show_result(f"{settings.environment}, {episodes} each", result, {})
+        print(conditions(result))
+        if recorded:
+            print(f"{recorded['frames']} frames written to {args.gif}")
     if failure:
         raise failure
     return 0
@@ -97,65 +96,55 @@ def _evaluate(
     runs: list[RunValues],
     keys: np.ndarray,
     meta: dict[str, Any],
-    args: argparse.Namespace,
-) -> dict[str, Any]:
-    """Play the episodes; return returns and scores as plain data."""
+    episodes: int,
+) -> TrainResult:
+    """Play the episodes; return what training would have returned with these."""
     import jax.numpy as jnp
     import numpy as np
 
-    from mirrorax.envs import suite
     from mirrorax.envs.host import Gymnasium
     from mirrorax.mdpo import host
     from mirrorax.mdpo.program import as_keys
     from mirrorax.mdpo.rollout import evaluate, evaluation_keys
-    from mirrorax.training.result import interval_of, mean_of_cells
+    from mirrorax.mdpo.session import device_name
+    from mirrorax.runs.chunk import Outcome
+    from mirrorax.training import Request
+    from mirrorax.training.result import TrainResult
 
-    scale = np.array([values.reward_scale for values in runs])
-    jax_scale = jnp.asarray(scale, jnp.float32)
+    start, chunk = time.perf_counter(), Request(program.settings, runs, len(runs)).chunk
+    scale = jnp.asarray(chunk.columns["reward_scale"], jnp.float32)
     actors = jnp.asarray(policies)
     jax_keys = evaluation_keys(as_keys(keys), program.settings.updates)
     if isinstance(program.env, Gymnasium):
-        both = host.evaluate(program, args.episodes, actors, keys, jax_keys, jax_scale)
+        both = host.evaluate(program, episodes, actors, keys, jax_keys, scale)
     else:
-        both = evaluate(program, args.episodes, actors, jax_keys, jax_scale)
-    returns, greedy = (np.asarray(each, float) for each in both)
+        both = evaluate(program, episodes, actors, jax_keys, scale)
     bounds = meta["return_bounds"] or program.env.return_bounds or (0.0, 1.0)
-    normalized, greedy_normalized = (
-        suite.normalize(each.mean(1), bounds, np.float32(scale)) for each in (returns, greedy)
+    returns, greedy = (np.asarray(each, float) for each in both)
+    outcome = Outcome(
+        chunk,
+        returns,
+        greedy,
+        diverged_at=np.full(len(runs), -1),
+        wall_seconds=time.perf_counter() - start,
+        bounds=bounds,
+        provenance={"lanes": len(runs), "device": device_name()},
     )
-    source = str(meta.get("bounds_source", "known"))
-    return {
-        "returns": returns.tolist(),
-        "normalized": normalized.tolist(),
-        "greedy_returns": greedy.tolist(),
-        "greedy_normalized": greedy_normalized.tolist(),
-        "mean": float(normalized.mean()),
-        "interval": interval_of(normalized, source),
-        "cells": mean_of_cells(runs, normalized, greedy_normalized, source),
-        "bounds_source": source,
-        "settings": meta["settings"],
-        "runs": meta["runs"],
-    }
+    estimated = bounds if meta.get("bounds_source") == "estimated" else None
+    return TrainResult(outcome, runs, policies, estimated=estimated)
 
 
 def _record(
-    program: Program,
-    policy: np.ndarray,
-    key: np.ndarray,
-    args: argparse.Namespace,
-    result: dict[str, Any],
-) -> UserError | None:
-    """Write the GIF; return a failure, because the returns are shown all the same."""
+    program: Program, policy: np.ndarray, key: np.ndarray, args: argparse.Namespace
+) -> dict[str, Any]:
+    """Write the GIF of one episode; return its name and how many pictures it has."""
     import jax.numpy as jnp
 
     from mirrorax.envs.render import frame_milliseconds
     from mirrorax.files import write_file
     from mirrorax.mdpo.record import record
 
-    try:
-        frames = record(program, jnp.asarray(policy), key, args.greedy)
-    except UserError as error:
-        return error
+    frames = record(program, jnp.asarray(policy), key, args.greedy)
     milliseconds = frame_milliseconds(program.env)
     data = io.BytesIO()
     frames[0].save(
@@ -170,6 +159,5 @@ def _record(
     try:
         write_file(args.gif, data.getvalue())
     except OSError as error:
-        return UserError(f"gif: cannot write {args.gif!r}: {error.strerror or error}")
-    result |= {"gif": args.gif, "frames": len(frames)}
-    return None
+        raise UserError(f"gif: cannot write {args.gif!r}: {error.strerror or error}") from None
+    return {"gif": args.gif, "frames": len(frames)}

@@ -14,10 +14,7 @@ from mirrorax.errors import UserError, unknown
 from mirrorax.formatting import columns, counted
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from mirrorax.callbacks import Callback
-    from mirrorax.runs.settings import RunValues, Settings
     from mirrorax.training import Request
     from mirrorax.training.result import TrainResult
 
@@ -96,7 +93,6 @@ def gather(args: argparse.Namespace) -> dict[str, Any]:
     fields |= flags.typed_settings(args)
     if "env" not in fields:
         raise UserError("env: missing; for example --env Catch")
-    fields["grid"] = {name: fields.pop(name) for name in GRID if name in fields}
     return fields
 
 
@@ -171,91 +167,55 @@ def _write(out: Path, result: TrainResult, stop: Stop, overwrite: bool) -> UserE
 
 
 def _show(result: TrainResult, out: str | None) -> None:
-    settings, runs = result.settings, result.runs
-    show_result(
-        f"MDPO({settings.potential}, {settings.drift}) on {settings.environment}",
-        runs,
-        {
-            "return": [f"{value:.4g}" for value in result.returns.mean(1)],
-            "diverged": [f"update {at}" if at >= 0 else "no" for at in result.diverged_at],
-        },
-        result.cells,
-        (result.normalized, result.greedy_normalized),
-        result.bounds_source == "known",
-    )
+    reached = {
+        "return": [f"{value:.4g}" for value in result.returns.mean(1)],
+        "diverged": [f"update {at}" if at >= 0 else "no" for at in result.diverged_at],
+    }
+    show_result(result.title, result, reached)
     if result.bounds_source == "estimated":
         from mirrorax.envs.suite import estimated_in_words
 
         meaning = estimated_in_words(*result.return_bounds)
         print(f"the bounds of returns are estimated: {meaning}")
-    print(conditions(settings, runs))
-    print(f"{result.wall_seconds:.1f} s, {counted(len(runs), 'run')} on {result.device}")
+    print(conditions(result))
+    print(f"{result.wall_seconds:.1f} s, {counted(len(result.runs), 'run')} on {result.device}")
     if out:
         print(f"written to {out}; see 'mirrorax play {out}'")
 
 
-def show_result(
-    title: str,
-    runs: Sequence[RunValues],
-    reached: Mapping[str, Sequence[str]],
-    cells: Sequence[Mapping[str, Any]],
-    scores: tuple[np.ndarray, np.ndarray],
-    known: bool,
-) -> None:
+def show_result(title: str, result: TrainResult, more: Mapping[str, Sequence[str]]) -> None:
     """Print a row for each run, a row for each point of the grid, and the mean over all.
 
-    `reached` are further columns; `scores` are the normalised returns, stochastic and greedy;
-    `known` says whether the bounds of returns are known.
+    `more` are further columns of the first table.
     """
-    import numpy as np
-
-    from mirrorax.analysis.few_seeds import UNIT, seeds_in_words
-    from mirrorax.training.result import varying
-
-    bounds = UNIT if known else None
-    names = varying(runs)
-    head = ["run", *names, "seed", "normalised", "greedy", *reached]
-    body = [
-        [
-            str(index),
-            *(f"{getattr(run, name):g}" for name in names),
-            str(run.seed),
-            *(f"{score[index]:.3f}" for score in scores),
-            *(column[index] for column in reached.values()),
-        ]
-        for index, run in enumerate(runs)
-    ]
-    print(f"{title}\n{columns([head, *body], left=0)}")
-    if len(cells) > 1:
-        head = [*names, "runs", "normalised", "95% interval", "greedy"]
-        body = [
-            [
-                *(f"{cell[name]:g}" for name in names),
-                str(cell["runs"]),
-                f"{cell['mean']:.3f}",
-                seeds_in_words(np.array([cell["scores"]]), bounds),
-                f"{cell['greedy_mean']:.3f}",
-            ]
-            for cell in cells
-        ]
-        print(f"\nover seeds\n{columns([head, *body], left=0)}")
-    stochastic, greedy = scores
-    words = seeds_in_words(stochastic[None], bounds, noun="run")
+    names, scores = result.varying, (result.normalized, result.greedy_normalized)
+    rows = [["run", *names, "seed", "normalised", "greedy", *more]]
+    for index, run in enumerate(result.runs):
+        values = [f"{getattr(run, name):g}" for name in names]
+        both = [f"{score[index]:.3f}" for score in scores]
+        rest = [column[index] for column in more.values()]
+        rows.append([str(index), *values, str(run.seed), *both, *rest])
+    print(f"{title}\n{columns(rows, left=0)}")
+    if len(result.cells) > 1:
+        rows = [[*names, "runs", "normalised", "95% interval", "greedy"]]
+        for cell in result.cells:
+            values = [f"{cell[name]:g}" for name in names]
+            mean, greedy = f"{cell['mean']:.3f}", f"{cell['greedy_mean']:.3f}"
+            words = result.seeds_in_words(cell["scores"])
+            rows.append([*values, str(cell["runs"]), mean, words, greedy])
+        print(f"\nover seeds\n{columns(rows, left=0)}")
+    words = result.seeds_in_words(scores[0].tolist(), noun="run")
     words = f"95% interval over runs {words}" if words.startswith("[") else words
-    print(f"\nnormalised return {stochastic.mean():.3f}  ({words});  greedy {greedy.mean():.3f}")
+    print(f"\nnormalised return {result.mean:.3f}  ({words});  greedy {scores[1].mean():.3f}")
 
 
-def conditions(settings: Settings, runs: Sequence[RunValues]) -> str:
+def conditions(result: TrainResult) -> str:
     """Say what all runs have in common, for the line below the table."""
-    from mirrorax.training.result import varying
-
-    values, apart = runs[0], varying(runs)
-    first = "w" if values.alpha is None else "alpha"
-    parts = []
-    second = "v" if values.lam is None else "lam"
-    for name, schedule in ((first, settings.alpha_schedule), (second, settings.lam_schedule)):
-        number = "" if name in apart else f" {getattr(values, name):g}"
-        parts.append(f"{name}{number} ({schedule})")
+    settings, values, parts = result.settings, result.runs[0], []
+    for name, weight in (("alpha", "w"), ("lam", "v")):
+        used = weight if getattr(values, name) is None else name
+        number = "" if used in result.varying else f" {getattr(values, used):g}"
+        parts.append(f"{used}{number} ({getattr(settings, f'{name}_schedule')})")
     if settings.temperature_units != "reward":
         parts.append(f"in units of {settings.temperature_units}")
     return ", ".join([*parts, f"{settings.steps:,} steps"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +24,8 @@ from mirrorax.runs.results import Results
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+#: Of more curves than colours, this part is called the middle.
+_MIDDLE = 0.8
 _ABOVE: Any = {"ha": "right", "va": "bottom", "size": 6, "color": "0.4"}
 
 
@@ -80,10 +82,13 @@ def draw_curves(
     """Draw the mean over seeds with a pointwise 95% band; with `seeds`, each seed as a thin line.
 
     With one seed or two there is no band, and the label says so; two are drawn as lines. The score
-    of a random policy, where known, is a dotted line.
+    of a random policy, where known, is a dotted line. Of more curves than there are colours the
+    middle is drawn, and the one that is best in the end.
     """
     if not curves:
         raise UserError("curves: there is no learning curve to draw")
+    if len(curves) > len(PALETTE):
+        curves, seeds = [_draw_middle(curves, ax)], False
     lows, highs = [0.0], [1.0]
     for k, curve in enumerate(curves):
         if curve.scores.shape[1] != len(curve.steps):
@@ -122,3 +127,15 @@ def draw_curves(
     ax.set_xlim(left=0)
     ax.legend(loc="lower left", bbox_to_anchor=(0, 1.0), borderaxespad=0.2)
     return ax
+
+
+def _draw_middle(curves: Sequence[LearningCurve], ax: Axes) -> LearningCurve:
+    """Draw where the middle of many curves is; return the one that is best in the end."""
+    steps = curves[0].steps
+    means = np.stack([curve.scores.mean(0) for curve in curves])
+    edges = np.quantile(means, [(1 - _MIDDLE) / 2, (1 + _MIDDLE) / 2], axis=0)
+    middle = f"the middle {_MIDDLE:.0%} of {len(curves)} points"
+    ax.fill_between(steps, *edges, color="0.85", linewidth=0, label=middle)
+    ax.plot(steps, np.median(means, axis=0), color="0.4", label="their median")
+    best = curves[int(np.argmax(np.nan_to_num(means[:, -1], nan=-np.inf)))]
+    return replace(best, label=f"the best in the end: {best.label}")

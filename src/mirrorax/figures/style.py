@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -78,6 +79,22 @@ def axis(ax: Any = None) -> Any:
     import matplotlib.pyplot as plt
 
     return plt.subplots(layout="constrained")[1]
+
+
+def rendered(
+    draw: Callable[[Any], Any],
+    form: str = "png",
+    width: float = COLUMN,
+    height: float | None = None,
+    **options: Any,
+) -> bytes:
+    """Draw on a new figure in the house style; return the bytes of its file, none if None."""
+    data = io.BytesIO()
+    with style():
+        figure, ax = new(width, height)
+        if draw(ax) is not None:
+            figure.savefig(data, format=form, **options)
+    return data.getvalue()
 
 
 def save(

@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from mirrorax.errors import UserError, shown, unknown
+from mirrorax.errors import UserError, check_whole, unknown
 from mirrorax.runs.chunk import Chunk, make_chunk
 from mirrorax.runs.settings import (
     GRID,
     LEARNED_WEIGHTS,
     RunValues,
     Settings,
+    as_float32,
     check_values,
-    coinciding,
     make_settings,
 )
 
@@ -43,9 +43,6 @@ Numbers = float | Sequence[float] | np.ndarray | None
 
 #: how updates go over lanes: one by one, or batched
 LAYOUTS = ("map", "vmap")
-
-#: more seeds than this are a mistake
-MOST_SEEDS = 100_000
 
 #: more runs than this are a study, for `mirrorax sweep`
 MOST_RUNS = 100_000
@@ -85,11 +82,10 @@ def train(
 
     `alpha` and `lam` (0.01 and 0.1 unless learned; lam is 1 for a drift that sees advantages), `w`
     and `v` (0.5 and 0.1 where learned), `gamma`, `reward_scale` and the learning rates may each be
-    one number or
-    several; several span a grid, and each point of it is trained with every seed, all side by side.
-    `seeds` is a number of seeds or a list of them;
-    `steps` is the preset's, 1,000,000 in `default`.
-    `settings` are the fields of `mirrorax.runs.settings.Settings`, over those of the preset.
+    one number or several; several span a grid, and each point of it is trained with every seed, all
+    side by side. `seeds` is a number of seeds or a list of them; `steps` is the preset's, 1,000,000
+    in `default`. `settings` are the fields of `mirrorax.runs.settings.Settings`, over those of the
+    preset.
     `curve_points=n` evaluates about n times along the way (`curves["return"]`) and changes nothing;
     `eval_every=k` is a setting, and also records losses, h, D, temperatures and gradient norms.
     `layout` says how updates go over lanes, "map" or "vmap"; unless given, what suits the device.
@@ -98,18 +94,17 @@ def train(
 
     A run depends on its own specification alone: it is the same in any grid, and in a sweep.
     """
-    traced = (alpha, lam, w, v, gamma, reward_scale, actor_lr, critic_lr)
-    if steps is not None:
-        settings["steps"] = steps
+    numbers = (alpha, lam, w, v, gamma, reward_scale, actor_lr, critic_lr)
+    fields = {"steps": steps, **dict(zip(GRID, numbers, strict=True))}
     request = make_request(
         env,
         potential=potential,
         drift=drift,
-        grid=dict(zip(GRID, traced, strict=True)),
         seeds=seeds,
         preset=preset,
         lanes=lanes,
         layout=layout,
+        **{name: value for name, value in fields.items() if value is not None},
         **settings,
     )
     return train_request(
@@ -130,16 +125,19 @@ def train_request(
     progress: bool | None = None,
 ) -> TrainResult:
     """Train what was asked for; see `train`."""
-    if not isinstance(curve_points, int) or isinstance(curve_points, bool) or curve_points < 0:
-        raise UserError(f"curve_points: {curve_points!r}: expected a whole number, 0 or more")
+    curve_points = check_whole("curve_points", curve_points)
     settings, runs = request.settings, request.runs
-    notify: Callable[..., None] | None = None
     if progress is None:
         progress = sys.stderr.isatty() or "ipykernel" in sys.modules
+    called: Callable[..., None] | None = None
     if progress or callbacks not in ((), []):
         from mirrorax.callbacks import Callbacks, ProgressBar
 
-        notify = Callbacks([*Callbacks(callbacks), *([ProgressBar()] if progress else [])])
+        called = Callbacks([*Callbacks(callbacks), *([ProgressBar()] if progress else [])])
+
+    def notify(method: str, *arguments: Any) -> None:
+        if called is not None:
+            called(method, *arguments)
 
     # Everything is valid: only now what is heavy.
     from mirrorax.mdpo.machine import check_memory
@@ -164,12 +162,10 @@ def train_request(
     def report(segment: SegmentProgress) -> None:
         if on_segment is not None:
             on_segment(segment)
-        if notify is not None:
-            notify("on_segment", segment)
+        notify("on_segment", segment)
 
     try:
-        if notify is not None:
-            notify("on_start", settings, runs)
+        notify("on_start", settings, runs)
         outcome = train_chunk(
             request.chunk,
             on_segment=report,
@@ -179,13 +175,11 @@ def train_request(
             on_session=keep,
         )
     except BaseException:
-        if notify is not None:
-            with contextlib.suppress(Exception):  # the error of the training is raised
-                notify("on_end", None)
+        with contextlib.suppress(Exception):  # the error of the training is raised
+            notify("on_end", None)
         raise
     result = TrainResult(outcome, runs, np.concatenate(policies), sessions)
-    if notify is not None:
-        notify("on_end", result)
+    notify("on_end", result)
     return result
 
 
@@ -214,94 +208,27 @@ def make_request(
     *,
     potential: str | Potential = "entropy",
     drift: str | Drift = "kl",
-    grid: Mapping[str, Numbers] | None = None,
     seeds: int | Iterable[int] = 5,
     preset: str = "default",
     lanes: int | None = None,
     layout: Layout | None = None,
-    **settings: Any,
+    **fields: Any,
 ) -> Request:
     """Check what is to be trained; raise `UserError` on the first mistake.
 
-    `grid` maps names of `GRID` to one number or several; `settings` are fields of `Settings`.
+    `fields` are fields of `Settings`, and names of `GRID` with one number or several.
     """
-    check_env_alone(env, settings)
-    checked = make_settings(
-        preset,
-        **{
-            **settings,
-            "environment": name_of("environment", env),
-            "potential": name_of("potential", potential),
-            "drift": name_of("drift", drift),
-        },
-    )
-    runs = plan_runs(checked, grid or {}, seeds)
+    check_env_alone(env, fields)
+    grid = {name: fields.pop(name) for name in GRID if name in fields}
+    named: dict[str, Any] = {"environment": env, "potential": potential, "drift": drift}
+    names = {kind: _name_of(kind, value) for kind, value in named.items()}
+    settings = make_settings(preset, **fields, **names)
+    runs = plan_runs(settings, grid, seeds)
     check_lanes(lanes)
-    check_layout(layout)
-    return Request(
-        checked,
-        runs,
-        lanes,
-        layout,
-        None if isinstance(env, str) else env,
-        None if isinstance(potential, str) else potential,
-        None if isinstance(drift, str) else drift,
-    )
-
-
-def _several(name: str, values: Any) -> list[Any]:
-    """Return one number or several as a list of different numbers."""
-    values = _plain(values)
-    if values is None or isinstance(values, int | float | str):
-        values = [values]
-    elif isinstance(values, Mapping | bytes):
-        what = "a table" if isinstance(values, Mapping) else repr(values)
-        raise UserError(f"{name}: {what} is not allowed: one number, or a list of numbers")
-    else:
-        try:
-            values = [_plain(value) for value in values]
-        except TypeError:
-            raise UserError(f"{name}: {values!r} is not a number or a list of numbers") from None
-    if not values:
-        raise UserError(f"{name}: an empty list; give at least one number")
-    for value in values:
-        if isinstance(value, bool) or not isinstance(value, int | float | str | None):
-            raise UserError(f"{name}: {value!r} is not a number")
-    _refuse_repetitions(name, values, values)
-    return list(values)
-
-
-def _plain(value: Any) -> Any:
-    """Return the numbers and arrays of numpy and jax as Python's."""
-    return value.tolist() if hasattr(value, "tolist") else value
-
-
-def _refuse_repetitions(name: str, values: Sequence[Any], shown_values: Sequence[Any]) -> None:
-    if len(set(values)) < len(shown_values):
-        raise UserError(
-            f"{name}: {list(shown_values)} has repetitions, which would be the same run twice"
-        )
-
-
-def expand_seeds(seeds: int | Iterable[int]) -> list[int]:
-    """Return the seeds: n stands for 0, ..., n - 1."""
-    values: Any = _plain(seeds)
-    if isinstance(values, int) and not isinstance(values, bool):
-        if not 1 <= values <= MOST_SEEDS:
-            raise UserError(
-                f"seeds: {values} is not allowed: 1 to {MOST_SEEDS} of them, or a list of seeds"
-            )
-        return list(range(values))
-    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
-        raise UserError(f"seeds: {values!r} is not allowed: a whole number, or a list of seeds")
-    values = [_plain(seed) for seed in values]
-    if not values:
-        raise UserError("seeds: an empty list; give at least one seed")
-    for seed in values:
-        if isinstance(seed, bool) or not isinstance(seed, int):
-            raise UserError(f"seeds: {seed!r} is not a whole number")
-    _refuse_repetitions("seeds", values, values)
-    return list(values)
+    if layout is not None and layout not in LAYOUTS:
+        raise unknown("layout", layout, LAYOUTS)
+    objects = {kind: value for kind, value in named.items() if not isinstance(value, str)}
+    return Request(settings, runs, lanes, layout, **objects)
 
 
 def check_env_alone(env: Any, more: Mapping[str, Any]) -> None:
@@ -310,54 +237,58 @@ def check_env_alone(env: Any, more: Mapping[str, Any]) -> None:
         raise UserError(f"environment: {more['environment']!r} and env = {env!r}; give env alone")
 
 
-def check_lanes(lanes: Any) -> None:
+def check_lanes(lanes: int | None) -> None:
     """Refuse what is not a number of lanes, or None for the device's own."""
-    if lanes is None:
-        return
-    if isinstance(lanes, bool) or not isinstance(lanes, int | np.integer):
-        raise UserError(f"lanes: {lanes!r} is not a whole number")
-    if not 1 <= lanes <= MOST_LANES:
-        raise UserError(f"lanes: {shown(lanes)} is not allowed: 1 to {MOST_LANES}")
-
-
-def check_layout(layout: Any) -> None:
-    """Refuse what is no layout, or None for the device's own."""
-    if layout is not None and layout not in LAYOUTS:
-        raise unknown("layout", layout, LAYOUTS)
+    if lanes is not None:
+        check_whole("lanes", lanes, 1, MOST_LANES)
 
 
 def plan_runs(
     settings: Settings, grid: Mapping[str, Any], seeds: int | Iterable[int]
 ) -> list[RunValues]:
-    """Span the grid of the given values and seeds; every run is checked."""
-    grid = {name: value for name, value in grid.items() if value is not None}
+    """Span the grid of the given values and seeds (n stands for 0, ..., n - 1); check every run."""
+    seeds = _plain(seeds)
+    if isinstance(seeds, int) and not isinstance(seeds, bool):
+        seeds = range(check_whole("seeds", seeds, 1, MOST_RUNS))
     for learned, weight in ((settings.learned_alpha, "w"), (settings.learned_lam, "v")):
-        if learned and weight not in grid:
-            grid[weight] = LEARNED_WEIGHTS[weight]
-    axes = {name: _several(name, grid[name]) for name in GRID if name in grid}
-    axes["seed"] = expand_seeds(seeds)
+        if learned:
+            grid = {weight: LEARNED_WEIGHTS[weight], **grid}
+    axes = {name: _different(name, grid[name]) for name in GRID if name in grid}
+    axes["seed"] = _different("seed", seeds)
     count = math.prod(map(len, axes.values()))
     if count > MOST_RUNS:
         raise UserError(
             f"seeds: {len(axes['seed'])} of each point of the grid are {count} runs; "
             f"at most {MOST_RUNS} are trained at once, and more are a study for a sweep"
         )
-    points = (dict(zip(axes, point, strict=True)) for point in itertools.product(*axes.values()))
-    runs = [check_values(settings, values) for values in points]
-    for name in axes:
-        if name in GRID:
-            values = [getattr(run, name) for run in runs]
-            _refuse_repetitions(name, values, axes[name])  # two texts of one number
-            pair = coinciding(value for value in values if value is not None)
-            if pair is not None:
-                raise UserError(
-                    f"{name}: {pair[0]!r} and {pair[1]!r} are one number in float32, which "
-                    "training computes in; give one of them"
-                )
-    return runs
+    points = itertools.product(*axes.values())
+    return [check_values(settings, dict(zip(axes, point, strict=True))) for point in points]
 
 
-def name_of(kind: str, value: Any) -> str:
+def _different(name: str, values: Any) -> list[Any]:
+    """Return one number or several as a list of numbers, checked, of which no two are the same."""
+    values = _plain(values)
+    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+        values = [values]
+    values = [_plain(value) for value in values]
+    for value in values:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise UserError(f"{name}: {value!r} is not a number, or a list of numbers")
+    numbers = [getattr(RunValues(**{name: value}), name) for value in values]
+    apart = set(numbers) if name == "seed" else set(map(as_float32, numbers))
+    if len(apart) < max(len(numbers), 1):
+        raise UserError(
+            f"{name}: {numbers}: expected numbers that differ, in float32 as training computes"
+        )
+    return numbers
+
+
+def _plain(value: Any) -> Any:
+    """Return the numbers and arrays of numpy and jax as Python's."""
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+def _name_of(kind: str, value: Any) -> str:
     """Return the name under which what was passed is recorded."""
     if isinstance(value, str):
         return value

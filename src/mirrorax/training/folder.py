@@ -13,64 +13,58 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mirrorax.errors import UserError, in_one_line
 from mirrorax.files import write_file
-from mirrorax.spec.toml import value_text
+from mirrorax.runs.presets import LATER
+from mirrorax.runs.settings import GRID, RunValues, Settings, check_values
+from mirrorax.spec.toml import value_text, written
 
 if TYPE_CHECKING:
-    from mirrorax.runs.settings import RunValues, Settings
+    from mirrorax.cli import Stop
     from mirrorax.training.result import TrainResult
-
-
-class Interrupts(Protocol):
-    """What ends the process on Ctrl-C, and does this before."""
-
-    cleanup: list[Callable[[], None]]
-
-    def held(self) -> contextlib.AbstractContextManager[None]:
-        """Keep the process alive until the end of the block."""
-
 
 _CURVE = "curve."
 
 #: The files, in the order in which they are moved into place: with the last one it is complete.
 _NAMES = ("policies.npz", "runs.parquet", "config.toml", "learning_curve.png", "results.json")
 
-#: of a list of values this many are shown
-_MOST_SHOWN = 4
+
+def _config(settings: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the fields of `mirrorax train --config` that train these runs."""
+    fields = {"env": settings["environment"], **settings}
+    del fields["environment"]
+    for name in (*GRID, "seed"):
+        values = list(dict.fromkeys(run.get(name) for run in runs))
+        fields["seeds" if name == "seed" else name] = values
+        if len(values) == 1 and name != "seed":
+            fields[name] = values[0]
+    return fields
+
+
+def _as_data(settings: Settings, runs: Sequence[RunValues]) -> dict[str, Any]:
+    """Return what was trained as plain data."""
+    values = [run.model_dump(mode="json") for run in runs]
+    return {"settings": settings.model_dump(mode="json"), "runs": values}
 
 
 def config_text(result: TrainResult) -> str:
     """Write settings and values as TOML that `mirrorax train --config` takes."""
-    from mirrorax.runs.settings import GRID
-
-    fields = result.settings.model_dump(mode="json")
-    lines = [f"env = {value_text(fields.pop('environment'))}"]
-    lines += [f"{name} = {value_text(value)}" for name, value in fields.items()]
-    for name in GRID:
-        values = list(dict.fromkeys(getattr(run, name) for run in result.runs))
-        if values != [None]:
-            lines.append(f"{name} = {value_text(values[0] if len(values) == 1 else values)}")
-    lines.append(f"seeds = {value_text(list(dict.fromkeys(run.seed for run in result.runs)))}")
-    # Results depend on these two in the last bits.
-    lines.append(f"lanes = {value_text(result.lanes)}")
-    if result.layout is not None:
-        lines.append(f"layout = {value_text(result.layout)}")
-    if result.continued_from:
-        updates = ", ".join(map(str, result.continued_from))
-        lines.insert(
-            0, f"# The result was trained on from update {updates}; this trains in one go."
-        )
-    return "\n".join(lines) + "\n"
+    # Results depend on lanes and layout in the last bits.
+    machine = {"lanes": result.lanes, "layout": result.layout}
+    text = written(_config(**_as_data(result.settings, result.runs)) | machine)
+    if not result.continued_from:
+        return text
+    updates = ", ".join(map(str, result.continued_from))
+    return f"# The result was trained on from update {updates}; this trains in one go.\n{text}"
 
 
-def check_free(out: Path, settings: Settings, runs: list[RunValues]) -> None:
+def check_free(out: Path, settings: Settings, runs: Sequence[RunValues]) -> None:
     """Refuse a folder that holds anything but the result of these same runs."""
     try:
         present = [name for name in _NAMES if (out / name).exists()]
@@ -78,27 +72,23 @@ def check_free(out: Path, settings: Settings, runs: list[RunValues]) -> None:
         raise UserError(f"out: cannot look into {str(out)!r}: {error.strerror}") from None
     if not present:
         return
-    if "results.json" not in present:
-        content = f"{present[0]}, but no finished result"
-    elif (difference := _difference(out / "results.json", settings, runs)) is not None:
+    content = f"{present[0]}, but no finished result"
+    if "results.json" in present:
+        difference = _difference(out / "results.json", _config(**_as_data(settings, runs)))
+        if difference is None:
+            return
         content = f"another result ({difference})"
-    else:
-        return
     raise UserError(
         f"out: {str(out)!r} holds {content}; name another folder, or give --overwrite to replace it"
     )
 
 
-def _difference(path: Path, settings: Settings, runs: list[RunValues]) -> str | None:
-    """Say in what a stored result differs from that of these runs; None if it does not."""
-    from mirrorax.runs.presets import LATER
-    from mirrorax.runs.settings import RunValues, Settings
-
+def _difference(path: Path, ours: Mapping[str, Any]) -> str | None:
+    """Say in what a stored result differs from that of our fields; None if it does not."""
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))
         # Compared as text and numbers: a name of a plugin may not be known here.
-        theirs = {n: stored["settings"].get(n, LATER.get(n)) for n in Settings.model_fields}
-        their_runs = [{n: run[n] for n in RunValues.model_fields} for run in stored["runs"]]
+        theirs = {**json.loads(json.dumps(LATER)), **_config(stored["settings"], stored["runs"])}
         continued = list(stored.get("continued_from", []))
     except OSError as error:
         return f"it cannot be read: {error.strerror}"
@@ -106,30 +96,20 @@ def _difference(path: Path, settings: Settings, runs: list[RunValues]) -> str | 
         return "it was not written by train"
     if continued:
         return f"it was trained on from update {continued[-1]}"
-    ours = settings.model_dump(mode="json")
-    our_runs = [run.model_dump(mode="json") for run in runs]
-    pairs = {n: ([list(v) if isinstance(v, tuple) else v], [ours[n]]) for n, v in theirs.items()}
-    for n in RunValues.model_fields:
-        pairs[n] = _distinct([run[n] for run in their_runs]), _distinct([r[n] for r in our_runs])
-    for name, (there, here) in pairs.items():
+    for name, here in ours.items():
+        there = theirs.get(name)
         if there != here:
             return f"{name} is {_shown(there)} there, {_shown(here)} here"
-    return None if their_runs == our_runs else "of other runs"
+    return None
 
 
-def _distinct(values: list[Any]) -> list[Any]:
-    return [value for index, value in enumerate(values) if value not in values[:index]]
-
-
-def _shown(values: list[Any]) -> str:
-    text = ", ".join(
-        "none" if value is None else value_text(value) for value in values[:_MOST_SHOWN]
-    )
-    return f"{text}, ..." if len(values) > _MOST_SHOWN else text
+def _shown(value: Any) -> str:
+    text = "none" if value is None else value_text(value)
+    return text if len(text) <= 40 else f"{text[:36]} ..."
 
 
 @contextlib.contextmanager
-def open_folder(out: Path, stop: Interrupts) -> Iterator[None]:
+def open_folder(out: Path, stop: Stop) -> Iterator[None]:
     """Make the folder and try to write there, before the training; remove it if it stays empty."""
     new = [folder for folder in (out, *out.parents) if not folder.exists()]
 
@@ -151,7 +131,7 @@ def open_folder(out: Path, stop: Interrupts) -> Iterator[None]:
         tidy()
 
 
-def write(out: Path, result: TrainResult, stop: Interrupts | None = None) -> None:
+def write(out: Path, result: TrainResult, stop: Stop | None = None) -> None:
     """Write the folder; the files of a previous result are replaced together."""
     stage = Path(tempfile.mkdtemp(dir=out, prefix=".mirrorax."))
 
@@ -200,8 +180,7 @@ def _write_files(out: Path, result: TrainResult) -> None:
     arrays = {"policies": result.policies}
     arrays |= {f"{_CURVE}{name}": curve for name, curve in result.curves.items()}
     meta = {
-        "settings": result.settings.model_dump(mode="json"),
-        "runs": [run.model_dump(mode="json") for run in result.runs],
+        **_as_data(result.settings, result.runs),
         "return_bounds": list(result.return_bounds),
         "bounds_source": result.bounds_source,
         "continued_from": list(result.continued_from),
@@ -210,9 +189,14 @@ def _write_files(out: Path, result: TrainResult) -> None:
     if not result.continued_from:  # else they are not the runs that their settings name
         exporting.write(results.from_arrow(result.outcome.to_arrow()), out / "runs.parquet")
     if "return" in result.curves:
-        from mirrorax.training.pictures import save_curves
+        write_file(out / "learning_curve.png", draw_curves(result))
 
-        save_curves(out / "learning_curve.png", result)
+
+def draw_curves(result: TrainResult) -> bytes:
+    """Return the picture of the learning curves as the bytes of a PNG file."""
+    from mirrorax.figures import style
+
+    return style.rendered(result.plot, "png", style.PAGE * 0.8)
 
 
 def read_policies(
@@ -220,7 +204,6 @@ def read_policies(
 ) -> tuple[np.ndarray, Settings, list[RunValues], dict[str, Any]]:
     """Read the policies of a folder, the settings and runs they are of, and what else is there."""
     from mirrorax.mdpo import checkpoint
-    from mirrorax.runs.settings import check_values
 
     where, path = f"folder: {str(folder)!r}", Path(folder) / "policies.npz"
     if not path.is_file():
@@ -278,7 +261,7 @@ def load(folder: str | os.PathLike[str]) -> TrainResult:
             "by an older version; 'mirrorax play' reads its policies"
         )
     stored = read_export(path, "folder")
-    columns = {name: [getattr(run, name) for run in runs] for name in type(runs[0]).model_fields}
+    columns = {name: [getattr(run, name) for run in runs] for name in RunValues.model_fields}
     (origin,) = stored.origins
     chunk = make_chunk(settings, columns, origin.provenance.get("lanes"))
     places = {run_id: row for row, run_id in enumerate(stored.ids.tolist())}

@@ -4,27 +4,31 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from mirrorax.analysis.few_seeds import UNIT, mean_interval
+from mirrorax.analysis.few_seeds import UNIT, mean_interval, seeds_in_words
 from mirrorax.envs import suite
-from mirrorax.errors import UserError
+from mirrorax.errors import UserError, check_whole
+from mirrorax.formatting import Frame, counted
 from mirrorax.runs.chunk import Outcome
 from mirrorax.runs.settings import GRID, RunValues, Settings
-from mirrorax.training.views import ResultView
 
 if TYPE_CHECKING:
+    from mirrorax.analysis.landscape import Landscape
+    from mirrorax.figures.curves import LearningCurve
     from mirrorax.mdpo.session import SegmentProgress, Session
 
 
 @dataclass(repr=False)
-class TrainResult(ResultView):
+class TrainResult(Frame):
     """What `train` returns: an outcome with one row per run, in the order of `runs`."""
 
     outcome: Outcome
@@ -33,11 +37,19 @@ class TrainResult(ResultView):
     policies: Float[np.ndarray, "runs p"]
     #: the states from which `more` goes on; empty where there are too many runs to keep them
     sessions: list[Session] = field(default_factory=list, repr=False)
+    #: bounds of returns that were estimated from other runs than these
+    estimated: tuple[float, float] | None = None
 
     @property
     def settings(self) -> Settings:
         """The settings of all runs."""
         return self.outcome.chunk.settings
+
+    @property
+    def title(self) -> str:
+        """What was trained, in words."""
+        settings = self.settings
+        return f"MDPO({settings.potential}, {settings.drift}) on {settings.environment}"
 
     @property
     def returns(self) -> Float[np.ndarray, "runs episodes"]:
@@ -86,13 +98,16 @@ class TrainResult(ResultView):
 
     @property
     def bounds_source(self) -> str:
-        """Whether the bounds of returns are "known" or "estimated" from these runs."""
+        """Whether the bounds of returns are "known" or "estimated" from runs."""
         bounds = self.outcome.bounds
-        return "known" if bounds is not None and bounds[1] is not None else "estimated"
+        known = self.estimated is None and bounds is not None and bounds[1] is not None
+        return "known" if known else "estimated"
 
     @cached_property
     def return_bounds(self) -> tuple[float, float]:
         """The returns that count as 0 and 1, of unscaled rewards; see `run_return_bounds`."""
+        if self.estimated is not None:
+            return self.estimated
         assert self.outcome.bounds is not None
         low, high = self.outcome.bounds
         if high is not None:
@@ -104,9 +119,6 @@ class TrainResult(ResultView):
     def _scale(self) -> Float[np.ndarray, " runs"]:
         return self.outcome.chunk.columns["reward_scale"]
 
-    def _normalize(self, returns: Float[np.ndarray, "runs episodes"]) -> Any:
-        return suite.normalize(returns.mean(1), self.return_bounds, self._scale)
-
     @property
     def run_return_bounds(self) -> Float[np.ndarray, "runs 2"]:
         """The bounds of each run's `returns`: `return_bounds` times its reward scale."""
@@ -115,12 +127,12 @@ class TrainResult(ResultView):
     @property
     def normalized(self) -> Float[np.ndarray, " runs"]:
         """The mean stochastic return of each run, 0 and 1 at the bounds; never clipped."""
-        return self._normalize(self.returns)
+        return suite.normalize(self.returns.mean(1), self.return_bounds, self._scale)
 
     @property
     def greedy_normalized(self) -> Float[np.ndarray, " runs"]:
         """The same for the greedy policy."""
-        return self._normalize(self.greedy_returns)
+        return suite.normalize(self.greedy_returns.mean(1), self.return_bounds, self._scale)
 
     @property
     def diverged(self) -> Bool[np.ndarray, " runs"]:
@@ -133,14 +145,46 @@ class TrainResult(ResultView):
         return float(self.normalized.mean())
 
     @property
+    def _score_bounds(self) -> tuple[float, float] | None:
+        """The bounds at which intervals of scores are cut."""
+        return UNIT if self.bounds_source == "known" else None
+
+    @property
     def interval(self) -> tuple[float, float] | None:
         """Student's 95% interval of that mean over runs; None with fewer than three of them."""
-        return interval_of(self.normalized, self.bounds_source)
+        return mean_interval(self.normalized, self._score_bounds)
+
+    def seeds_in_words(self, scores: Sequence[float], noun: str = "seed") -> str:
+        """Return the 95% interval of the mean of some scores, or what stands in its place."""
+        return seeds_in_words(np.array([scores]), self._score_bounds, noun=noun)
+
+    @property
+    def varying(self) -> list[str]:
+        """The names of the values in which the points of the grid differ."""
+        return [name for name in GRID if len({getattr(run, name) for run in self.runs}) > 1]
+
+    def _rows_of_cells(self) -> dict[tuple[Any, ...], list[int]]:
+        """Return the places of the runs of each point of the grid, by its values."""
+        groups: dict[tuple[Any, ...], list[int]] = {}
+        for index, run in enumerate(self.runs):
+            groups.setdefault(tuple(getattr(run, name) for name in GRID), []).append(index)
+        return groups
 
     @property
     def cells(self) -> list[dict[str, Any]]:
-        """Mean and interval of each point of the grid, over its seeds."""
-        return mean_of_cells(self.runs, self.normalized, self.greedy_normalized, self.bounds_source)
+        """Mean and interval of each point of the grid, over its seeds; None: no interval."""
+        scores, greedy = self.normalized, self.greedy_normalized
+        return [
+            {
+                **dict(zip(GRID, point, strict=True)),
+                "runs": len(rows),
+                "mean": float(scores[rows].mean()),
+                "interval": mean_interval(scores[rows], self._score_bounds),
+                "scores": scores[rows].tolist(),
+                "greedy_mean": float(greedy[rows].mean()),
+            }
+            for point, rows in self._rows_of_cells().items()
+        ]
 
     def more(
         self, steps: int, on_segment: Callable[[SegmentProgress], None] | None = None
@@ -154,13 +198,10 @@ class TrainResult(ResultView):
         """
         from mirrorax.mdpo.session import train_sessions
 
-        least = self.settings.steps_per_update
-        if isinstance(steps, bool) or not isinstance(steps, int | np.integer) or steps < least:
-            allowed = f"at least one update of {least} steps"
-            raise UserError(f"steps: {steps!r} is not allowed: {allowed}")
+        steps = check_whole("steps", steps, self.settings.steps_per_update)  # one update or more
         if not self.sessions:
             raise UserError(f"steps: the states of {len(self.runs)} runs were not kept")
-        longer = {**self.settings.model_dump(), "steps": self.settings.steps + int(steps)}
+        longer = {**self.settings.model_dump(), "steps": self.settings.steps + steps}
         chunk = replace(self.outcome.chunk, settings=Settings(**longer))
         sessions = [session.continued(chunk.settings) for session in self.sessions]
         outcome = train_sessions(chunk, sessions, on_segment)
@@ -168,76 +209,93 @@ class TrainResult(ResultView):
         return TrainResult(outcome, self.runs, policies, sessions)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data, ready for JSON."""
-        return {
-            "returns": self.returns.tolist(),
-            "greedy_returns": self.greedy_returns.tolist(),
-            "normalized": self.normalized.tolist(),
-            "greedy_normalized": self.greedy_normalized.tolist(),
-            "mean": self.mean,
-            "interval": self.interval,
-            "cells": self.cells,
-            "diverged": self.diverged.tolist(),
+        """Return plain data, ready for JSON: a number that is not finite is None."""
+        arrays = ("returns", "greedy_returns", "normalized", "greedy_normalized", "diverged")
+        plain = ("mean", "interval", "cells", "bounds_source", "wall_seconds", "lanes", "layout")
+        data = {
+            **{name: getattr(self, name).tolist() for name in (*arrays, "run_return_bounds")},
+            **{name: getattr(self, name) for name in (*plain, "device")},
             "diverged_at": [int(k) if k >= 0 else None for k in self.diverged_at],
             "return_bounds": list(self.return_bounds),
-            "bounds_source": self.bounds_source,
-            "run_return_bounds": self.run_return_bounds.tolist(),
             "runs": [run.model_dump(mode="json") for run in self.runs],
             "settings": self.settings.model_dump(mode="json"),
             "continued_from": list(self.continued_from),
-            "wall_seconds": self.wall_seconds,
-            "lanes": self.lanes,
-            "layout": self.layout,
-            "device": self.device,
         }
+        return finite(data)
 
     def to_json(self) -> str:
-        """Return `to_dict` as one line; a number that is not finite becomes null."""
-        return json.dumps(finite(self.to_dict()), allow_nan=False)
+        """Return `to_dict` as one line."""
+        return json.dumps(self.to_dict(), allow_nan=False)
 
+    def save(self, folder: str | os.PathLike[str]) -> Path:
+        """Write the folder that `train --out` writes; `mirrorax.load` gives the result back."""
+        from mirrorax.training.folder import save
 
-def rows_of_cells(runs: Sequence[RunValues]) -> dict[tuple[Any, ...], list[int]]:
-    """Return the places of the runs of each point of the grid, by its values."""
-    groups: dict[tuple[Any, ...], list[int]] = {}
-    for index, run in enumerate(runs):
-        groups.setdefault(tuple(getattr(run, name) for name in GRID), []).append(index)
-    return groups
+        return save(folder, self)
 
+    def _summary(self) -> tuple[str, list[list[str]]]:
+        names = self.varying
+        rows = [[*names, "seeds", "score", "greedy"]]
+        for cell in sorted(self.cells, key=lambda cell: -cell["mean"]):
+            scores = f"{cell['mean']:.3f}", f"{cell['greedy_mean']:.3f}"
+            rows.append([*(f"{cell[name]:g}" for name in names), str(cell["runs"]), *scores])
+        count = counted(len(self.runs), "run")
+        return f"{self.title}: {count}, mean score {self.mean:.3f}", rows
 
-def varying(runs: Sequence[RunValues]) -> list[str]:
-    """Return the names of the values in which the points of a grid differ."""
-    return [name for name in GRID if len({getattr(run, name) for run in runs}) > 1]
+    def _columns(self) -> tuple[list[str], dict[str, Any]]:
+        scores = {"score": self.normalized, "greedy_score": self.greedy_normalized}
+        runs = {name: [getattr(run, name) for run in self.runs] for name in RunValues.model_fields}
+        return [*self.varying, "seed"], {**runs, **scores, "diverged": self.diverged}
 
+    def _picture(self, ax: Any) -> Any:
+        names = set(self.varying)
+        if names & {"alpha", "w"} and names & {"lam", "v"}:
+            return self.heatmap(ax)
+        return self.plot(ax) if "return" in self.curves else None
 
-def interval_of(
-    normalized: Float[np.ndarray, " runs"], bounds_source: str = "known"
-) -> tuple[float, float] | None:
-    """Return the 95% interval of a mean over runs, cut at 0 and 1 where the bounds are known."""
-    return mean_interval(normalized, UNIT if bounds_source == "known" else None)
+    @property
+    def landscape(self) -> Landscape:
+        """The scores over the two temperatures; an error if the runs differ in other values."""
+        from mirrorax.analysis.landscape import landscapes
+        from mirrorax.runs.results import from_arrow
 
+        items = landscapes(from_arrow(self.outcome.to_arrow()))
+        if len(items) > 1:
+            raise UserError(f"landscape: the runs are {len(items)} grids of temperatures, not one")
+        return items[0]
 
-def mean_of_cells(
-    runs: Sequence[RunValues],
-    normalized: Float[np.ndarray, " runs"],
-    greedy: Float[np.ndarray, " runs"],
-    bounds_source: str = "known",
-) -> list[dict[str, Any]]:
-    """Return mean and interval of each point of the grid, over its seeds; None: no interval."""
-    return [
-        {
-            **dict(zip(GRID, point, strict=True)),
-            "runs": len(rows),
-            "mean": float(normalized[rows].mean()),
-            "interval": interval_of(normalized[rows], bounds_source),
-            "scores": normalized[rows].tolist(),
-            "greedy_mean": float(greedy[rows].mean()),
-        }
-        for point, rows in rows_of_cells(runs).items()
-    ]
+    def heatmap(self, ax: Any = None) -> Any:
+        """Draw the mean scores over the two temperatures; return the axis."""
+        return self.landscape.heatmap(ax)
+
+    def learning_curves(self) -> list[LearningCurve]:
+        """Return the normalised returns along the training of each point of the grid."""
+        from mirrorax.figures.curves import LearningCurve
+
+        if "return" not in self.curves:
+            raise UserError("curves: the result has none; train with curve_points=20 or eval_every")
+        steps = self.curves["update"][0] * self.settings.steps_per_update
+        scores = suite.normalize(self.curves["return"], self.return_bounds, self._scale[:, None])
+        random = 0.0 if self.bounds_source == "estimated" else None  # its estimated lower bound
+        curves = []
+        for rows in self._rows_of_cells().values():
+            values = [f"{name} {getattr(self.runs[rows[0]], name):g}" for name in self.varying]
+            label = ", ".join(values) or f"mean of {len(rows)} runs"
+            curves.append(LearningCurve(label, steps, scores[rows], random))
+        return curves
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the learning curves, a line for each point of the grid; return the axis."""
+        from mirrorax.figures.curves import draw_curves
+        from mirrorax.figures.style import axis
+
+        ax = draw_curves(self.learning_curves(), axis(ax), seeds=True)
+        ax.figure.suptitle(self.title)
+        return ax
 
 
 def finite(data: Any) -> Any:
-    """Return plain data as JSON has it: a number that is not finite is null."""
+    """Return plain data as JSON has it: a number that is not finite is None."""
     if isinstance(data, dict):
         return {key: finite(value) for key, value in data.items()}
     if isinstance(data, list):
