@@ -49,6 +49,10 @@ class UserError(ValueError):
         super().__init__("\n  ".join(map(plain, (text, *more))))
 
 
+class Failure(Exception):
+    """What went wrong, though the input was right. Its text says why; commands end with code 1."""
+
+
 def nearest(word: str, allowed: Iterable[str], likeness: float = 0.5) -> str | None:
     """Return the allowed spelling closest to `word`, or None where nothing is close."""
     if len(word) > _LONGEST_VALUE:  # comparing takes the square of the length

@@ -271,9 +271,9 @@ class LazyModule:
         return getattr(importlib.import_module(self._name), attribute)
 
 
-def optional_package(name: str) -> Any:
+def optional_package(name: str, install: str = "") -> Any:
     """Import a package that mirrorax does not need; a `UserError` says how to install it."""
     try:
         return importlib.import_module(name)
     except ImportError:
-        raise UserError(f"{name}: it is not installed; pip install {name}") from None
+        raise UserError(f"{name}: it is not installed; pip install {install or name}") from None

@@ -215,7 +215,7 @@ def test_mistakes_on_the_command_line_are_exit_code_2(study, tmp_path, capsys, w
     ("words", "said"),
     [
         (("run", "--engine", "ray", "--chunk-timeout", 5), "--chunk-timeout: a worker of this"),
-        (("run", "--address", "10.0.0.5:6379"), "--address: '10.0.0.5:6379' is for --engine ray"),
+        (("run", "--address", "10.0.0.5:6379"), "--address: '10.0.0.5:6379' is for the engine ray"),
         (("plan", "--node-workers", 64), "--node-workers: 64 on how many nodes? give --nodes N"),
     ],
 )

@@ -26,7 +26,7 @@ from typing import Any, NoReturn
 
 from mirrorax._version import __version__
 from mirrorax.cli.flags import Parser
-from mirrorax.errors import UserError, plain, unknown
+from mirrorax.errors import Failure, UserError, plain, unknown
 
 #: command -> (module, one line for `mirrorax --help`)
 COMMANDS = {
@@ -106,6 +106,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UserError as error:
         print(f"mirrorax: error: {error}", file=sys.stderr)
         return 2
+    except Failure as error:
+        text = "\n".join(map(plain, str(error).splitlines()))  # it may end with lines of a log
+        print(f"mirrorax: error: {text}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print("mirrorax: interrupted", file=sys.stderr)
         return 130

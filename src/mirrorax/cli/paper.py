@@ -132,7 +132,7 @@ def _short(figures: list[str]) -> str:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from mirrorax.cli.sweep import reported, run_study
+    from mirrorax.cli.sweep import run_study
     from mirrorax.paper import catalogue, readings
 
     reading = args.reading or readings.FIRST
@@ -145,7 +145,7 @@ def _run(args: argparse.Namespace) -> int:
         study = catalogue.make(
             args.name, args.scale or "reduced", grid=grid, seeds=args.seeds, reading=reading
         )
-    return reported(lambda: run_study(study, args))
+    return run_study(study, args)
 
 
 def _best(store: str, name: str) -> Study:

@@ -6,17 +6,17 @@ import argparse
 import shlex
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from mirrorax.cli import flags
 from mirrorax.cli.stored import damage_named, place_of
 from mirrorax.errors import UserError, plain
-from mirrorax.formatting import columns, counted
+from mirrorax.formatting import columns, counted, duration
 
 if TYPE_CHECKING:
     from mirrorax.spec.study import Study
+    from mirrorax.sweep.plan import Plan
 
 EXAMPLES = """\
 examples:
@@ -39,6 +39,11 @@ STUDY.toml          the study, a TOML file
 @plugin
 """
 
+#: flags of `@engine` that are options of `mirrorax.sweep`
+_OPTIONS = (
+    *("workers", "lanes", "gpus", "engine", "address"),
+    *("fail_fast", "retry_failed", "take_over", "chunk_timeout"),
+)
 ACTIONS = {
     "plan": (
         "Say what a study has left to do; write nothing.",
@@ -84,30 +89,100 @@ ACTIONS = {
 
 def run(args: argparse.Namespace) -> int:
     """Do the action; return the exit code."""
-    from mirrorax.cli.sweep_plan import show_plan
-
-    actions = {
-        "plan": show_plan,
-        "run": _run,
-        "status": _status,
-        "verify": _verify,
-        "export": _export,
-        "import": _import,
-    }
-    return reported(lambda: actions[args.action](args))
+    actions = {"plan": _plan, "run": _run, "status": _status, "verify": _verify}
+    return {**actions, "export": _export, "import": _import}[args.action](args)
 
 
-def reported(action: Callable[[], int]) -> int:
-    """Do something with a store and an engine; an error of theirs is one line and exit code 1."""
-    from mirrorax.store.files import StoreError
-    from mirrorax.sweep.engine import EngineError
+def _plan(args: argparse.Namespace) -> int:
+    """Print what a study has left to do, and how long it takes; write nothing."""
+    if args.node_workers and not args.nodes:
+        raise UserError(f"--node-workers: {args.node_workers} on how many nodes? give --nodes N")
+    from mirrorax.mdpo.machine import cores
+    from mirrorax.spec.study import read
+    from mirrorax.store import files, reading, studies
+    from mirrorax.sweep import execute
+    from mirrorax.sweep import plan as planning
+    from mirrorax.sweep.measure import measure_seconds
 
-    try:
-        return action()
-    except (StoreError, EngineError) as error:
-        text = "\n".join(map(plain, str(error).splitlines()))  # it may end with lines of a log
-        print(f"mirrorax: error: {text}", file=sys.stderr)
-        return 1
+    flags.load_plugins(args)
+    study = read(args.study)
+    root = files.existing(args.store) if Path(args.store).exists() else None
+    runs = studies.runs_of(study, root)
+    lanes = planning.lanes_for(runs, root, args.lanes, gpu=bool(args.gpus))
+    damaged = reading.damaged(root) if root is not None else {}
+    table = planning.known(root, without=damaged)
+    plan = planning.make(runs, table, lanes=lanes, retry_failed=args.retry_failed)
+    if args.measure and plan.chunks:
+        measured = measure_seconds(plan, execute.CHUNK_FUNCTION)
+        plan = planning.make(
+            runs, table, lanes=lanes, retry_failed=args.retry_failed, measured=measured
+        )
+    workers = args.workers or args.gpus or len(cores())
+    failed = int(plan.failed.sum())
+    again = " (to be run again)" if args.retry_failed and failed else ""
+    rows = [
+        ("study", study.name),
+        ("runs in all", f"{len(runs):,}"),
+        ("done", f"{int(plan.done.sum()):,}"),
+        ("failed", f"{failed:,}{again}"),
+        ("to do", f"{int(plan.todo.sum()):,}"),
+    ]
+    if plan.chunks:
+        rows += _costs(plan, workers, args)
+    print(columns(rows, left=2))
+    if guessed := plan.guessed():
+        print(
+            f"the time of {', '.join(guessed)} is a guess, because it was never measured; "
+            "--measure measures it here"
+        )
+    if not plan.chunks:
+        hint = "; --retry-failed runs the failed runs again" if failed else ""
+        print(f"nothing is left to do{hint}")
+    for name in sorted(damaged):
+        print(f"damaged, 'sweep run' sets it aside and runs its runs again: shards/{name}")
+    if plan.beyond:
+        own = any(settings.plugins for settings in runs.configurations)
+        hint = " (with another version of a plugin they are other runs)" if own else ""
+        print(f"{plan.beyond:,} runs in the store are not in this study; they are kept{hint}")
+    for name, values in plan.mixed.items():
+        print(f"this store mixes results with different {name}: {', '.join(values)}")
+    return 0
+
+
+def _costs(plan: Plan, workers: int, args: argparse.Namespace) -> list[tuple[str, str]]:
+    """Return the rows about chunks, memory and time, here and elsewhere."""
+    count = len(plan.chunks)
+    used = counted(len({chunk.configuration for chunk in plan.chunks}), "configuration")
+    time_left = duration(plan.seconds / workers)
+    need = plan.worker_bytes()
+    memory = "checked when the sweep starts"
+    if need is not None:
+        memory = f"about {need / 2**30:.1f} GiB in each worker"
+    rows = [
+        ("chunks", f"{count:,} of up to {counted(plan.lanes, 'lane')}, {used}"),
+        ("memory", memory),
+        (
+            "time left",
+            f"about {time_left} on {counted(workers, 'worker')} (from {plan.rates.source})",
+        ),
+    ]
+    factor = f"{args.speedup or 1:g} times as fast as a worker here (given, not measured)"
+    each = args.node_workers or workers
+    if args.speedup:
+        seconds = duration(plan.seconds_on(1, args.speedup))
+        rows.append(("GPU node", f"about {seconds} on one GPU, {factor}"))
+    if args.nodes:
+        seconds = duration(plan.seconds_on(args.nodes * each))
+        where = f"{counted(args.nodes, 'node')} of {counted(each, 'worker')} like those here"
+        rows.append(("Ray cluster", f"about {seconds} on {where}"))
+    if args.nodes and args.speedup:
+        seconds = duration(plan.seconds_on(args.nodes, args.speedup))
+        where = f"{counted(args.nodes, 'node')} with a GPU each, {factor}"
+        rows.append(("Ray, GPUs", f"about {seconds} on {where}"))
+    if (args.nodes or args.speedup) and count < (args.nodes or 1) * each:
+        chunks = f"there {'is' if count == 1 else 'are'} only {counted(count, 'chunk')}"
+        rows.append(("note", f"{chunks}: more workers than that would idle"))
+    return rows
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -120,57 +195,12 @@ def _run(args: argparse.Namespace) -> int:
 def run_study(study: Study, args: argparse.Namespace) -> int:
     """Run what a study has left to do, with the flags of `@engine`."""
     from mirrorax.callbacks import make_logger
-    from mirrorax.sweep import execute, progress
-    from mirrorax.sweep.driver import sweep
-    from mirrorax.sweep.engine import Engine
-    from mirrorax.sweep.engines.logged import LoggedEngine
+    from mirrorax.sweep.driver import run_study
 
-    if args.engine == "ray" and args.chunk_timeout:
-        raise UserError("--chunk-timeout: a worker of this machine can be ended, not one of Ray's")
-    if args.engine != "ray" and args.address != "auto":
-        raise UserError(f"--address: {args.address!r} is for --engine ray")
-    if args.engine == "ray":
-        from mirrorax.sweep.engines import ray
-
-        ray.check(args.address)  # before the store is made
-
-    display = progress.Display(quiet=args.quiet)
-    log = None if args.log is None else make_logger(args.log)
-
-    def make_engine(logs: Path) -> Engine:
-        engine = make_plain_engine(logs)
-        return engine if log is None else cast(Engine, LoggedEngine(engine, log, display.say))
-
-    def make_plain_engine(logs: Path) -> Engine:
-        if args.engine == "ray":
-            return ray.RayEngine(
-                address=args.address,
-                workers=args.workers or args.gpus,
-                gpus=1.0 if args.gpus else 0.0,
-                function=execute.CHUNK_FUNCTION,
-            )
-        from mirrorax.sweep.engines.local import LocalEngine
-
-        return LocalEngine(
-            logs=logs,
-            workers=args.workers,
-            gpus=args.gpus or 0,
-            function=execute.CHUNK_FUNCTION,
-            chunk_timeout=args.chunk_timeout,
-        )
-
-    summary = sweep(
-        study,
-        args.store,
-        make_engine,
-        lanes=args.lanes,
-        gpu=bool(args.gpus),
-        fail_fast=args.fail_fast,
-        retry_failed=args.retry_failed,
-        take_over=args.take_over,
-        check_memory=args.engine == "local" and not args.gpus,
-        display=display,
-    )
+    options = {name: getattr(args, name) for name in _OPTIONS}
+    with flags.naming(args):
+        log = None if args.log is None else make_logger(args.log)
+        summary = run_study(study, args.store, progress=not args.quiet, log=log, **options)
     print(f"{summary.done:,} of {summary.total:,} runs done, {summary.failed:,} failed")
     if summary.failed and not summary.session_failed and not args.retry_failed:
         print("failed runs are not run again; --retry-failed does that")

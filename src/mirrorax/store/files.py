@@ -24,11 +24,11 @@ from pathlib import Path
 from typing import Any
 
 from mirrorax._version import __version__
-from mirrorax.errors import UserError, plain
+from mirrorax.errors import Failure, UserError, plain
 from mirrorax.runs.arrow import FORMAT, Damaged
 
 
-class StoreError(Exception):
+class StoreError(Failure):
     """The store cannot be written or read; the text says why and what to do, in one line."""
 
     def __init__(self, text: object = "") -> None:

@@ -15,67 +15,18 @@ Nothing here imports jax at module level: the driver never does, workers do when
 
 from __future__ import annotations
 
-import os
 import sys
 import types
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
-
-from mirrorax.errors import UserError
-
-if TYPE_CHECKING:
-    from mirrorax.callbacks import Logger
-    from mirrorax.spec.study import Study
-    from mirrorax.sweep.driver import SweepSummary
-
-
-def run_study(
-    study: Study | str | os.PathLike[str],
-    store: str | os.PathLike[str],
-    *,
-    workers: int | None = None,
-    lanes: int | None = None,
-    retry_failed: bool = False,
-    progress: bool = True,
-    log: Logger | None = None,
-) -> SweepSummary:
-    """Run what a study has left to do, on this machine; the same call resumes it.
-
-    `study` is a `mirrorax.Study` or the path of a TOML file, `workers` the number of worker
-    processes (one for each core), `log` a logger of `mirrorax.callbacks`. `mirrorax.load(store)`
-    gives the runs.
-    """
-    from mirrorax.spec.study import Study, read
-    from mirrorax.sweep import driver, execute
-    from mirrorax.sweep.engine import Engine
-    from mirrorax.sweep.engines.local import LocalEngine
-    from mirrorax.sweep.engines.logged import LoggedEngine
-    from mirrorax.sweep.progress import Display
-
-    if workers is not None and (isinstance(workers, bool) or workers < 1):
-        raise UserError(f"workers: {workers!r} is not allowed: a whole number >= 1")
-    display = Display(quiet=not progress)
-
-    def make_engine(logs: Path) -> Engine:
-        engine = LocalEngine(logs=logs, workers=workers, function=execute.CHUNK_FUNCTION)
-        return engine if log is None else cast(Engine, LoggedEngine(engine, log, display.say))
-
-    return driver.sweep(
-        study if isinstance(study, Study) else read(os.fspath(study)),
-        store,
-        make_engine,
-        lanes=lanes,
-        retry_failed=retry_failed,
-        check_memory=True,
-        display=display,
-    )
+from typing import Any
 
 
 class _CallableRoom(types.ModuleType):
     """This module, as `mirrorax.sweep(study, store, workers=...)`."""
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
-        """Run what a study has left to do; see `run_study`."""
+        """Run what a study has left to do; see `mirrorax.sweep.driver.run_study`."""
+        from mirrorax.sweep.driver import run_study
+
         return run_study(*arguments, **options)
 
 

@@ -10,17 +10,24 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
+from mirrorax.errors import UserError, check_whole, unknown
 from mirrorax.formatting import counted
-from mirrorax.spec.study import Study
+from mirrorax.spec.study import Study, read
 from mirrorax.store import lock, studies
 from mirrorax.store.files import Fault, no_fault
 from mirrorax.store.store import Store
+from mirrorax.sweep import execute
 from mirrorax.sweep import plan as planning
 from mirrorax.sweep.engine import Engine
 from mirrorax.sweep.progress import CELL_COLUMNS, Display, SweepProgress
 
+if TYPE_CHECKING:
+    from mirrorax.callbacks import Logger
+
+#: where the chunks of a study are trained: on this machine, or on a cluster
+ENGINES = ("local", "ray")
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _POLL = 0.2
 _LIVE_EVERY = 1.0
@@ -181,3 +188,77 @@ def _loop(
             progress.finish()
             display.close(progress)
         return signals.received
+
+
+def run_study(
+    study: Study | str | os.PathLike[str],
+    store: str | os.PathLike[str],
+    *,
+    workers: int | None = None,
+    lanes: int | None = None,
+    gpus: int | None = None,
+    engine: str = "local",
+    address: str = "auto",
+    fail_fast: bool = False,
+    retry_failed: bool = False,
+    take_over: bool = False,
+    chunk_timeout: int | None = None,
+    progress: bool = True,
+    log: Logger | None = None,
+) -> SweepSummary:
+    """Run what a study has left to do; the same call resumes it.
+
+    `study` is a `mirrorax.Study` or the path of a TOML file, `workers` the number of worker
+    processes (one for each core), `log` a logger of `mirrorax.callbacks`; the others are the flags
+    of `mirrorax sweep run`. `mirrorax.load(store)` gives the runs.
+    """
+    for name, value in (("workers", workers), ("gpus", gpus)):
+        if value is not None:
+            check_whole(name, value, 1)
+    if engine not in ENGINES:
+        raise unknown("engine", engine, ENGINES)
+    if engine == "ray" and chunk_timeout:
+        raise UserError("chunk_timeout: a worker of this machine can be ended, not one of Ray's")
+    if engine != "ray" and address != "auto":
+        raise UserError(f"address: {address!r} is for the engine ray")
+    if engine == "ray":
+        from mirrorax.sweep.engines import ray
+
+        ray.check(address)  # before the store is made
+    display, function = Display(quiet=not progress), execute.CHUNK_FUNCTION
+
+    def make_engine(logs: Path) -> Engine:
+        made: Engine
+        if engine == "ray":
+            share = 1.0 if gpus else 0.0
+            made = ray.RayEngine(
+                address=address, workers=workers or gpus, gpus=share, function=function
+            )
+        else:
+            from mirrorax.sweep.engines.local import LocalEngine
+
+            made = LocalEngine(
+                logs=logs,
+                workers=workers,
+                gpus=gpus or 0,
+                function=function,
+                chunk_timeout=chunk_timeout,
+            )
+        if log is None:
+            return made
+        from mirrorax.sweep.engines.logged import LoggedEngine
+
+        return cast(Engine, LoggedEngine(made, log, display.say))
+
+    return sweep(
+        study if isinstance(study, Study) else read(os.fspath(study)),
+        store,
+        make_engine,
+        lanes=lanes,
+        gpu=bool(gpus),
+        fail_fast=fail_fast,
+        retry_failed=retry_failed,
+        take_over=take_over,
+        check_memory=engine == "local" and not gpus,
+        display=display,
+    )

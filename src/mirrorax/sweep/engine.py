@@ -17,7 +17,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from mirrorax.errors import UserError
+from mirrorax.errors import Failure, UserError
 from mirrorax.runs import arrow, provenance
 from mirrorax.runs.arrow import Damaged
 from mirrorax.runs.chunk import Outcome
@@ -29,7 +29,7 @@ from mirrorax.sweep.plan import Queue, QueuedChunk
 RETRIES = 3
 
 
-class EngineError(Exception):
+class EngineError(Failure):
     """The engine cannot work at all; the text says why."""
 
 

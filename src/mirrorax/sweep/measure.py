@@ -31,7 +31,7 @@ import numpy as np
 
 from mirrorax import plugins
 from mirrorax.envs import suite
-from mirrorax.errors import UserError
+from mirrorax.errors import Failure, UserError
 from mirrorax.files import write_file
 from mirrorax.mdpo import machine
 from mirrorax.mdpo.machine import Sizes, cache_folder
@@ -225,7 +225,7 @@ def _ask(request: dict[str, Any]) -> list[tuple[int, Any]]:
     )
     if child.returncode != 0:
         last = " ".join(child.stderr.strip().splitlines()[-1:])
-        raise RuntimeError(f"measuring failed: {last}")
+        raise Failure(f"measuring failed: {last}")
     return [tuple(json.loads(line)) for line in child.stdout.splitlines()]
 
 

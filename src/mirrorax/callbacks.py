@@ -1,17 +1,26 @@
-"""Loggers: callbacks that write for TensorBoard, Weights & Biases and MLflow."""
+"""What `train` calls between segments: a small contract, the progress bar, and three loggers.
+
+A callback is an object with three methods, see `Callback`. It cannot change a run. One that raises
+ends the training with an error that names it. Loggers write for TensorBoard, Weights & Biases and
+MLflow.
+"""
 
 from __future__ import annotations
 
 import abc
+import functools
 import os
+import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from mirrorax.errors import UserError, unknown
+from mirrorax.errors import UserError, in_one_line, unknown
+from mirrorax.formatting import notebook_line
+from mirrorax.registry import optional_package
 from mirrorax.runs.settings import GRID
 
 if TYPE_CHECKING:
@@ -20,21 +29,126 @@ if TYPE_CHECKING:
     from mirrorax.runs.settings import RunValues, Settings
     from mirrorax.training.result import TrainResult
 
+METHODS = ("on_start", "on_segment", "on_end")
 #: values that may differ from run to run, in the order of a run's name
 _NAMED = (*GRID, "seed")
 
 
-class Record(Protocol):
+@runtime_checkable
+class Callback(Protocol):
+    """What `mirrorax.train(callbacks=[...])` calls."""
+
+    def on_start(self, settings: Settings, runs: Sequence[RunValues]) -> None:
+        """Called once, before the first update, with what will be trained."""
+
+    def on_segment(self, progress: SegmentProgress) -> None:
+        """Called after every segment, about once a second.
+
+        `progress.metrics` holds the latest point of the learning curves, one number per run of the
+        group at hand; `progress.first_run` is the place of that group's first run among all.
+        """
+
+    def on_end(self, result: TrainResult | None) -> None:
+        """Called with the result, or None where an error or Ctrl-C stopped the training."""
+
+
+class CallbackError(UserError):
+    """A callback raised. The exception it raised is the cause of this one."""
+
+
+class Callbacks:
+    """Several callbacks as one: each is called in turn, even where one of them fails."""
+
+    def __init__(self, callbacks: Sequence[Callback]) -> None:
+        if isinstance(callbacks, str) or not isinstance(callbacks, Sequence):
+            raise UserError(f"callbacks: {callbacks!r} is not a list of callbacks")
+        for callback in callbacks:
+            missing = [name for name in METHODS if not callable(getattr(callback, name, None))]
+            if missing or isinstance(callback, type):
+                lacks = f"it has no {missing[0]}" if missing else "it is a class, not an object"
+                raise UserError(
+                    f"callbacks: {callback!r} is not a callback: {lacks}; "
+                    f"allowed: objects with {', '.join(METHODS)}"
+                )
+        self._callbacks = tuple(callbacks)
+
+    def __iter__(self) -> Iterator[Callback]:
+        return iter(self._callbacks)
+
+    def __call__(self, method: str, *arguments: Any) -> None:
+        """Call a method of each; raise the first error, with the name of its callback."""
+        failure: Exception | None = None
+        for callback in self._callbacks:
+            try:
+                getattr(callback, method)(*arguments)
+            except UserError as error:
+                failure = failure or error  # its text is for the user already
+            except Exception as error:
+                name = f"{type(callback).__name__}.{method}"
+                named = CallbackError(f"callbacks: {name} raised {in_one_line(error)}")
+                named.__cause__ = error
+                failure = failure or named
+        if failure is not None:
+            raise failure
+
+
+class ProgressBar:
+    """A progress bar on standard error, or in a notebook, with the mean return so far."""
+
+    def on_start(self, settings: Settings, runs: Sequence[RunValues]) -> None:
+        """Show it; until the first segment is done, jax compiles."""
+        self._name, self._line = settings.environment, notebook_line()
+        if self._line is not None:
+            self._line(f"{self._name}: compiling")
+            return
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self._bar = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f}%"),
+            TextColumn("{task.fields[seen]}"),
+            TimeRemainingColumn(),
+            console=Console(file=sys.stderr),
+        )
+        self._task = self._bar.add_task(f"{self._name} (compiling)", total=None, seen="")
+        self._bar.start()
+
+    def on_segment(self, progress: SegmentProgress) -> None:
+        """Move it on."""
+        returns = progress.returns
+        seen = "" if returns is None else f"return {returns.mean():.4g}"
+        if self._line is not None:
+            self._line(f"{self._name}: {progress.fraction:.0%} {seen}")
+            return
+        self._bar.update(
+            self._task,
+            description=self._name,
+            completed=progress.updates_done,
+            total=progress.updates_total,
+            seen=seen,
+        )
+
+    def on_end(self, result: TrainResult | None) -> None:
+        """Leave it as it is; remove it if there was an error, which is one line."""
+        if self._line is not None:
+            self._line(f"{self._name}: {'stopped' if result is None else 'done'}")
+        elif result is None:
+            self._bar.live.transient = True
+            self._bar.live.stop()
+        else:
+            self._bar.stop()
+
+
+class Record(NamedTuple):
     """What a logger keeps of one run, or of one chunk of a sweep."""
 
-    def write(self, step: int, values: Mapping[str, float]) -> None:
-        """Add a point."""
-
-    def pause(self) -> None:
-        """Let go of what is scarce; a later point opens it again."""
-
-    def close(self) -> None:
-        """Add nothing more."""
+    #: add the values of a step
+    write: Callable[[int, Mapping[str, float]], None]
+    close: Callable[[], object]
+    #: let go of what is scarce; the next value opens it again
+    pause: Callable[[], object] = lambda: None
 
 
 class Logger(abc.ABC):
@@ -120,10 +234,7 @@ class TensorBoard(Logger):
     """Write for TensorBoard: one folder per record (needs `mirrorax[tensorboard]`)."""
 
     def __init__(self, directory: str | Path = "logs") -> None:
-        try:
-            from tensorboardX import event_file_writer  # noqa: F401
-        except ImportError:
-            raise _not_installed("tensorboard", "the writer") from None
+        optional_package("tensorboardX", "'mirrorax[tensorboard]'")
         self.directory = Path(directory)
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
@@ -134,7 +245,8 @@ class TensorBoard(Logger):
 
     def open(self, name: str, group: str, config: Mapping[str, Any]) -> Record:
         """Name the folder; its file is opened with the first point."""
-        return _EventFile(self.directory / name)
+        events = _EventFile(self.directory / name)
+        return Record(events.write, events.close, events.close)
 
 
 class _EventFile:
@@ -160,13 +272,11 @@ class _EventFile:
         self._file.write_event(event_pb2.Event(wall_time=time.time(), step=step, summary=summary))
         self._file.flush()
 
-    def pause(self) -> None:
-        """Close the file."""
+    def close(self) -> None:
+        """Close the file; there may be too many runs for all to be open."""
         if self._file is not None:
             self._file.close()
             self._file = None
-
-    close = pause
 
 
 class WandB(Logger):
@@ -182,30 +292,14 @@ class WandB(Logger):
         mode: str | None = None,
         directory: str | Path | None = None,
     ) -> None:
-        try:
-            import wandb
-        except ImportError:
-            raise _not_installed("wandb", "Weights & Biases") from None
-        self._wandb, self._options = wandb, {"project": project, "mode": mode, "dir": directory}
+        self._wandb = optional_package("wandb", "'mirrorax[wandb]'")
+        self._options = {"project": project, "mode": mode, "dir": directory}
 
     def open(self, name: str, group: str, config: Mapping[str, Any]) -> Record:
         """Begin a run of Weights & Biases."""
         options = {"name": name, "group": group, "config": dict(config), **self._options}
-        return _WandBRun(self._wandb.init(reinit="create_new", **options))
-
-
-class _WandBRun:
-    def __init__(self, run: Any) -> None:
-        self._run = run
-
-    def write(self, step: int, values: Mapping[str, float]) -> None:
-        self._run.log(dict(values), step=step)
-
-    def pause(self) -> None:
-        """Keep it: a run that has ended cannot be written to."""
-
-    def close(self) -> None:
-        self._run.finish()
+        run = self._wandb.init(reinit="create_new", **options)
+        return Record(lambda step, values: run.log(dict(values), step=step), run.finish)
 
 
 class MLflow(Logger):
@@ -216,13 +310,9 @@ class MLflow(Logger):
     """
 
     def __init__(self, uri: str | None = None, *, experiment: str = "mirrorax") -> None:
-        try:
-            import mlflow
-        except ImportError:
-            raise _not_installed("mlflow", "MLflow") from None
+        mlflow = optional_package("mlflow", "'mirrorax[mlflow]'")
         uri = uri or os.environ.get("MLFLOW_TRACKING_URI") or "sqlite:///mlflow.db"
-        self._client = mlflow.MlflowClient(tracking_uri=uri)
-        self._entities = mlflow.entities
+        self._client, self._entities = mlflow.MlflowClient(tracking_uri=uri), mlflow.entities
         known = self._client.get_experiment_by_name(experiment)
         self._experiment = (
             known.experiment_id if known else self._client.create_experiment(experiment)
@@ -230,31 +320,18 @@ class MLflow(Logger):
 
     def open(self, name: str, group: str, config: Mapping[str, Any]) -> Record:
         """Begin a run of MLflow, with what it is of as its parameters."""
-        run = self._client.create_run(self._experiment, run_name=name, tags={"group": group})
-        entities = self._entities
+        client, entities = self._client, self._entities
+        run = client.create_run(self._experiment, run_name=name, tags={"group": group})
+        run_id = run.info.run_id
         params = [entities.Param(key, str(value)) for key, value in config.items()]
-        self._client.log_batch(run.info.run_id, params=params)
-        return _MLflowRun(self._client, entities.Metric, run.info.run_id)
+        client.log_batch(run_id, params=params)
 
+        def write(step: int, values: Mapping[str, float]) -> None:
+            now = int(time.time() * 1000)
+            points = [entities.Metric(tag, value, now, step) for tag, value in values.items()]
+            client.log_batch(run_id, metrics=points)
 
-class _MLflowRun:
-    def __init__(self, client: Any, metric: Any, run_id: str) -> None:
-        self._client, self._metric, self._id = client, metric, run_id
-
-    def write(self, step: int, values: Mapping[str, float]) -> None:
-        now = int(time.time() * 1000)
-        points = [self._metric(name, value, now, step) for name, value in values.items()]
-        self._client.log_batch(self._id, metrics=points)
-
-    def pause(self) -> None:
-        """Hold nothing."""
-
-    def close(self) -> None:
-        self._client.set_terminated(self._id)
-
-
-def _not_installed(extra: str, what: str) -> UserError:
-    return UserError(f"{extra}: {what} is not installed; pip install 'mirrorax[{extra}]'")
+        return Record(write, functools.partial(client.set_terminated, run_id))
 
 
 #: the names of `--log`
