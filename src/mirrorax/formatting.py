@@ -63,11 +63,11 @@ def rate(per_second: float) -> str:
 
 
 def whole(text: str) -> int:
-    """Read a whole number of a flag; one that does not fit into 64 bits is a `ValueError`."""
-    value = int(text)
-    if not -(2**63) <= value < 2**63:
-        raise ValueError(f"{len(text)} digits do not fit into 64 bits")
-    return value
+    """Read a whole number, which may be written as 1e6; a `ValueError` if it is none of 64 bits."""
+    value = float(text) if "e" in text.lower() else int(text)
+    if value != int(value) or not -(2**63) <= value < 2**63:
+        raise ValueError(f"{text[:40]} is not a whole number of 64 bits")
+    return int(value)
 
 
 def notebook_line() -> Callable[[str], None] | None:

@@ -24,7 +24,7 @@ MISTAKES = [
     (["train", "--env", "Cach"], "--env: unknown value 'Cach' (did you mean 'Catch'?)"),
     ([*CATCH, "--potential", "entropi"], "--potential: "),
     ([*CATCH, "--lam", "-1"], "--lam: "),
-    ([*CATCH, "--lam", "one"], "--lam: 'one' is not a number"),
+    ([*CATCH, "--lam", "one"], "--lam: 'one' is not a finite number"),
     ([*CATCH, "--alpha", "0.1,0.1"], "--alpha: [0.1, 0.1]: expected numbers that differ"),
     ([*CATCH, "--max-grad-norm", "1e39"], "--max-grad-norm: Input should be at most 3.4"),
     (

@@ -4,8 +4,7 @@ A command module imports nothing heavy at its top and has
 
 - `EXAMPLES`, the end of its help,
 - `FLAGS`, a table of flags (see `flags.Parser.add_flags`), or `ACTIONS`: name -> (sentence, flags),
-- `run(args)`, which does the work and returns the exit code,
-- `add_arguments(parser)` where flags are made from something else, such as the settings.
+- `run(args)`, which does the work and returns the exit code.
 
 A mistake in the input is a `mirrorax.errors.UserError`: one line on standard error, exit code 2.
 An error of the operating system, such as a full disk, is one line too, with exit code 1. After
@@ -66,10 +65,13 @@ def parser_of(name: str) -> Parser:
     path, line = COMMANDS[name]
     module = importlib.import_module(path)
     description = f"{line[0].upper()}{line[1:].removesuffix(', ...')}."
-    parser = Parser(prog=f"mirrorax {name}", description=description, epilog=module.EXAMPLES)
-    parser.add_flags(getattr(module, "FLAGS", ""))
-    if hasattr(module, "add_arguments"):
-        module.add_arguments(parser)
+    table = getattr(module, "FLAGS", "")
+    # A flag for each setting would fill the usage.
+    usage = f"mirrorax {name} --env NAME [options]" if "@settings" in table else None
+    parser = Parser(
+        prog=f"mirrorax {name}", usage=usage, description=description, epilog=module.EXAMPLES
+    )
+    parser.add_flags(table)
     if hasattr(module, "ACTIONS"):
         actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
         for action, (text, table) in module.ACTIONS.items():

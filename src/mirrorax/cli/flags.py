@@ -1,7 +1,7 @@
 """How flags are declared and read, and how an error names the flag that it is about.
 
-A command declares its flags in a table of text, one row each (`Parser.add_flags`). Settings and
-values of runs have one flag for each field (`add_settings`, `add_values`).
+A command declares its flags in a table of text, one row each (`Parser.add_flags`). The rows of
+settings and values of runs are made from their fields.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import itertools
 import math
 import operator
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
 from mirrorax.errors import UserError, nearest
 from mirrorax.formatting import whole
 
-#: rows that tables of flags name, such as "@json"
+#: rows that tables of flags name, such as "@json"; `_rows_of` makes some more
 SHARED = {
     "plugin": "--plugin MODULE*  import a module that registers your own names; may be given "
     "several times",
@@ -88,6 +88,7 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         options["formatter_class"] = argparse.RawDescriptionHelpFormatter
         super().__init__(*arguments, **{**options, "allow_abbrev": False})
+        self._place: Any = self  # where flags are added: a heading changes it
 
     def add_flags(self, table: str) -> None:
         """Declare the flags of a table: one row each, with two spaces before its sentence.
@@ -101,12 +102,15 @@ class Parser(argparse.ArgumentParser):
             --seeds N,N         a number of seeds, or several seeds
             --thresholds X+     several values; with * the flag may be given several times
             @json               the rows of this name in `SHARED`
+            # the settings      a heading above the rows that follow
 
         A line that begins with spaces continues the sentence above it.
         """
         for row in re.sub(r"\n +", " ", table).split("\n"):
             if row.startswith("@"):
-                self.add_flags(SHARED[row[1:]])
+                self.add_flags(SHARED.get(row[1:]) or _rows_of(row[1:]))
+            elif row.startswith("#"):
+                self._place = self.add_argument_group(row[2:])
             elif row:
                 self._add_row(row)
 
@@ -115,7 +119,7 @@ class Parser(argparse.ArgumentParser):
         assert match is not None, row
         names, text = match["names"].split(", "), match["text"].replace("%", "%%")
         if match["value"] is None and names[0].startswith("-"):
-            self.add_argument(*names, action="store_true", help=text)
+            self._place.add_argument(*names, action="store_true", help=text)
             return
         value = _VALUE.fullmatch(match["value"] or names[0])
         assert value is not None, row
@@ -123,13 +127,11 @@ class Parser(argparse.ArgumentParser):
         options: dict[str, Any] = {"metavar": word, "help": text}
         if "|" in word:
             options["choices"] = word.split("|")
-        if word in ("N", "X"):
-            options["type"] = _number(word, value["bounds"])
-        if word == "N,N":
-            options["type"] = _seeds
+        if (read := _reader(word, value["bounds"])) is not None:
+            options["type"] = read
         if default is not None:
-            read = options.get("type", str)
-            options["default"] = [read(v) for v in default.split(",")] if many else default
+            each = read or str
+            options["default"] = [each(v) for v in default.split(",")] if many else default
             options["help"] += f" ({default.replace(',', ' ')})"
         if not names[0].startswith("-"):
             name = names[0].partition(".")[0].rstrip("?*")
@@ -141,7 +143,7 @@ class Parser(argparse.ArgumentParser):
         elif many:
             options["nargs"] = many
         dest = names[0].lstrip("-").replace("-", "_")
-        self.add_argument(*names, dest=dest, required=bool(value["needed"]), **options)
+        self._place.add_argument(*names, dest=dest, required=bool(value["needed"]), **options)
 
     def error(self, message: str) -> NoReturn:
         """Raise the mistake as a `UserError`, so that there is one way to report mistakes."""
@@ -180,25 +182,6 @@ class Parser(argparse.ArgumentParser):
                 rest = list(itertools.takewhile(_NUMBER.fullmatch, words[at - 1 :]))
                 return f"; separate values by commas: {flag} {','.join(rest)}"
         return ""
-
-
-def _number(word: str, bounds: str) -> Callable[[str], float]:
-    """Return what reads a number within bounds, such as ">=0<1"."""
-    limits = [(sign, int(limit)) for sign, limit in re.findall(r"([<>]=?)(\d+)", bounds)]
-    kind = "a whole number" if word == "N" else "a finite number"
-    allowed = " and".join(f" {sign} {limit}" for sign, limit in limits)
-
-    def read(text: str) -> float:
-        try:
-            value = whole(text) if word == "N" else float(text)
-        except ValueError:
-            raise argparse.ArgumentTypeError(f"{text!r} is not {kind}") from None
-        inside = all(_SIGNS[sign](value, limit) for sign, limit in limits)
-        if not (inside and math.isfinite(value)):
-            raise argparse.ArgumentTypeError(f"{text} is not allowed: {kind}{allowed}")
-        return value
-
-    return read
 
 
 @contextlib.contextmanager
@@ -288,6 +271,9 @@ MEANING = {
 #: settings that are no flags of this kind: the first has its own, the second is derived
 _OTHER = ("environment", "plugins")
 
+#: type of a setting's default -> how its value is written in a table
+_WORDS = {bool: "BOOL", int: "N", float: "X", tuple: "WIDTHS"}
+
 
 def _setting_names() -> list[str]:
     from mirrorax.runs.settings import Settings
@@ -295,32 +281,30 @@ def _setting_names() -> list[str]:
     return [name for name in Settings.model_fields if name not in _OTHER]
 
 
-def add_settings(parser: argparse.ArgumentParser, title: str) -> None:
-    """Declare a flag for every setting."""
-    from mirrorax.runs.settings import Settings
+def _rows_of(name: str) -> str:
+    """Return the rows of all settings, or of some of the numbers of a run (GRID, ...)."""
+    from mirrorax.runs import settings
 
-    group = parser.add_argument_group(title)
-    for name in _setting_names():
-        info = Settings.model_fields[name]
+    rows = []
+    if name != "settings":
+        learned = {"w": "0.5 where alpha is learned", "v": "0.1 where lam is learned"}
+        for field in getattr(settings, name):
+            shown = learned.get(field, settings.RunValues.model_fields[field].default)
+            rows.append(
+                f"{flag(field)} {'X,X' if name == 'GRID' else 'X'}  {MEANING[field]} ({shown})"
+            )
+        return "\n".join(rows)
+    for field in _setting_names():
+        info = settings.Settings.model_fields[field]
         choices = [c for c in getattr(info.annotation, "__args__", ()) if isinstance(c, str)]
-        words = f"{MEANING[name]}: {' | '.join(choices)}" if choices else MEANING[name]
-        metavar, read = _FORMS.get(type(info.default), ("NAME", str))
-        shown = str(info.default).lower() if isinstance(info.default, bool) else info.default
-        shown = ",".join(map(str, shown)) if isinstance(shown, tuple) else shown
-        shown = "none" if shown == "" else shown
-        group.add_argument(flag(name), metavar=metavar, type=read, help=f"{words} ({shown})")
-
-
-def add_values(parser: argparse.ArgumentParser, title: str, names: Collection[str]) -> None:
-    """Declare a flag for each of some traced values."""
-    from mirrorax.runs.settings import RunValues
-
-    group = parser.add_argument_group(title)
-    learned = {"w": "0.5 where alpha is learned", "v": "0.1 where lam is learned"}
-    for name in names:
-        shown = learned.get(name, RunValues.model_fields[name].default)
-        words = f"{MEANING[name]} ({shown})"
-        group.add_argument(flag(name), metavar="X", type=_numbers, help=words)
+        words = f"{MEANING[field]}: {' | '.join(choices)}" if choices else MEANING[field]
+        shown = info.default
+        if isinstance(shown, tuple):
+            shown = ",".join(map(str, shown))
+        shown = str(shown).lower() if isinstance(shown, bool) else shown
+        word = _WORDS.get(type(info.default), "NAME")
+        rows.append(f"{flag(field)} {word}  {words} ({'none' if shown == '' else shown})")
+    return "\n".join(rows)
 
 
 def flag(name: str) -> str:
@@ -339,42 +323,35 @@ def read_setting(name: str, text: str) -> Any:
     from mirrorax.runs.settings import Settings
 
     info = Settings.model_fields.get(name)
-    return _FORMS.get(type(info and info.default), ("", str))[1](text)
-
-
-def _whole(text: str) -> Any:
-    """Read "1e6" as the whole number it is; everything else is left to the check of the field."""
+    read = _reader(_WORDS.get(type(info and info.default), "NAME"))
     try:
-        number = float(text)
-    except ValueError:
-        return text
-    return int(number) if "e" in text.lower() and number.is_integer() else text
+        return text if read is None else read(text)
+    except argparse.ArgumentTypeError as error:
+        raise UserError(f"{name}: {error}") from None
 
 
-#: type of a setting's default -> how the flag shows its value, and how it reads one
-_FORMS: dict[type, tuple[str, Callable[[str], Any]]] = {
-    bool: ("true|false", str),
-    int: ("N", _whole),
-    float: ("X", str),
-    tuple: ("N,N", lambda text: text.split(",") if text else []),
-}
+def _reader(word: str, bounds: str = "") -> Callable[[str], Any] | None:
+    """Return what reads a value that a table writes as `word`; None for a text."""
+    limits = [(sign, int(limit)) for sign, limit in re.findall(r"([<>]=?)(\d+)", bounds)]
+    allowed = " and".join(f" {sign} {limit}" for sign, limit in limits)
+    number = whole if word.startswith("N") else float
+    kind = "a whole number" if word.startswith("N") else "a finite number"
 
+    def read(text: str) -> float:
+        try:
+            value = number(text)
+        except (ValueError, OverflowError):
+            raise argparse.ArgumentTypeError(f"{text!r} is not {kind}") from None
+        inside = all(_SIGNS[sign](value, limit) for sign, limit in limits)
+        if not (inside and math.isfinite(value)):
+            raise argparse.ArgumentTypeError(f"{text} is not allowed: {kind}{allowed}")
+        return value
 
-def _numbers(text: str) -> float | list[float]:
-    """Read "0.1" or "0.1,0.2"."""
-    try:
-        values = [float(part) for part in text.split(",")]
-    except ValueError:
-        words = f"{text!r} is not a number or numbers with commas"
-        raise argparse.ArgumentTypeError(words) from None
-    return values[0] if len(values) == 1 else values
+    def several(text: str) -> Any:
+        """Read "5", "3,8", or "7,", which is a list of one."""
+        values = [read(part) for part in text.removesuffix(",").split(",")]
+        return values if "," in text else values[0]
 
-
-def _seeds(text: str) -> int | list[int]:
-    """Read "5", a number of seeds, or "3,8" or "7,", which are seeds."""
-    try:
-        seeds = [int(part) for part in text.removesuffix(",").split(",")]
-    except ValueError:
-        words = f"{text!r} is not a whole number or a list of them"
-        raise argparse.ArgumentTypeError(words) from None
-    return seeds if "," in text else seeds[0]
+    readers: dict[str, Callable[[str], Any]] = {"N": read, "X": read, "N,N": several}
+    readers |= {"X,X": several, "WIDTHS": lambda text: text.split(",") if text else []}
+    return readers.get(word)

@@ -50,16 +50,11 @@ FLAGS = """
 @plugin
 @json
 --quiet             show no progress bar
+# values of a run; several, with commas, span a grid
+@GRID
+# settings, the same for all runs
+@settings
 """
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare a flag for every field."""
-    from mirrorax.runs.settings import GRID
-
-    parser.usage = "mirrorax train --env NAME [options]"
-    flags.add_values(parser, "values of a run; several, with commas, span a grid", GRID)
-    flags.add_settings(parser, "settings, the same for all runs")
 
 
 def _from_file(path: str) -> dict[str, Any]:

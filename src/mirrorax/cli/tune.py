@@ -50,16 +50,11 @@ FLAGS = """
 @plugin
 @json
 --quiet             show no progress
+# values that all runs share
+@OTHER_NUMBERS
+# settings, as in 'mirrorax train'
+@settings
 """
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare a flag for every setting, and for the values that all runs share."""
-    from mirrorax.runs.settings import OTHER_NUMBERS
-
-    parser.usage = "mirrorax tune --env NAME [options]"
-    flags.add_values(parser, "values that all runs share", OTHER_NUMBERS)
-    flags.add_settings(parser, "settings, as in 'mirrorax train'")
 
 
 def _range(name: str, text: str | None) -> list[float] | None:
