@@ -7,9 +7,10 @@ import csv
 import html
 import importlib
 import io
+import shlex
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Sequence, Sized
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from dataclasses import fields
 from typing import Any
 
@@ -68,6 +69,21 @@ def whole(text: str) -> int:
     if value != int(value) or not -(2**63) <= value < 2**63:
         raise ValueError(f"{text[:40]} is not a whole number of 64 bits")
     return int(value)
+
+
+def flag_text(value: Any) -> str:
+    """Return a value as a flag of the command line takes it."""
+    if isinstance(value, (list, tuple)):
+        return ",".join(map(str, value))
+    return str(value).lower() if isinstance(value, bool) else str(value).replace(" x ", ",")
+
+
+def as_flags(fields: Mapping[str, Any]) -> list[str]:
+    """Return fields as flags of the command line, quoted for a shell."""
+    return [
+        f"--{name.replace('_', '-')} {shlex.quote(flag_text(value))}"
+        for name, value in fields.items()
+    ]
 
 
 def notebook_line() -> Callable[[str], None] | None:

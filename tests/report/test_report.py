@@ -16,8 +16,7 @@ import mirrorax
 from mirrorax.analysis.landscape import landscapes
 from mirrorax.cli import main
 from mirrorax.errors import UserError
-from mirrorax.report import build, facts, write
-from mirrorax.report.build import SCRIPTS
+from mirrorax.report import SCRIPTS, build, facts, write
 from mirrorax.report.payload import CURVES, as_json, payload
 from mirrorax.store import read_results
 

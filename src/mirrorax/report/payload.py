@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,15 +21,23 @@ from mirrorax.analysis.summary import RobustnessRow, RobustnessTable, summarise
 from mirrorax.envs.suite import normalize
 from mirrorax.errors import UserError
 from mirrorax.figures.robustness_table import page_table
-from mirrorax.formatting import counted
-from mirrorax.report.command import environment_flags, train_command
-from mirrorax.report.facts import Facts
+from mirrorax.formatting import as_flags, counted, flag_text
 from mirrorax.runs.arrow import read_lists
 from mirrorax.runs.results import Results, as_results
-from mirrorax.runs.scoring import ABSENT, DONE
+from mirrorax.runs.scoring import ABSENT, DONE, ScoredEnvironment
+from mirrorax.runs.settings import OTHER_NUMBERS, STATIC, RunValues, Settings
+
+if TYPE_CHECKING:
+    from mirrorax.report import Facts
 
 #: Numbers of learning curves that a page may hold: 2 MB of text.
 CURVES = 400_000
+#: What `mirrorax train` does unless told otherwise; environment and rewards are said apart.
+_DEFAULTS = {
+    name: info.default
+    for name, info in {**Settings.model_fields, **RunValues.model_fields}.items()
+    if name in (*STATIC, *OTHER_NUMBERS) and name not in ("environment", "reward_scale", "plugins")
+}
 #: Runs up to which seeds that differ from cell to cell are named.
 SEEDS = 100_000
 
@@ -95,7 +103,7 @@ def _page(
         "environments": [
             {
                 "label": e.label,
-                "flags": environment_flags(e.name, e.reward_scale),
+                "flags": _environment_flags(e),
                 "low": _plain(e.return_min),
                 "high": _plain(e.return_max),
                 "bounds": e.bounds_source,
@@ -110,6 +118,24 @@ def _page(
         "reference": reference.name if reference else None,
         "curves_left_out": curves is not None and drawn is None,
     }
+
+
+def _environment_flags(environment: ScoredEnvironment) -> str:
+    """Return the flags of `mirrorax train` that choose an environment."""
+    scale = environment.reward_scale
+    scaled = {} if scale == 1 else {"reward_scale": scale}
+    return " ".join(as_flags({"env": environment.name, **scaled}))
+
+
+def _train_command(settings: Mapping[str, Any]) -> str:
+    """Return `mirrorax train` with what is the same for all cells and not the default."""
+    changed = {
+        name: value
+        for name, value in settings.items()
+        if name in _DEFAULTS and value is not None
+        if name in ("potential", "drift") or flag_text(value) != flag_text(_DEFAULTS[name])
+    }
+    return " ".join(["mirrorax train", *as_flags(changed)])
 
 
 def _grids(
@@ -151,7 +177,7 @@ def _algorithm(
         "stochastic": pack(item.runs("stochastic"), "<f4"),
         "greedy": pack(item.runs("greedy"), "<f4"),
         "grids": _grids(item, labels, row),
-        "command": train_command(dict(item.settings).items()),
+        "command": _train_command(dict(item.settings)),
         "settings": [[name, setting_text(value)] for name, value in dict(item.settings).items()],
         "reference": None,
         "state": None,

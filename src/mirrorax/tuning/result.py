@@ -11,13 +11,12 @@ from typing import Any, Literal
 import numpy as np
 
 from mirrorax.analysis.few_seeds import AGREE, UNIT, mean_interval, seeds_in_words
-from mirrorax.formatting import counted
+from mirrorax.formatting import as_flags, counted
 from mirrorax.runs.settings import Settings
 from mirrorax.searches import SearchView
 from mirrorax.training.result import finite
 from mirrorax.tuning.propose import NEAR_RANDOM, CellScores, Record, Specification
 from mirrorax.tuning.space import Cell
-from mirrorax.tuning.suggestion import as_flags
 
 #: Bounds of returns that are not known.
 _ANY = (-math.inf, math.inf)

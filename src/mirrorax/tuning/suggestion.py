@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from mirrorax.envs import suite
 from mirrorax.errors import UserError, nearest
-from mirrorax.formatting import counted
+from mirrorax.formatting import as_flags, counted
 from mirrorax.regularizers.names import parse_drift, parse_potential, sees_advantages
 from mirrorax.runs.presets import PRESETS
 from mirrorax.runs.settings import OTHER_NUMBERS, RunValues, Settings
@@ -366,12 +366,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return ",".join(map(str, value))
     return value.replace(" x ", ",") if isinstance(value, str) else value
-
-
-def as_flags(fields: Mapping[str, Any]) -> list[str]:
-    """Return fields as the command line takes them, quoted for a shell."""
-    out = []
-    for name, value in fields.items():
-        text = str(value).lower() if isinstance(value, bool) else str(_plain(value))
-        out.append(f"--{name.replace('_', '-')} {shlex.quote(text)}")
-    return out
