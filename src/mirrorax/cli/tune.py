@@ -113,7 +113,7 @@ def run(args: argparse.Namespace) -> int:
             **fields,
         )
         if args.optuna is not None:
-            from mirrorax.searches import check_new
+            from mirrorax.tuning.result import check_new
 
             check_new(Path(args.optuna))
     progress = _Progress(task, args.store, hidden=args.json or args.quiet)
