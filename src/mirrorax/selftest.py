@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from mirrorax.errors import in_one_line
 from mirrorax.formatting import counted
 
 #: The learned policy must close this share of the gap between a random and the best policy.
@@ -29,33 +30,41 @@ SLOW = 2.0
 SPEED_ENVIRONMENT = "CartPole"
 
 
-def device() -> dict[str, Any]:
+#: What a check returns: "status", "text", and its numbers.
+Finding = dict[str, Any]
+
+
+def finding(status: str, text: str, **facts: Any) -> Finding:
+    """Return what a check says: the status is "ok", "remark" or "wrong"."""
+    return {"status": status, "text": text, **facts}
+
+
+def device() -> Finding:
     """Import jax and look at what computes."""
     import jax
 
     first, count = jax.devices()[0], len(jax.devices())
     facts = {"jax": jax.__version__, "platform": first.platform, "kind": first.device_kind}
     text = f"{count} x {first.platform} ({first.device_kind}), jax {jax.__version__}"
-    return {"status": "ok", "text": text, "count": count, **facts}
+    return finding("ok", text, count=count, **facts)
 
 
-def cache() -> dict[str, Any]:
+def cache() -> Finding:
     """Look at the compilation cache on disk, and turn it on for what follows."""
     from mirrorax.mdpo.machine import VARIABLE, enable_cache
 
     folder = enable_cache()
     if os.environ.get(VARIABLE, "").lower() == "off":
-        return {"status": "remark", "text": "off: every start compiles again", "folder": None}
+        return finding("remark", "off: every start compiles again", folder=None)
     if folder is None or not os.access(folder, os.W_OK):
         text = f"{folder or 'its folder cannot be made'}: cannot be written, so it is not used"
-        return {"status": "remark", "text": text, "folder": None}
+        return finding("remark", text, folder=None)
     sizes = [entry.stat().st_size for entry in Path(folder).iterdir() if entry.is_file()]
     text = f"{folder} ({counted(len(sizes), 'file')}, {sum(sizes) / 2**20:.0f} MiB)"
-    facts = {"folder": str(folder), "files": len(sizes), "bytes": sum(sizes)}
-    return {"status": "ok", "text": text, **facts}
+    return finding("ok", text, folder=str(folder), files=len(sizes), bytes=sum(sizes))
 
 
-def mirror_step() -> dict[str, Any]:
+def mirror_step() -> Finding:
     """Compare the exact mirror step with its closed form for entropy and KL.
 
     argmin <p, -Q> + alpha h(p) + lam KL(p, q) is proportional to
@@ -72,37 +81,25 @@ def mirror_step() -> dict[str, Any]:
     step = tabular.mirror_step(q_values, old, "entropy", "kl", alpha, lam)
     error = float(np.abs(np.asarray(step) - closed).max())
     text = f"differs from its closed form by {error:.1e} (allowed {STEP_ERROR:.0e})"
-    return {"status": "ok" if error <= STEP_ERROR else "wrong", "text": text, "error": error}
+    return finding("ok" if error <= STEP_ERROR else "wrong", text, error=error)
 
 
-def learning() -> dict[str, Any]:
+def learning() -> Finding:
     """Train on a small board and let the exact solver judge the policy that was learned."""
     import jax.numpy as jnp
     import numpy as np
 
     from mirrorax import tabular
-    from mirrorax.mdpo.session import Session
-    from mirrorax.runs.chunk import make_chunk
-    from mirrorax.runs.settings import make_settings
+    from mirrorax.training import train
 
-    gamma, runs = 0.9, 4
+    gamma = 0.9
     mdp = tabular.catch(5, 3, gamma=gamma)
-    settings = make_settings(
-        environment="Catch(5x3)",
-        steps=64 * 1000,
-        env_steps_per_update=64,
-        batch_size=128,
-        buffer_size=6400,
-        hidden=(32,),
-        tau=0.8,
-    )
-    columns = {"gamma": [gamma], "alpha": [0.02], "lam": [0.2]}
-    columns |= {"actor_lr": [0.01], "critic_lr": [0.01]}
-    keys = np.arange(2 * runs, dtype=np.uint32).reshape(runs, 2)
-    session = Session(make_chunk(settings, {k: v * runs for k, v in columns.items()}, runs, keys))
-    session.run()
+    sizes = {"env_steps_per_update": 64, "batch_size": 128, "buffer_size": 6400, "hidden": (32,)}
+    rates = {"gamma": gamma, "actor_lr": 0.01, "critic_lr": 0.01, "tau": 0.8}
+    options: dict[str, Any] = {**sizes, **rates, "seeds": 4, "lanes": 4}
+    result = train("Catch(5x3)", alpha=0.02, lam=0.2, steps=64_000, progress=False, **options)
+    actor = result.sessions[0].program.actor
     seen = jnp.asarray(mdp.observations, jnp.float32).T
-    assert session.program is not None
 
     def value(policy: Any) -> float:
         return float(mdp.initial @ tabular.evaluate(mdp, policy).v)
@@ -110,8 +107,8 @@ def learning() -> dict[str, Any]:
     random = value(tabular.uniform_policy(mdp))
     best = float(mdp.initial @ tabular.optimum(mdp, "zero", 0.0).v)
     values = []
-    for parameters in session.policies:
-        logits = np.asarray(session.program.actor(jnp.asarray(parameters), seen).T, np.float64)
+    for parameters in result.policies:
+        logits = np.asarray(actor(jnp.asarray(parameters), seen).T, np.float64)
         chances = np.exp(logits - logits.max(axis=-1, keepdims=True))
         values.append(value(chances / chances.sum(axis=-1, keepdims=True)))
     # The median: one run in a few may fail to learn and say nothing against the machine.
@@ -120,7 +117,7 @@ def learning() -> dict[str, Any]:
         f"closed {share:.1%} of the gap between a random and the best policy "
         f"(at least {LEARNED_SHARE:.0%})"
     )
-    return {"status": "ok" if share >= LEARNED_SHARE else "wrong", "text": text, "share": share}
+    return finding("ok" if share >= LEARNED_SHARE else "wrong", text, share=share)
 
 
 def _best_rate(work: Callable[[], float], seconds: float) -> float:
@@ -133,7 +130,7 @@ def _best_rate(work: Callable[[], float], seconds: float) -> float:
     return best
 
 
-def products() -> dict[str, Any]:
+def products() -> Finding:
     """Measure the rate of float32 matrix products on one core."""
     import jax
     import jax.numpy as jnp
@@ -148,14 +145,10 @@ def products() -> dict[str, Any]:
         return 2.0 * size**3 * times
 
     gflops = _best_rate(work, 1.0) / 1e9
-    return {
-        "status": "ok",
-        "text": f"{gflops:.0f} GFLOP/s in float32 on one core",
-        "gflops": gflops,
-    }
+    return finding("ok", f"{gflops:.0f} GFLOP/s in float32 on one core", gflops=gflops)
 
 
-def speed() -> dict[str, Any]:
+def speed() -> Finding:
     """Measure what a run of the default settings would take, beside the shipped table."""
     import jax
     import numpy as np
@@ -179,11 +172,11 @@ def speed() -> dict[str, Any]:
     # Seconds of this process are core-seconds on a CPU; elsewhere the device does the work.
     if jax.default_backend() != "cpu":
         text = "not compared: the expected speeds are of CPU cores"
-        return {"status": "ok", "text": text, "ratio": None}
+        return finding("ok", text, ratio=None)
     return judge_speed(settings.updates / _best_rate(work, 2.0), modelled_seconds(settings))
 
 
-def judge_speed(measured: float, expected: float) -> dict[str, Any]:
+def judge_speed(measured: float, expected: float) -> Finding:
     """Compare the core-seconds of a run with those that are expected."""
     ratio = measured / expected
     slow = ratio > SLOW
@@ -192,10 +185,10 @@ def judge_speed(measured: float, expected: float) -> dict[str, Any]:
         f"{ratio:.2f} times the expected {expected:.1f}{'; is the machine busy?' if slow else ''}"
     )
     facts = {"core_seconds_per_run": measured, "expected_core_seconds": expected, "ratio": ratio}
-    return {"status": "remark" if slow else "ok", "text": text, **facts}
+    return finding("remark" if slow else "ok", text, **facts)
 
 
-CHECKS: dict[str, Callable[[], dict[str, Any]]] = {
+CHECKS: dict[str, Callable[[], Finding]] = {
     "device": device,
     "compile cache": cache,
     "mirror step": mirror_step,
@@ -205,24 +198,23 @@ CHECKS: dict[str, Callable[[], dict[str, Any]]] = {
 }
 
 
-def findings(names: tuple[str, ...] = tuple(CHECKS)) -> Iterator[dict[str, Any]]:
+def findings(names: tuple[str, ...] = tuple(CHECKS)) -> Iterator[Finding]:
     """Yield what each check found, or the error it raised."""
     for name in names:
         start = time.perf_counter()
         try:
-            finding = CHECKS[name]()
+            found = CHECKS[name]()
         except Exception as error:  # whatever is wrong with the installation
-            text = " ".join(f"{type(error).__name__}: {error}".split())[:500]
-            finding = {"status": "wrong", "text": text}
-        yield {"check": name, "seconds": time.perf_counter() - start, **finding}
+            found = finding("wrong", in_one_line(error))
+        yield {"check": name, "seconds": time.perf_counter() - start, **found}
 
 
 def main() -> int:
     """Keep to one core, as the workers of a sweep do, and print the findings."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    for finding in findings():
-        print(json.dumps(finding), flush=True)
+    for each in findings():
+        print(json.dumps(each), flush=True)
     return 0
 
 

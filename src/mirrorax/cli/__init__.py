@@ -4,7 +4,7 @@ A command module imports nothing heavy at its top and has
 
 - `EXAMPLES`, the end of its help,
 - `FLAGS`, a table of flags (see `flags.Parser.add_flags`), or `ACTIONS`: name -> (sentence, flags),
-- `run(args)`, which does the work and returns the exit code.
+- `run(args)`, which does the work and returns the exit code; plugins are loaded by then.
 
 A mistake in the input is a `mirrorax.errors.UserError`: one line on standard error, exit code 2.
 An error of the operating system, such as a full disk, is one line too, with exit code 1. After
@@ -23,8 +23,9 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
+from mirrorax import plugins
 from mirrorax._version import __version__
-from mirrorax.cli.flags import Parser
+from mirrorax.cli.flags import Parser, naming
 from mirrorax.errors import Failure, UserError, plain, unknown
 
 #: command -> (module, one line for `mirrorax --help`)
@@ -89,7 +90,10 @@ def _dispatch(argv: Sequence[str]) -> int:
     if argv[0] not in COMMANDS:
         raise unknown("command", argv[0], COMMANDS)
     args = parser_of(argv[0]).parse_args(argv[1:])
-    return int(importlib.import_module(COMMANDS[argv[0]][0]).run(args))
+    with naming(args):
+        if getattr(args, "plugin", []):
+            plugins.load_all(args.plugin)
+        return int(importlib.import_module(COMMANDS[argv[0]][0]).run(args))
 
 
 def _discard_output() -> None:

@@ -18,9 +18,9 @@ from collections.abc import Callable
 from typing import Any
 
 from mirrorax._version import __version__
-from mirrorax.cli import flags
 from mirrorax.errors import UserError
 from mirrorax.formatting import columns, counted
+from mirrorax.selftest import Finding, finding
 
 EXAMPLES = """examples:
   mirrorax doctor                 everything, in about ten seconds
@@ -45,12 +45,6 @@ TIMEOUT = 300.0
 #: Extras that only people who change mirrorax need.
 _FOR_DEVELOPERS = ("dev", "docs")
 
-Finding = dict[str, Any]
-
-
-def _finding(status: str, text: str, **facts: Any) -> Finding:
-    return {"status": status, "text": text, **facts}
-
 
 def _installed(package: str) -> str | None:
     from importlib.metadata import PackageNotFoundError, version
@@ -71,29 +65,30 @@ def packages() -> Finding:
         about = metadata("mirrorax")
     except PackageNotFoundError:
         text = "mirrorax is not installed as a package; pip install it (or 'make setup')"
-        return _finding("wrong", text, versions={}, extras={})
+        return finding("wrong", text, versions={}, extras={})
     wanted = [Requirement(text) for text in about.get_all("Requires-Dist") or ()]
 
     def needed(extra: str) -> list[Requirement]:
         return [r for r in wanted if r.marker is None or r.marker.evaluate({"extra": extra})]
 
-    required = needed("")
+    required, wrong = needed(""), []
     versions = {each.name: _installed(each.name) for each in required}
-    wrong = [f"{name} is missing" for name, version in versions.items() if version is None]
     for each in required:
         version = versions[each.name]
-        if version is not None and not each.specifier.contains(version, prereleases=True):
+        if version is None:
+            wrong.append(f"{each.name} is missing")
+        elif not each.specifier.contains(version, prereleases=True):
             wrong.append(f"{each.name} {version}, but {each.specifier} is needed")
-    extras = {}
-    for extra in about.get_all("Provides-Extra") or ():
-        own = [r.name for r in needed(extra) if r not in required]
-        if own and extra not in _FOR_DEVELOPERS:
-            extras[extra] = all(_installed(name) is not None for name in own)
+    extras = {
+        extra: all(_installed(r.name) is not None for r in needed(extra))
+        for extra in about.get_all("Provides-Extra") or ()
+        if len(needed(extra)) > len(required) and extra not in _FOR_DEVELOPERS
+    }
     main = ", ".join(f"{n} {versions[n]}" for n in ("jax", "gymnax", "numpy") if n in versions)
     text = f"all {len(versions)} required ones, with {main}"
     if wrong:
         text = "; ".join(wrong) + "; install mirrorax again"
-    return _finding("wrong" if wrong else "ok", text, versions=versions, extras=extras)
+    return finding("wrong" if wrong else "ok", text, versions=versions, extras=extras)
 
 
 def own_names() -> dict[str, Finding]:
@@ -117,8 +112,8 @@ def own_names() -> dict[str, Finding]:
                 status, text = "remark", f"not checked: {reason}"
             except UserError as error:
                 status, text = "wrong", str(error).removeprefix(f"{kind}: ")
-            findings[f"{kind} {name}"] = _finding(status, text)
-    nothing = _finding("remark", "it registers no environment, potential or drift")
+            findings[f"{kind} {name}"] = finding(status, text)
+    nothing = finding("remark", "it registers no environment, potential or drift")
     return findings or {"plugin": nothing}
 
 
@@ -130,11 +125,10 @@ def _check_environment(name: str) -> Any:
 
     maker = registry.registered("environment", name)
     if registry.is_factory(maker):
-        with contextlib.suppress(ValueError):  # a callable without a signature
-            try:
-                inspect.signature(maker).bind()
-            except TypeError:
-                raise NotImplementedError(f"it needs values in brackets, {name}(...)") from None
+        try:
+            inspect.signature(maker).bind()
+        except TypeError:
+            raise NotImplementedError(f"it needs values in brackets, {name}(...)") from None
     if isinstance(make(name), Gymnasium):
         check = "gymnasium.utils.env_checker.check_env"
         raise NotImplementedError(f"use Gymnasium's check, {check}")
@@ -148,7 +142,7 @@ def machine() -> dict[str, Finding]:
         from mirrorax.runs.settings import make_settings
         from mirrorax.sweep.measure import ask_sizes, known_sizes
     except ImportError as error:
-        return {"machine": _finding("wrong", f"cannot be examined: {error}")}
+        return {"machine": finding("wrong", f"cannot be examined: {error}")}
     usable, free = len(cores()), available_bytes()
     settings = make_settings(environment="CartPole")
     ask_sizes([settings])
@@ -158,8 +152,8 @@ def machine() -> dict[str, Finding]:
     memory = f"{free / 2**30:.1f} GiB free; {wide}"
     enough = "ok" if lanes >= 8 else "remark"
     return {
-        "cores": _finding("ok", f"{usable} usable of {os.cpu_count()}, {platform.machine()}"),
-        "memory": _finding(enough, memory, cores=usable, free_bytes=free, lanes_that_fit=lanes),
+        "cores": finding("ok", f"{usable} usable of {os.cpu_count()}, {platform.machine()}"),
+        "memory": finding(enough, memory, cores=usable, free_bytes=free, lanes_that_fit=lanes),
     }
 
 
@@ -183,11 +177,11 @@ def self_test(timeout: float = TIMEOUT) -> dict[str, Finding]:
     findings = {}
     for line in output.splitlines():
         with contextlib.suppress(ValueError):
-            finding = json.loads(line)
-            findings[finding.pop("check")] = finding
+            found = json.loads(line)
+            findings[found.pop("check")] = found
     if code != 0:
         reason = " ".join(last) or f"it ended with code {code}"
-        findings["self-test"] = _finding("wrong", f"it ended early: {reason}")
+        findings["self-test"] = finding("wrong", f"it ended early: {reason}")
     return findings
 
 
@@ -196,13 +190,12 @@ def run(args: argparse.Namespace) -> int:
     python = platform.python_version()
     system = f"Python {python}, {platform.system()} {platform.release()}"
     installed = packages()
-    findings = {"mirrorax": _finding("ok", f"{__version__}, {system}"), "packages": installed}
+    findings = {"mirrorax": finding("ok", f"{__version__}, {system}"), "packages": installed}
     for extra, present in installed["extras"].items():
         text = "present" if present else f"absent (pip install 'mirrorax[{extra}]')"
-        findings[f"extra {extra}"] = _finding("ok", text)
+        findings[f"extra {extra}"] = finding("ok", text)
     findings |= machine()
     if args.plugin:
-        flags.load_plugins(args)
         findings |= own_names()
     results: dict[str, Finding] = {}
     if not args.no_self_test:

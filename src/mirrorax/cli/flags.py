@@ -163,7 +163,8 @@ class Parser(argparse.ArgumentParser):
         if rest:
             advice = self._advice(rest, args or [])
             self.error(f"unrecognized arguments: {' '.join(rest)}{advice}")
-        parsed.flags = {a.dest: a.option_strings[0] for a in self._actions if a.option_strings}
+        own = {a.dest: a.option_strings[0] for a in self._actions if a.option_strings}
+        parsed.flags = {**own, **getattr(parsed, "flags", {})}  # those of an action, too
         return parsed, rest
 
     def _advice(self, unknown: Sequence[str], words: Sequence[str]) -> str:
@@ -205,14 +206,6 @@ def naming(args: argparse.Namespace) -> Iterator[None]:
         if "config" in given:
             raise UserError(f"--config: {args.config}: {text}") from None
         raise
-
-
-def load_plugins(args: argparse.Namespace) -> None:
-    """Import the plugins of the flag."""
-    if args.plugin:
-        from mirrorax import plugins
-
-        plugins.load_all(args.plugin)
 
 
 #: field -> what it does, for `--help`

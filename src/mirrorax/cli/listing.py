@@ -7,7 +7,6 @@ import json
 from collections.abc import Callable
 
 from mirrorax import registry
-from mirrorax.cli import flags
 from mirrorax.formatting import columns
 
 EXAMPLES = """examples:
@@ -84,7 +83,6 @@ KIND {"|".join(KINDS)}   what to list: {", ".join(KINDS)}
 
 def run(args: argparse.Namespace) -> int:
     """Print the names with one line each."""
-    flags.load_plugins(args)
     rows = KINDS[args.kind]()
     print(json.dumps(dict(rows)) if args.json else columns(rows, left=2))
     return 0

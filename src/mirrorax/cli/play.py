@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mirrorax.cli import Stop, flags
+from mirrorax.cli import Stop
 from mirrorax.cli.train import conditions, show_result
 from mirrorax.errors import UserError
 from mirrorax.files import check_target
@@ -47,7 +47,7 @@ FOLDER              the folder that 'mirrorax train --out' wrote
 
 def run(args: argparse.Namespace) -> int:
     """Evaluate, show, record."""
-    with flags.naming(args), Stop() as stop:
+    with Stop() as stop:
         if args.gif is not None:
             check_target("gif", args.gif, (".gif",))
         if not Path(args.folder).is_dir():
@@ -62,7 +62,6 @@ def _play(args: argparse.Namespace, stop: Stop) -> int:
     from mirrorax.training import Request
     from mirrorax.training.folder import read_policies
 
-    flags.load_plugins(args)
     policies, settings, runs, meta = read_policies(args.folder)
     if args.run >= len(policies):
         raise UserError(f"run: {args.run} is not allowed: 0 to {len(policies) - 1}")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import io
 import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mirrorax.cli import flags
 from mirrorax.errors import UserError
-from mirrorax.files import check_target
+from mirrorax.files import check_target, write_file
 from mirrorax.formatting import columns
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ FLAGS = """
 
 
 #: MDP -> {flag: the builder's argument}: the flags that mean something for it
-_FLAGS = {
+_SIZES = {
     "deepsea": {"size": "size"},
     "catch": {"size": "rows", "columns": "columns"},
     "chain": {"size": "length"},
@@ -61,94 +60,74 @@ _FLAGS = {
 def _build(args: argparse.Namespace) -> MDP:
     from mirrorax import tabular
 
-    values = {}
+    values = {"seed": args.seed} if args.mdp == "garnet" else {}
     for flag in ("size", "columns", "states", "actions", "branching"):
-        value = getattr(args, flag)
-        if value is None:
-            continue
-        if flag not in _FLAGS[args.mdp]:
-            known = ", ".join(f"--{f}" for f in _FLAGS[args.mdp])
-            raise UserError(f"--{flag}: {value} has no meaning for --mdp {args.mdp}; use {known}")
-        values[_FLAGS[args.mdp][flag]] = value
-    if args.mdp == "garnet":
-        values["seed"] = args.seed
+        value, known = getattr(args, flag), _SIZES[args.mdp]
+        if value is not None and flag not in known:
+            allowed = ", ".join(f"--{each}" for each in known)
+            raise UserError(f"{flag}: {value} has no meaning for --mdp {args.mdp}; use {allowed}")
+        if value is not None:
+            values[known[flag]] = value
     mdp: MDP = getattr(tabular, args.mdp)(gamma=args.gamma, **values)
     return mdp
 
 
 def run(args: argparse.Namespace) -> int:
     """Solve, print, draw."""
-    flags.load_plugins(args)
     # Names are checked before anything heavy is imported.
     from mirrorax.regularizers.names import parse_drift, parse_potential
 
-    parse_potential(args.potential, "--potential")
-    parse_drift(args.drift, "--drift")
+    parse_potential(args.potential, "potential")
+    parse_drift(args.drift, "drift")
     if args.plot is not None:
-        check_target("--plot", args.plot, (".png", ".svg", ".pdf"))
+        check_target("plot", args.plot, (".png", ".svg", ".pdf"))
 
-    from mirrorax.tabular import solve
+    from mirrorax.tabular import LearnedLam, solve
 
-    mdp = _build(args)
+    def annealed(start: float) -> Any:
+        return lambda k: start * (1 - k / args.iterations)
+
+    mdp, lam = _build(args), annealed(args.lam) if args.anneal_lam else args.lam
     trace = solve(
         mdp,
         args.potential,
         args.drift,
-        _annealed(args.alpha, args.iterations) if args.anneal_alpha else args.alpha,
-        _lam(args),
+        annealed(args.alpha) if args.anneal_alpha else args.alpha,
+        lam if args.v is None else LearnedLam(args.v, annealed=args.anneal_lam),
         args.iterations,
         critic=args.critic,
         noise=args.noise,
         seed=args.seed,
     )
+    title = f"{mdp.name}: {_title(args)}"
     if args.plot:
-        _draw(mdp, trace, args)
+        from mirrorax.figures import style
+        from mirrorax.tabular.figures import convergence
+
+        draw = partial(convergence, trace, title=title)
+        form = Path(args.plot).suffix[1:].lower()
+        write_file(args.plot, style.rendered(draw, form, style.PAGE * 0.8, style.PAGE * 0.52))
     if args.json:
         print(json.dumps(_as_json(mdp, trace, args)))
     else:
-        _print(mdp, trace, args)
+        _print(title, mdp, trace, args)
     return 0
-
-
-def _lam(args: argparse.Namespace) -> Any:
-    if args.v is not None:
-        from mirrorax.tabular import LearnedLam
-
-        return LearnedLam(args.v, annealed=args.anneal_lam)
-    return _annealed(args.lam, args.iterations) if args.anneal_lam else args.lam
-
-
-def _annealed(start: float, iterations: int) -> Any:
-    return lambda k: start * (1 - k / iterations)
 
 
 def _as_json(mdp: MDP, trace: Trace, args: argparse.Namespace) -> dict[str, Any]:
     other = ("json", "plot", "plugin", "flags")
-    settings = {k: v for k, v in vars(args).items() if v is not None and k not in other}
     measured = float(trace.measured_rate)
+    arrays = ("gap", "returns", "policy_change", "policy_distance")
     return {
-        **settings,
+        **{k: v for k, v in vars(args).items() if v is not None and k not in other},
+        **{name: getattr(trace, name).tolist() for name in arrays},
         "num_states": mdp.num_states,
         "num_actions": mdp.num_actions,
-        "gap": trace.gap.tolist(),
-        "returns": trace.returns.tolist(),
         "optimal_return": float((trace.optimum.v * mdp.initial).sum()),
-        "policy_change": trace.policy_change.tolist(),
-        "policy_distance": trace.policy_distance.tolist(),
         "promised_rate": None if trace.promised_rate is None else float(trace.promised_rate),
         "measured_rate": None if measured != measured else measured,
         "optimum_error": trace.optimum.error,
     }
-
-
-def _rates(trace: Trace) -> str:
-    rate = float(trace.measured_rate)
-    measured = f"the gap shrank by a factor {rate:.4f} per step"
-    if rate != rate:
-        measured = "the gap was 0 after the first step"
-    if trace.promised_rate is None:
-        return f"{measured}; theory promises no rate for this setting"
-    return f"{measured}; theory promises at most {float(trace.promised_rate):.4f}"
 
 
 def _title(args: argparse.Namespace) -> str:
@@ -159,7 +138,7 @@ def _title(args: argparse.Namespace) -> str:
     return f"{name}({args.potential}, {args.drift}), {alpha}, {lam}"
 
 
-def _print(mdp: MDP, trace: Trace, args: argparse.Namespace) -> None:
+def _print(title: str, mdp: MDP, trace: Trace, args: argparse.Namespace) -> None:
     rows = [("step", "gap to optimum", "return", "policy change", "distance to pi*")]
     every = max(1, args.iterations // 10)
     for k in range(args.iterations + 1):
@@ -168,23 +147,17 @@ def _print(mdp: MDP, trace: Trace, args: argparse.Namespace) -> None:
             distance = f"{trace.policy_distance[k]:.3e}"
             row = (str(k), f"{trace.gap[k]:.3e}", f"{trace.returns[k]:.6f}", change, distance)
             rows.append(row)
-    print(f"{mdp.name}: {_title(args)}\n{columns(rows, left=0)}\n")
-    best = float((trace.optimum.v * mdp.initial).sum())
-    which = f"regularised with alpha = {float(trace.reference_alpha):g}"
-    print(f"values are of the MDP {which}; its optimal return is {best:.6f}")
-    print(_rates(trace))
+    best, rate = float((trace.optimum.v * mdp.initial).sum()), float(trace.measured_rate)
+    measured = f"the gap shrank by a factor {rate:.4f} per step"
+    if rate != rate:
+        measured = "the gap was 0 after the first step"
+    promised = "theory promises no rate for this setting"
+    if trace.promised_rate is not None:
+        promised = f"theory promises at most {float(trace.promised_rate):.4f}"
+    print(
+        f"{title}\n{columns(rows, left=0)}\n\n"
+        f"values are of the MDP regularised with alpha = {float(trace.reference_alpha):g}; "
+        f"its optimal return is {best:.6f}\n{measured}; {promised}"
+    )
     if args.plot:
         print(f"picture: {args.plot}")
-
-
-def _draw(mdp: MDP, trace: Trace, args: argparse.Namespace) -> None:
-    from mirrorax.figures import style
-    from mirrorax.files import write_file
-    from mirrorax.tabular.figures import convergence
-
-    data = io.BytesIO()
-    with style.style():
-        figure, ax = style.new(style.PAGE * 0.8, style.PAGE * 0.52)
-        convergence(trace, ax, title=f"{mdp.name}: {_title(args)}")
-        figure.savefig(data, format=Path(args.plot).suffix[1:].lower())
-    write_file(args.plot, data.getvalue())

@@ -9,7 +9,6 @@ import textwrap
 from math import isnan
 from typing import TYPE_CHECKING
 
-from mirrorax.cli import flags
 from mirrorax.errors import UserError
 from mirrorax.formatting import columns
 
@@ -47,7 +46,6 @@ def run(args: argparse.Namespace) -> int:
     """Suggest, or validate."""
     from mirrorax.tuning.suggestion import suggest
 
-    flags.load_plugins(args)
     if args.validate:
         return _validate(args)
     if args.threshold is not None:

@@ -9,7 +9,6 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mirrorax.cli import flags
 from mirrorax.cli.stored import damage_named, place_of
 from mirrorax.errors import UserError, plain
 from mirrorax.formatting import columns, counted, duration
@@ -104,7 +103,6 @@ def _plan(args: argparse.Namespace) -> int:
     from mirrorax.sweep import plan as planning
     from mirrorax.sweep.measure import measure_seconds
 
-    flags.load_plugins(args)
     study = read(args.study)
     root = files.existing(args.store) if Path(args.store).exists() else None
     runs = studies.runs_of(study, root)
@@ -188,7 +186,6 @@ def _costs(plan: Plan, workers: int, args: argparse.Namespace) -> list[tuple[str
 def _run(args: argparse.Namespace) -> int:
     from mirrorax.spec.study import read
 
-    flags.load_plugins(args)
     return run_study(read(args.study), args)
 
 
@@ -198,9 +195,8 @@ def run_study(study: Study, args: argparse.Namespace) -> int:
     from mirrorax.sweep.driver import run_study
 
     options = {name: getattr(args, name) for name in _OPTIONS}
-    with flags.naming(args):
-        log = None if args.log is None else make_logger(args.log)
-        summary = run_study(study, args.store, progress=not args.quiet, log=log, **options)
+    log = None if args.log is None else make_logger(args.log)
+    summary = run_study(study, args.store, progress=not args.quiet, log=log, **options)
     print(f"{summary.done:,} of {summary.total:,} runs done, {summary.failed:,} failed")
     if summary.failed and not summary.session_failed and not args.retry_failed:
         print("failed runs are not run again; --retry-failed does that")
@@ -248,7 +244,6 @@ def _export(args: argparse.Namespace) -> int:
     from mirrorax.spec.study import read
     from mirrorax.store.exporting import export
 
-    flags.load_plugins(args)
     place = place_of(args)
     with damage_named() as damaged:
         study = read(args.study) if args.study else None

@@ -79,7 +79,6 @@ def gather(args: argparse.Namespace) -> dict[str, Any]:
     """Join file and flags into the arguments of a request: file < preset < other flags."""
     from mirrorax.runs.settings import GRID, preset
 
-    flags.load_plugins(args)
     fields = {} if args.config is None else _from_file(args.config)
     if args.preset is not None:
         fields |= preset(args.preset)
@@ -93,15 +92,9 @@ def gather(args: argparse.Namespace) -> dict[str, Any]:
 
 def run(args: argparse.Namespace) -> int:
     """Train, show, write."""
-    from mirrorax.training import make_request
+    from mirrorax.training import folder, make_request
 
-    with flags.naming(args):
-        return _run(args, make_request(**gather(args)))
-
-
-def _run(args: argparse.Namespace, request: Request) -> int:
-    from mirrorax.training import folder
-
+    request = make_request(**gather(args))
     out = None if args.out is None else Path(args.out)
     if args.overwrite and out is None:
         raise UserError("--overwrite: there is nothing to replace without --out DIR")

@@ -82,44 +82,39 @@ def run(args: argparse.Namespace) -> int:
     from mirrorax.runs.settings import OTHER_NUMBERS, TEMPERATURES
     from mirrorax.tuning import task as tasks
     from mirrorax.tuning import tune
+    from mirrorax.tuning.result import check_new
 
     if args.env is None:
         raise UserError("env: missing; for example --env Catch")
-    flags.load_plugins(args)
-    with flags.naming(args):
-        fields = flags.typed_settings(args)
-        values = {name: getattr(args, name) for name in OTHER_NUMBERS}
-        ranges = {
-            name: _range(f"{name}_range", getattr(args, f"{name}_range")) for name in TEMPERATURES
-        }
-        ranges |= {n: _range(n, text) for n, text in _named("search", args.search or []).items()}
-        choices: dict[str, Any] = {
-            name: [flags.read_setting(name, part) for part in text.split("/")]
-            for name, text in _named("choose", args.choose or []).items()
-        }
-        for name in ("potential", "drift"):
-            if name in choices:
-                fields[name] = choices.pop(name)
-        task = tasks.prepare(
-            args.env,
-            budget=args.budget,
-            seed=args.seed,
-            preset=args.preset or "default",
-            ranges=ranges,
-            choices=choices,
-            results=args.results,
-            lanes=args.lanes,
-            **values,
-            **fields,
-        )
-        if args.optuna is not None:
-            from mirrorax.tuning.result import check_new
-
-            check_new(Path(args.optuna))
+    fields = flags.typed_settings(args)
+    ranges = {
+        name: _range(f"{name}_range", getattr(args, f"{name}_range")) for name in TEMPERATURES
+    }
+    ranges |= {n: _range(n, text) for n, text in _named("search", args.search or []).items()}
+    choices: dict[str, Any] = {
+        name: [flags.read_setting(name, part) for part in text.split("/")]
+        for name, text in _named("choose", args.choose or []).items()
+    }
+    for name in ("potential", "drift"):
+        if name in choices:
+            fields[name] = choices.pop(name)
+    task = tasks.prepare(
+        args.env,
+        budget=args.budget,
+        seed=args.seed,
+        preset=args.preset or "default",
+        ranges=ranges,
+        choices=choices,
+        results=args.results,
+        lanes=args.lanes,
+        **{name: getattr(args, name) for name in OTHER_NUMBERS},
+        **fields,
+    )
+    if args.optuna is not None:
+        check_new(Path(args.optuna))
     progress = _Progress(task, args.store, hidden=args.json or args.quiet)
     try:
-        with flags.naming(args):
-            result = tune.run_task(task, store=args.store, workers=args.workers, on_batch=progress)
+        result = tune.run_task(task, store=args.store, workers=args.workers, on_batch=progress)
     except KeyboardInterrupt:
         sys.stdout.flush()
         leave("the same command resumes" if args.store else "")
