@@ -11,66 +11,47 @@ from typing import TYPE_CHECKING, Any
 from mirrorax._version import __version__
 
 if TYPE_CHECKING:
-    from mirrorax.environment_check import check_environment
-    from mirrorax.envs.suite import register_environment
-    from mirrorax.loading import landscapes, load
-    from mirrorax.plugins import load_plugin
-    from mirrorax.registry import register_network, register_optimizer, register_schedule
-    from mirrorax.regularizers.checks import check_drift, check_potential
-    from mirrorax.regularizers.drifts import drift
-    from mirrorax.regularizers.functions import register_drift, register_potential
-    from mirrorax.regularizers.potentials import potential
-    from mirrorax.spec.study import Study
-    from mirrorax.training import train
-    from mirrorax.tuning.suggestion import suggest
-    from mirrorax.tuning.tune import tune
+    from mirrorax.environment_check import check_environment as check_environment
+    from mirrorax.envs.suite import register_environment as register_environment
+    from mirrorax.loading import landscapes as landscapes
+    from mirrorax.loading import load as load
+    from mirrorax.plugins import load_plugin as load_plugin
+    from mirrorax.registry import register_network as register_network
+    from mirrorax.registry import register_optimizer as register_optimizer
+    from mirrorax.registry import register_schedule as register_schedule
+    from mirrorax.regularizers.checks import check_drift as check_drift
+    from mirrorax.regularizers.checks import check_potential as check_potential
+    from mirrorax.regularizers.drifts import drift as drift
+    from mirrorax.regularizers.functions import register_drift as register_drift
+    from mirrorax.regularizers.functions import register_potential as register_potential
+    from mirrorax.regularizers.potentials import potential as potential
+    from mirrorax.spec.study import Study as Study
+    from mirrorax.training import train as train
+    from mirrorax.tuning.suggestion import suggest as suggest
+    from mirrorax.tuning.tune import tune as tune
 
-#: public name -> the module it lives in
-_HOME = {
-    "Study": "mirrorax.spec.study",
-    "check_drift": "mirrorax.regularizers.checks",
-    "check_environment": "mirrorax.environment_check",
-    "check_potential": "mirrorax.regularizers.checks",
-    "drift": "mirrorax.regularizers.drifts",
-    "landscapes": "mirrorax.loading",
-    "load": "mirrorax.loading",
-    "load_plugin": "mirrorax.plugins",
-    "potential": "mirrorax.regularizers.potentials",
-    "register_drift": "mirrorax.regularizers.functions",
-    "register_environment": "mirrorax.envs.suite",
-    "register_network": "mirrorax.registry",
-    "register_optimizer": "mirrorax.registry",
-    "register_potential": "mirrorax.regularizers.functions",
-    "register_schedule": "mirrorax.registry",
-    "suggest": "mirrorax.tuning.suggestion",
-    "train": "mirrorax.training",
-    "tune": "mirrorax.tuning.tune",
+#: module -> the public names that live in it
+_NAMES = {
+    "environment_check": ("check_environment",),
+    "envs.suite": ("register_environment",),
+    "loading": ("landscapes", "load"),
+    "plugins": ("load_plugin",),
+    "registry": ("register_network", "register_optimizer", "register_schedule"),
+    "regularizers.checks": ("check_drift", "check_potential"),
+    "regularizers.drifts": ("drift",),
+    "regularizers.functions": ("register_drift", "register_potential"),
+    "regularizers.potentials": ("potential",),
+    "spec.study": ("Study",),
+    "training": ("train",),
+    "tuning.suggestion": ("suggest",),
+    "tuning.tune": ("tune",),
 }
+_HOME = {name: f"mirrorax.{module}" for module, names in _NAMES.items() for name in names}
 
 #: rooms that are public; `mirrorax.sweep` can be called
 _ROOMS = ("regularizers", "sweep", "tabular")
 
-__all__ = [
-    "Study",
-    "__version__",
-    "check_drift",
-    "check_environment",
-    "check_potential",
-    "drift",
-    "landscapes",
-    "load",
-    "load_plugin",
-    "potential",
-    "register_drift",
-    "register_environment",
-    "register_network",
-    "register_optimizer",
-    "register_potential",
-    "register_schedule",
-    "suggest",
-    "train",
-    "tune",
-]
+__all__ = ["__version__", *_HOME]
 
 
 def __getattr__(name: str) -> Any:

@@ -27,7 +27,7 @@ from mirrorax.envs.adapter import (
     random_start,
 )
 from mirrorax.envs.host import Gymnasium
-from mirrorax.errors import UserError
+from mirrorax.errors import UserError, check_whole
 from mirrorax.mdpo.contract import check_environment as check_contract
 
 
@@ -83,10 +83,8 @@ def check_environment(
     Returns:
         A check that is true if nothing is wrong; printed, it says what was seen.
     """
-    if isinstance(episodes, bool) or not isinstance(episodes, int) or not 1 <= episodes <= 10_000:
-        raise UserError(f"episodes: {episodes!r} is not allowed: a whole number from 1 to 10,000")
-    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**32:
-        raise UserError(f"seed: {seed!r} is not allowed: a whole number from 0 to 2^32 - 1")
+    episodes = check_whole("episodes", episodes, 1, 10_000)
+    seed = check_whole("seed", seed, 0, 2**32 - 1)
     env = make(environment) if isinstance(environment, str) else environment
     if isinstance(env, Gymnasium):
         raise UserError(

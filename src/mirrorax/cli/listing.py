@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable
 
 from mirrorax import registry
 from mirrorax.formatting import columns
@@ -38,14 +37,6 @@ def _environments() -> Rows:
     ]
 
 
-def _named(kind: registry.Kind) -> Callable[[], Rows]:
-    def rows() -> Rows:
-        own = [(name, "registered by a plugin") for name in registry.names(kind)]
-        return [*registry.descriptions(kind).items(), *own]
-
-    return rows
-
-
 def _studies() -> Rows:
     from mirrorax.paper import catalogue
 
@@ -55,23 +46,24 @@ def _studies() -> Rows:
 def _presets() -> Rows:
     from mirrorax.runs.presets import PRESETS
 
-    rows = []
-    for name, fields in PRESETS.items():
-        changes = ", ".join(f"{field} {value}" for field, value in fields.items())
-        rows.append((name, changes or "the defaults of 'mirrorax train --help'"))
-    return rows
+    changes = {
+        name: ", ".join(f"{field} {value}" for field, value in fields.items())
+        for name, fields in PRESETS.items()
+    }
+    usual = "the defaults of 'mirrorax train --help'"
+    return [(name, text or usual) for name, text in changes.items()]
 
 
-KINDS: dict[str, Callable[[], Rows]] = {
-    "environments": _environments,
-    "potentials": _named("potential"),
-    "drifts": _named("drift"),
-    "schedules": _named("schedule"),
-    "networks": _named("network"),
-    "optimizers": _named("optimizer"),
-    "presets": _presets,
-    "studies": _studies,
+#: what is listed otherwise than by the registry
+_OTHERS = {"environments": _environments, "presets": _presets, "studies": _studies}
+_KINDS: dict[str, registry.Kind] = {
+    "potentials": "potential",
+    "drifts": "drift",
+    "schedules": "schedule",
+    "networks": "network",
+    "optimizers": "optimizer",
 }
+KINDS = ("environments", *_KINDS, "presets", "studies")
 
 
 FLAGS = f"""
@@ -83,6 +75,11 @@ KIND {"|".join(KINDS)}   what to list: {", ".join(KINDS)}
 
 def run(args: argparse.Namespace) -> int:
     """Print the names with one line each."""
-    rows = KINDS[args.kind]()
+    if args.kind in _OTHERS:
+        rows = _OTHERS[args.kind]()
+    else:
+        kind = _KINDS[args.kind]
+        own = [(name, "registered by a plugin") for name in registry.names(kind)]
+        rows = [*registry.descriptions(kind).items(), *own]
     print(json.dumps(dict(rows)) if args.json else columns(rows, left=2))
     return 0

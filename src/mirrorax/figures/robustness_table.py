@@ -18,7 +18,7 @@ from mirrorax.analysis.estimates import ENOUGH, Estimate, Interval
 from mirrorax.analysis.findings import headline
 from mirrorax.analysis.summary import RobustnessRow, RobustnessTable
 from mirrorax.errors import unknown
-from mirrorax.formatting import comma_separated, markdown_table
+from mirrorax.formatting import columns, comma_separated, markdown_table
 
 FORMATS = ("text", "markdown", "csv", "json")
 #: What stands below a table of the text.
@@ -207,7 +207,7 @@ def page_table(table: RobustnessTable) -> dict[str, Any]:
 
     Columns that are not `fixed` depend on the choices; the page computes some of them again.
     """
-    columns = [
+    heads = [
         {"key": c.key, "name": _heading(table, c, "T"), "ends": c.ends, "fixed": c.block == "name"}
         for c in COLUMNS
     ]
@@ -215,7 +215,7 @@ def page_table(table: RobustnessTable) -> dict[str, Any]:
         row.label: [[_data(c.value(row, 0)), c.shown(row, 0) if c.heading else ""] for c in COLUMNS]
         for row in table.rows
     }
-    return {"columns": columns, "rows": rows}
+    return {"columns": heads, "rows": rows}
 
 
 def _heading(table: RobustnessTable, column: Column, threshold: str) -> str:
@@ -244,11 +244,11 @@ def _shown(table: RobustnessTable, *blocks: str, k: int = 0) -> _Part:
 
 def _lines(table: RobustnessTable, *parts: _Part) -> list[list[str]]:
     """Return a header and rows: a row's label in the reference or its number, its name, parts."""
-    columns = [each for part in (_shown(table, "name"), *parts) for each in part]
-    out = [["#", *(name for _, _, name in columns)]]
+    shown = [each for part in (_shown(table, "name"), *parts) for each in part]
+    out = [["#", *(name for _, _, name in shown)]]
     for i, row in enumerate(table.rows):
         short = (row.reference.label if row.reference else "") if table.reference else f"{i + 1}"
-        out.append([short, *(c.shown(row, k) for c, k, _ in columns)])
+        out.append([short, *(c.shown(row, k) for c, k, _ in shown)])
     return out
 
 
@@ -282,17 +282,8 @@ def _plain(table: RobustnessTable) -> str:
 
 
 def _aligned(lines: Sequence[Sequence[str]]) -> str:
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-
-    def line(cells: Sequence[str]) -> str:
-        out = [
-            cell.ljust(width) if k < 2 else cell.rjust(width)
-            for k, (cell, width) in enumerate(zip(cells, widths, strict=True))
-        ]
-        return "  ".join(out).rstrip()
-
-    rule = "-" * (sum(widths) + 2 * (len(widths) - 1))
-    return "\n".join([line(lines[0]), rule, *map(line, lines[1:])])
+    header, *rows = columns(lines, left=2).splitlines()
+    return "\n".join([header, "-" * max(map(len, (header, *rows))), *rows])
 
 
 def _markdown(table: RobustnessTable) -> str:
