@@ -27,7 +27,8 @@ from mirrorax.envs.adapter import (
     random_start,
 )
 from mirrorax.envs.host import Gymnasium
-from mirrorax.errors import UserError, check_whole
+from mirrorax.errors import UserError
+from mirrorax.formatting import check_whole
 from mirrorax.mdpo.contract import check_environment as check_contract
 
 

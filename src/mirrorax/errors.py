@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import difflib
-import operator
 import sysconfig
 import traceback
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 #: The longest line that is shown, and the longest value within one. What comes from a file may be
 #: of any length.
@@ -61,17 +59,6 @@ def nearest(word: str, allowed: Iterable[str], likeness: float = 0.5) -> str | N
     by_lower = {name.lower(): name for name in candidates}
     close = difflib.get_close_matches(word.lower(), list(by_lower), n=1, cutoff=likeness)
     return by_lower[close[0]] if close else None
-
-
-def check_whole(field: str, value: Any, low: int = 0, high: int | None = None) -> int:
-    """Return a whole number from `low` to `high`; anything else is an error."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise UserError(f"{field}: {shown(value)} is not a whole number")
-    number = operator.index(value)
-    if number < low or (high is not None and number > high):
-        allowed = f"at least {low}" if high is None else f"{low} to {high}"
-        raise UserError(f"{field}: {shown(number)} is not allowed: {allowed}")
-    return number
 
 
 #: what to do about an exception that users of jax meet, by its name, and why it was raised

@@ -7,6 +7,7 @@ import csv
 import html
 import importlib
 import io
+import operator
 import shlex
 import sys
 import textwrap
@@ -15,6 +16,7 @@ from dataclasses import fields
 from typing import Any
 
 from mirrorax import registry
+from mirrorax.errors import UserError, shown
 
 #: of a table in a `repr` this many rows are shown
 _MOST_ROWS = 6
@@ -69,6 +71,17 @@ def whole(text: str) -> int:
     if value != int(value) or not -(2**63) <= value < 2**63:
         raise ValueError(f"{text[:40]} is not a whole number of 64 bits")
     return int(value)
+
+
+def check_whole(field: str, value: Any, low: int = 0, high: int | None = None) -> int:
+    """Return a whole number from `low` to `high`; anything else is an error."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise UserError(f"{field}: {shown(value)} is not a whole number")
+    number = operator.index(value)
+    if number < low or (high is not None and number > high):
+        allowed = f"at least {low}" if high is None else f"{low} to {high}"
+        raise UserError(f"{field}: {shown(number)} is not allowed: {allowed}")
+    return number
 
 
 def flag_text(value: Any) -> str:

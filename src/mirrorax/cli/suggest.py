@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     if args.validate:
         return _validate(args)
     if args.threshold is not None:
-        raise UserError(f"--threshold: {args.threshold:g} needs --validate")
+        raise UserError(f"threshold: {args.threshold:g} needs --validate")
     if args.env is None:
         raise UserError("env: missing; for example --env Catch")
     suggestion = suggest(
@@ -71,11 +71,10 @@ def _validate(args: argparse.Namespace) -> int:
     from mirrorax.tuning.evidence import of_results
     from mirrorax.tuning.validation import THRESHOLD, validate
 
-    for name in ("env", "potential", "drift", "max_return"):
-        if getattr(args, name) is not None:
-            raise UserError(f"--{name.replace('_', '-')}: --validate takes all of the results")
-    if args.reward_scale != 1:
-        raise UserError("--reward-scale: --validate takes all of the results")
+    usual = {"env": None, "potential": None, "drift": None, "max_return": None, "reward_scale": 1}
+    for name, value in usual.items():
+        if getattr(args, name) != value:
+            raise UserError(f"{name}: --validate takes all of the results")
     threshold = THRESHOLD if args.threshold is None else args.threshold
     validation = validate(of_results(args.results), threshold)
     if args.json:
@@ -87,13 +86,10 @@ def _validate(args: argparse.Namespace) -> int:
 
 def _show(suggestion: Suggestion, args: argparse.Namespace) -> None:
     print(f"for {suggestion.environment}")
-    print(f"  potential  {suggestion.potential}")
-    print(f"  drift      {suggestion.drift}")
-    for name, value, (low, high) in (
-        ("alpha", suggestion.alpha, suggestion.alpha_range),
-        ("lam", suggestion.lam, suggestion.lam_range),
-    ):
-        print(f"  {name:<9}  {value:<8g} search {low:g} to {high:g}")
+    print(f"  potential  {suggestion.potential}\n  drift      {suggestion.drift}")
+    for name in ("alpha", "lam"):
+        low, high = getattr(suggestion, f"{name}_range")
+        print(f"  {name:<9}  {getattr(suggestion, name):<8g} search {low:g} to {high:g}")
     print("\nwhy")
     for reason in suggestion.reasons:
         print(textwrap.fill(reason, 96, initial_indent="  - ", subsequent_indent="    "))
@@ -109,19 +105,10 @@ def _show_validation(validation: Validation) -> None:
     print(f"left out, and predicted from the others (good: at least {validation.threshold:g})")
     rows = [("pair", "environment", "alpha", "lam", "score", "best", "hit", "random", "single")]
     for row in validation.rows:
-        rows.append(
-            (
-                f"({row.potential}, {row.drift})",
-                row.environment,
-                f"{row.alpha:g}",
-                f"{row.lam:g}",
-                f"{row.score:.3f}",
-                f"{row.best:.3f}",
-                "yes" if row.success else "no",
-                f"{row.random:.1%}",
-                "yes" if row.fixed else "no",
-            )
-        )
+        pair = f"({row.potential}, {row.drift})", row.environment
+        cell = f"{row.alpha:g}", f"{row.lam:g}", f"{row.score:.3f}", f"{row.best:.3f}"
+        hit, single = ("yes" if each else "no" for each in (row.success, row.fixed))
+        rows.append((*pair, *cell, hit, f"{row.random:.1%}", single))
     print(textwrap.indent(columns(rows, left=2), "  "))
     count = len(validation.rows)
     print(f"\nsuggested cell, for an environment not seen:   {validation.suggested:.1%} of {count}")

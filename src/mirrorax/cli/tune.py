@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -112,7 +113,10 @@ def run(args: argparse.Namespace) -> int:
     )
     if args.optuna is not None:
         check_new(Path(args.optuna))
-    progress = _Progress(task, args.store, hidden=args.json or args.quiet)
+    say = partial(print, file=sys.stderr, flush=True)
+    progress = None if args.json or args.quiet else _progress(task, say)
+    if progress is not None and args.store is None:
+        say("without --store an interrupted search is lost")
     try:
         result = tune.run_task(task, store=args.store, workers=args.workers, on_batch=progress)
     except KeyboardInterrupt:
@@ -127,45 +131,30 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-class _Progress:
-    """One line on standard error per batch."""
+def _progress(task: TuneTask, say: Callable[[str], None]) -> Callable[[Record, str], None]:
+    """Say what is searched; return what says one line per batch."""
+    pairs = ", ".join(dict.fromkeys(f"({a.potential}, {a.drift})" for a in task.arms))
+    say(f"searching {pairs} on {task.arms[0].environment}: {_spans(task.ranges)}")
+    ranges = [task.ranges]  # the last one is what is searched now
 
-    def __init__(self, task: TuneTask, store: str | None, hidden: bool) -> None:
-        self._task, self._hidden = task, hidden
-        self._ranges = task.ranges
-        first = task.arms[0]
-        pairs = ", ".join(dict.fromkeys(f"({a.potential}, {a.drift})" for a in task.arms))
-        self._print(f"searching {pairs} on {first.environment}: {_spans(task.ranges)}")
-        if store is None:
-            self._print("without --store an interrupted search is lost")
-
-    def __call__(self, record: Record, part: str) -> None:
-        spent = f"{record.spent:4d} of {self._task.budget.total} runs"
-        best = record.searched
-        if part == "search":
-            so_far = "every run diverged so far" if isnan(best) else f"best run so far {best:.3f}"
-            self._print(f"{spent}  batch {len(record.batches)}: {so_far}")
-            if record.ranges != self._ranges:
-                self._ranges = record.ranges
-                self._print(f"{'':{len(spent)}}  searching wider: {_spans(record.ranges)}")
-        elif part == "choose":
-            self._print(f"{spent}  {counted(len(record.candidates), 'cell')} with further seeds")
+    def on_batch(record: Record, part: str) -> None:
+        spent, best = f"{record.spent:4d} of {task.budget.total} runs", record.searched
+        if part == "choose":
+            say(f"{spent}  {counted(len(record.candidates), 'cell')} with further seeds")
+        elif part == "check":
+            say(f"{spent}  the best of them and its neighbours with fresh seeds")
         else:
-            self._print(f"{spent}  the best of them and its neighbours with fresh seeds")
+            so_far = "every run diverged so far" if isnan(best) else f"best run so far {best:.3f}"
+            say(f"{spent}  batch {len(record.batches)}: {so_far}")
+            if record.ranges != ranges[-1]:
+                ranges.append(record.ranges)
+                say(f"{'':{len(spent)}}  searching wider: {_spans(record.ranges)}")
 
-    def _print(self, text: str) -> None:
-        if not self._hidden:
-            print(text, file=sys.stderr, flush=True)
+    return on_batch
 
 
 def _spans(ranges: Sequence[Range]) -> str:
     return ", ".join(f"{each.name} in [{each.low:g}, {each.high:g}]" for each in ranges)
-
-
-def _seeds(best: CellScores) -> str:
-    if not best.diverged:
-        return f"{len(best.scores)} fresh seeds"
-    return f"{len(best.whole)} of {len(best.scores)} fresh seeds; the others diverged"
 
 
 def _show(result: TuneResult) -> None:
@@ -174,13 +163,15 @@ def _show(result: TuneResult) -> None:
     cell = ", ".join(f"{name} {value:g}" for name, value in result.cell.items())
     head = "best of what was tried: " if word == "nothing" else ""
     print(f"{head}({settings.potential}, {settings.drift}) on {settings.environment}: {cell}")
-    count = len(result.scores)
-    if result.diverged == count:
+    count, whole = len(result.scores), len(result.best.whole)
+    if whole == 0:
         print(f"  all {count} fresh seeds diverged")
     else:
         words = result.seeds_in_words
         interval = f"95% interval {words}" if words.startswith("[") else words
-        print(f"  {result.units} {result.mean:.3f}, {interval}, over {_seeds(result.best)}")
+        seeds = f"{whole} of {count} fresh seeds; the others diverged"
+        seeds = f"{count} fresh seeds" if whole == count else seeds
+        print(f"  {result.units} {result.mean:.3f}, {interval}, over {seeds}")
     if result.random is not None:
         best = result.specification.best
         most = "" if best is None else f", the best possible {best:.3f}"

@@ -12,8 +12,8 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, cast
 
-from mirrorax.errors import UserError, check_whole, unknown
-from mirrorax.formatting import counted
+from mirrorax.errors import UserError, unknown
+from mirrorax.formatting import check_whole, counted
 from mirrorax.spec.study import Study, read
 from mirrorax.store import lock, studies
 from mirrorax.store.files import Fault, no_fault

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from mirrorax.errors import UserError, check_whole, unknown
+from mirrorax.errors import UserError, unknown
+from mirrorax.formatting import check_whole
 from mirrorax.runs.chunk import Chunk, make_chunk
 from mirrorax.runs.settings import (
     GRID,

@@ -16,8 +16,8 @@ from jaxtyping import Bool, Float, Int
 
 from mirrorax.analysis.few_seeds import UNIT, mean_interval, seeds_in_words
 from mirrorax.envs import suite
-from mirrorax.errors import UserError, check_whole
-from mirrorax.formatting import Frame, counted
+from mirrorax.errors import UserError
+from mirrorax.formatting import Frame, check_whole, counted
 from mirrorax.runs.chunk import Outcome
 from mirrorax.runs.settings import GRID, RunValues, Settings
 
