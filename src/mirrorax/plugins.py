@@ -21,10 +21,9 @@ import importlib.metadata
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -80,7 +79,10 @@ def _parsed(text: Any) -> tuple[str, str]:
         raise UserError(f"plugin: {shown(text)} is not the name of a module")
     module, _, wanted = text.strip().partition("==")
     if module.endswith(".py") or "/" in module or "\\" in module:
-        raise UserError(_about_path(module))
+        path = Path(module.replace("\\", "/"))
+        where = "" if path.parent in (Path(), Path.cwd()) else f" from the folder {path.parent}"
+        meant = f"give the name of a module: --plugin {path.stem}{where}"
+        raise UserError(f"plugin: {module!r} is a path; {meant}")
     if not _MODULE.fullmatch(module):
         raise UserError(
             f"plugin: {shown(text)} is not the name of a module, e.g. my_package.my_module"
@@ -94,13 +96,6 @@ def _check_version(plugin: Plugin, wanted: str) -> None:
             f"plugin: version {wanted} of {plugin.module} is wanted, "
             f"version {plugin.version} is here"
         )
-
-
-def _about_path(text: str) -> str:
-    """Say which module somebody means who gave the path of a file."""
-    path = Path(text.replace("\\", "/"))
-    where = "" if path.parent in (Path(), Path.cwd()) else f" from the folder {path.parent}"
-    return f"plugin: {text!r} is a path; give the name of a module: --plugin {path.stem}{where}"
 
 
 def load_all(texts: Iterable[str]) -> None:
@@ -138,15 +133,13 @@ def expect(texts: Any, where: str) -> None:
         )
     try:
         wanted = dict(map(_parsed, texts))
-        if any(module not in _LOADED for module in wanted):
+        if wanted.keys() - _LOADED.keys():
             load_installed()
         missing = [module for module in wanted if module not in _LOADED]
         if missing:
             flags = " ".join(f"--plugin {module}" for module in missing)
-            one = len(missing) == 1
             raise UserError(
-                f"it needs the plugin{'' if one else 's'} {', '.join(missing)}, which "
-                f"{'is' if one else 'are'} not loaded; add {flags} "
+                f"its plugins are not loaded: {', '.join(missing)}; add {flags} "
                 "(in Python: mirrorax.load_plugin)"
             )
         for module, version in wanted.items():
@@ -180,11 +173,14 @@ def _import(module: str) -> Plugin:
         raise UserError(f"plugin: {module}: {error}") from None
     except (Exception, SystemExit) as error:  # a module of the user's may fail in any way
         if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
-            raise UserError(_about_missing(module)) from None
+            guess = nearest(module, [path.stem for path in Path.cwd().glob("*.py")])
+            hint = f" (did you mean {guess!r}?)" if guess else ""
+            places = "it is looked for among installed packages and in the current folder"
+            raise UserError(f"plugin: there is no module {module!r}{hint}; {places}") from None
         raise UserError(f"plugin: cannot import {module!r}: {in_one_line(error)}") from None
     finally:
         _LOADING.pop()
-    plugin = Plugin(module, _installed_version(module) or _version(imported))
+    plugin = Plugin(module, _version(imported))
     if not _VERSION.fullmatch(plugin.version):
         raise UserError(
             f"plugin: {module}: its version {plugin.version!r} is not a short word without spaces"
@@ -193,42 +189,18 @@ def _import(module: str) -> Plugin:
     return plugin
 
 
-def _installed_version(module: str) -> str | None:
-    """Return the version of the package whose entry point a module is."""
-    for entry in importlib.metadata.entry_points(group=GROUP):
-        if entry.module == module and entry.dist is not None:
-            return entry.dist.version
-    return None
-
-
-def _about_missing(module: str) -> str:
-    """Say that there is no such module, and where one is looked for."""
-    here = [path.stem for path in Path.cwd().glob("*.py")]
-    guess = nearest(module, here)
-    hint = f" (did you mean {guess!r}?)" if guess else ""
-    return (
-        f"plugin: there is no module {module!r}{hint}; it is looked for among installed packages "
-        "and in the current folder"
-    )
-
-
 def _version(module: ModuleType) -> str:
-    """Return a module's own version, its distribution's, or a hash of its source."""
+    """Return the version that the module's entry point, itself or its package has, or a hash."""
+    for entry in importlib.metadata.entry_points(group=GROUP):
+        if entry.module == module.__name__ and entry.dist is not None:
+            return entry.dist.version
     top = module.__name__.partition(".")[0]
     for each in (module, sys.modules.get(top)):
         stated = getattr(each, "__version__", None)
         if isinstance(stated, str) and stated:
             return stated
-    owners = _distributions().get(top, ())
-    if owners:
-        return importlib.metadata.version(owners[0])
-    return f"sha256-{_source_hash(module)}"
-
-
-@cache
-def _distributions() -> Mapping[str, list[str]]:
-    """Return the installed distributions of each package; finding them takes a while."""
-    return importlib.metadata.packages_distributions()
+    owners = importlib.metadata.packages_distributions().get(top)
+    return importlib.metadata.version(owners[0]) if owners else f"sha256-{_source_hash(module)}"
 
 
 def _source_hash(module: ModuleType) -> str:

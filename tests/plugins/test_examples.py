@@ -62,7 +62,7 @@ def test_an_environment_of_ones_own_is_trained_and_played(run):
     assert json.loads(again)["returns"] == result["returns"]
     for words in (["play", "out"], ["train", "--config", "out/config.toml"]):
         lost = run(*words, code=2)
-        assert "it needs the plugin my_environment, which is not loaded; add --plugin my_" in lost
+        assert "its plugins are not loaded: my_environment; add --plugin my_" in lost
         assert lost.count("\n") == 1
     played = json.loads(run("play", "out", *flag, "--json"))
     assert len(played["returns"]) == 2

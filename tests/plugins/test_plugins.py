@@ -294,7 +294,7 @@ def test_an_export_of_a_study_needs_its_plugins(module, tmp_path, capsys):
     sys.path[:] = [place for place in sys.path if place != str(tmp_path)]
     words = ["sweep", "export", "--store", "store", "--study", "s.toml", "--to", "out.csv"]
     assert main(words) == 2
-    assert f"s.toml: it needs the plugin {name}, which is not loaded" in capsys.readouterr().err
+    assert f"s.toml: its plugins are not loaded: {name}" in capsys.readouterr().err
     assert name not in sys.modules
     assert main([*words, "--plugin", name]) == 0
     assert capsys.readouterr().out == "0 runs written to out.csv\n"
@@ -354,7 +354,7 @@ def test_a_worker_imports_the_plugins_of_its_driver_and_refuses_another_version(
     # Settings are data: what they name is not loaded.
     sys.modules.pop("things_j")
     plugins._LOADED.clear()
-    with pytest.raises(UserError, match="it needs the plugin things_j, which is not loaded"):
+    with pytest.raises(UserError, match="its plugins are not loaded: things_j"):
         execute.run_chunk(train, data, [])
     assert "things_j" not in sys.modules
 
