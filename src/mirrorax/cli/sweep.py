@@ -192,7 +192,7 @@ def _run(args: argparse.Namespace) -> int:
 def run_study(study: Study, args: argparse.Namespace) -> int:
     """Run what a study has left to do, with the flags of `@engine`."""
     from mirrorax.callbacks import make_logger
-    from mirrorax.sweep.driver import run_study
+    from mirrorax.sweep import run_study
 
     options = {name: getattr(args, name) for name in _OPTIONS}
     log = None if args.log is None else make_logger(args.log)

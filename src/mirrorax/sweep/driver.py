@@ -10,24 +10,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from mirrorax.errors import UserError, unknown
-from mirrorax.formatting import check_whole, counted
-from mirrorax.spec.study import Study, read
+from mirrorax.errors import in_one_line
+from mirrorax.formatting import counted
+from mirrorax.spec.study import Study
 from mirrorax.store import lock, studies
 from mirrorax.store.files import Fault, no_fault
 from mirrorax.store.store import Store
-from mirrorax.sweep import execute
 from mirrorax.sweep import plan as planning
-from mirrorax.sweep.engine import Engine
+from mirrorax.sweep.engine import Engine, FinishedChunk
 from mirrorax.sweep.progress import CELL_COLUMNS, Display, SweepProgress
 
 if TYPE_CHECKING:
     from mirrorax.callbacks import Logger
 
-#: where the chunks of a study are trained: on this machine, or on a cluster
-ENGINES = ("local", "ray")
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _POLL = 0.2
 _LIVE_EVERY = 1.0
@@ -100,12 +97,14 @@ def sweep(
     take_over: bool = False,
     check_memory: bool = False,
     display: Display | None = None,
+    log: Logger | None = None,
     fault: Fault = no_fault,
 ) -> SweepSummary:
     """Run what is left of a study; starting and resuming are the same.
 
-    `make_engine` is given a folder for logs. Raises `UserError` if the store is held by another
-    process, `StoreError` if it cannot be written, `EngineError` if nothing can be computed.
+    `make_engine` is given a folder for the logs of workers; `log` writes finished chunks. Raises
+    `UserError` if the store is held by another process, `StoreError` if it cannot be written,
+    `EngineError` if nothing can be computed.
     """
     shown = display or Display(quiet=True)
     planning.check_lanes(lanes)  # before the store is made
@@ -127,7 +126,8 @@ def sweep(
             store.record(study, runs, width)
             progress = SweepProgress(plan, engine.workers)
             progress.add_stored(stored)
-            stopped_by = _loop(store, plan, engine, progress, shown, fail_fast)
+            log_chunk = _ChunkLog(log, shown.say)
+            stopped_by = _loop(store, plan, engine, progress, shown, log_chunk, fail_fast)
         finally:
             engine.close()
             lock.clear_live(store.root)
@@ -145,12 +145,31 @@ def sweep(
         )
 
 
+class _ChunkLog:
+    """Write chunks with a logger. One that fails is named once and then left out."""
+
+    def __init__(self, logger: Logger | None, say: Callable[[str], None]) -> None:
+        self._logger, self._say = logger, say
+
+    def __call__(self, finished: FinishedChunk) -> None:
+        if self._logger is None or not finished.results.done.all():
+            return
+        name = f"{finished.queued.label}, {finished.results.ids[0].decode()[:8]}"
+        try:
+            self._logger.log_chunk(name.replace("/", "_"), finished.results)
+        except Exception as error:
+            name = type(self._logger).__name__
+            self._logger = None
+            self._say(f"log: {name} raised {in_one_line(error)}; nothing more is logged")
+
+
 def _loop(
     store: Store,
     plan: planning.Plan,
     engine: Engine,
     progress: SweepProgress,
     display: Display,
+    log_chunk: _ChunkLog,
     fail_fast: bool,
 ) -> int | None:
     """Commit outcomes until nothing is left or a stop is asked for; return the signal, if any."""
@@ -163,6 +182,7 @@ def _loop(
                 for finished in engine.finished(_POLL):
                     store.commit(finished.data)
                     progress.add(finished.queued, finished.results)
+                    log_chunk(finished)
                     if failure := finished.results.origins[0].failure:
                         what = f"{finished.queued.label}, {counted(len(finished.queued), 'run')}"
                         display.say(f"failed: {what}: {failure.splitlines()[0]}")
@@ -188,77 +208,3 @@ def _loop(
             progress.finish()
             display.close(progress)
         return signals.received
-
-
-def run_study(
-    study: Study | str | os.PathLike[str],
-    store: str | os.PathLike[str],
-    *,
-    workers: int | None = None,
-    lanes: int | None = None,
-    gpus: int | None = None,
-    engine: str = "local",
-    address: str = "auto",
-    fail_fast: bool = False,
-    retry_failed: bool = False,
-    take_over: bool = False,
-    chunk_timeout: int | None = None,
-    progress: bool = True,
-    log: Logger | None = None,
-) -> SweepSummary:
-    """Run what a study has left to do; the same call resumes it.
-
-    `study` is a `mirrorax.Study` or the path of a TOML file, `workers` the number of worker
-    processes (one for each core), `log` a logger of `mirrorax.callbacks`; the others are the flags
-    of `mirrorax sweep run`. `mirrorax.load(store)` gives the runs.
-    """
-    for name, value in (("workers", workers), ("gpus", gpus)):
-        if value is not None:
-            check_whole(name, value, 1)
-    if engine not in ENGINES:
-        raise unknown("engine", engine, ENGINES)
-    if engine == "ray" and chunk_timeout:
-        raise UserError("chunk_timeout: a worker of this machine can be ended, not one of Ray's")
-    if engine != "ray" and address != "auto":
-        raise UserError(f"address: {address!r} is for the engine ray")
-    if engine == "ray":
-        from mirrorax.sweep.engines import ray
-
-        ray.check(address)  # before the store is made
-    display, function = Display(quiet=not progress), execute.CHUNK_FUNCTION
-
-    def make_engine(logs: Path) -> Engine:
-        made: Engine
-        if engine == "ray":
-            share = 1.0 if gpus else 0.0
-            made = ray.RayEngine(
-                address=address, workers=workers or gpus, gpus=share, function=function
-            )
-        else:
-            from mirrorax.sweep.engines.local import LocalEngine
-
-            made = LocalEngine(
-                logs=logs,
-                workers=workers,
-                gpus=gpus or 0,
-                function=function,
-                chunk_timeout=chunk_timeout,
-            )
-        if log is None:
-            return made
-        from mirrorax.sweep.engines.logged import LoggedEngine
-
-        return cast(Engine, LoggedEngine(made, log, display.say))
-
-    return sweep(
-        study if isinstance(study, Study) else read(os.fspath(study)),
-        store,
-        make_engine,
-        lanes=lanes,
-        gpu=bool(gpus),
-        fail_fast=fail_fast,
-        retry_failed=retry_failed,
-        take_over=take_over,
-        check_memory=engine == "local" and not gpus,
-        display=display,
-    )
