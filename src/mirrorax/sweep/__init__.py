@@ -57,7 +57,7 @@ def run_study(
             `mirrorax.callbacks`; see `mirrorax.sweep.driver.sweep`.
     """
     from mirrorax.spec.study import Study, read
-    from mirrorax.sweep import driver
+    from mirrorax.sweep import driver, execute
     from mirrorax.sweep.progress import Display
 
     for name, value in (("workers", workers), ("gpus", gpus)):
@@ -72,12 +72,21 @@ def run_study(
 
         ray.check(address)  # before the store is made
 
+    function = execute.CHUNK_FUNCTION
+
     def make_engine(logs: Path) -> Engine:
         if engine == "ray":
-            return ray.RayEngine(address=address, workers=workers or gpus, gpus=float(bool(gpus)))
+            share, count = float(bool(gpus)), workers or gpus
+            return ray.RayEngine(address=address, workers=count, gpus=share, function=function)
         from mirrorax.sweep.engines.local import LocalEngine
 
-        return LocalEngine(logs=logs, workers=workers, gpus=gpus or 0, chunk_timeout=chunk_timeout)
+        return LocalEngine(
+            logs=logs,
+            workers=workers,
+            gpus=gpus or 0,
+            chunk_timeout=chunk_timeout,
+            function=function,
+        )
 
     return driver.sweep(
         study if isinstance(study, Study) else read(os.fspath(study)),
