@@ -20,9 +20,8 @@ from analysis_synthetic import ALPHAS, LAMS
 from scipy import stats
 
 from mirrorax.analysis.estimates import Interval, difference, frequency_band, robustness
-from mirrorax.analysis.few_seeds import mean_intervals
 from mirrorax.analysis.power_law import power_law
-from mirrorax.analysis.scores import cell_scores, frequency, rbst
+from mirrorax.analysis.scores import cell_scores, frequency, mean_intervals, rbst
 from mirrorax.analysis.temperature import THRESHOLDS, Minimal, smallest
 from mirrorax.errors import UserError
 from mirrorax.paper.axes import MAX_RETURNS

@@ -17,11 +17,16 @@ from pathlib import Path
 import numpy as np
 
 from mirrorax.analysis.estimates import Interval
-from mirrorax.analysis.few_seeds import seeds_in_words
 from mirrorax.analysis.landscape import Landscape, landscapes
 from mirrorax.analysis.power_law import power_law
 from mirrorax.analysis.region import region
-from mirrorax.analysis.scores import cell_scores, environment_scores, frequency, rbst
+from mirrorax.analysis.scores import (
+    cell_scores,
+    environment_scores,
+    frequency,
+    rbst,
+    seeds_in_words,
+)
 from mirrorax.analysis.temperature import NAMES, STRIP, THRESHOLDS, Minimal, minimal_temperatures
 from mirrorax.errors import UserError
 from mirrorax.figures.heatmap import HeatMap, draw_panel

@@ -12,13 +12,12 @@ import pytest
 from results import GRID, REFERENCE
 
 from mirrorax.analysis.estimates import difference, supported
-from mirrorax.analysis.few_seeds import mean_intervals
 from mirrorax.analysis.findings import headline, telling_threshold
 from mirrorax.analysis.interplay import interplay
 from mirrorax.analysis.landscape import landscapes
 from mirrorax.analysis.reference import parse_reference
 from mirrorax.analysis.region import region
-from mirrorax.analysis.scores import cell_scores, rbst
+from mirrorax.analysis.scores import cell_scores, mean_intervals, rbst
 from mirrorax.analysis.summary import summarise
 from mirrorax.analysis.tuned import sensitivities, tuned_against_fixed
 from mirrorax.errors import UserError

@@ -11,10 +11,16 @@ import pyarrow as pa
 import pytest
 
 from mirrorax.analysis.estimates import frequency_band, robustness
-from mirrorax.analysis.few_seeds import mean_intervals, seeds_in_words
 from mirrorax.analysis.findings import headline, telling_threshold
 from mirrorax.analysis.landscape import landscapes
-from mirrorax.analysis.scores import cell_scores, environment_scores, frequency, rbst
+from mirrorax.analysis.scores import (
+    cell_scores,
+    environment_scores,
+    frequency,
+    mean_intervals,
+    rbst,
+    seeds_in_words,
+)
 from mirrorax.analysis.summary import summarise
 from mirrorax.cli import parser_of
 from mirrorax.figures import robustness_table

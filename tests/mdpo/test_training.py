@@ -16,7 +16,7 @@ import pytest
 from PIL import Image, ImageSequence
 
 import mirrorax
-from mirrorax.analysis.few_seeds import mean_interval
+from mirrorax.analysis.scores import mean_interval
 from mirrorax.cli import main
 from mirrorax.envs.adapter import Environment, Step
 from mirrorax.errors import UserError

@@ -14,12 +14,19 @@ Nothing here imports jax.
 from __future__ import annotations
 
 from mirrorax.analysis.estimates import difference, frequency_band, ranks, robustness
-from mirrorax.analysis.few_seeds import mean_interval, mean_intervals
 from mirrorax.analysis.landscape import Landscape, landscapes
 from mirrorax.analysis.power_law import power_law
 from mirrorax.analysis.reference import Reference, parse_reference, read_reference
 from mirrorax.analysis.region import region
-from mirrorax.analysis.scores import cell_scores, environment_scores, frequency, rbst, top
+from mirrorax.analysis.scores import (
+    cell_scores,
+    environment_scores,
+    frequency,
+    mean_interval,
+    mean_intervals,
+    rbst,
+    top,
+)
 from mirrorax.analysis.summary import summarise
 from mirrorax.analysis.temperature import minimal_temperatures
 from mirrorax.analysis.tuned import tuned_against_fixed

@@ -27,7 +27,6 @@ from jaxtyping import Bool, Float, Int
 from scipy import ndimage
 from scipy.special import ndtr, ndtri
 
-from mirrorax.analysis.few_seeds import score_variances
 from mirrorax.analysis.scores import (
     ROUNDING,
     Statistic,
@@ -36,6 +35,7 @@ from mirrorax.analysis.scores import (
     frequency,
     rbst,
     reaches,
+    score_variances,
     scored,
 )
 

@@ -28,9 +28,8 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from mirrorax.analysis.estimates import WIDTH, Interval
-from mirrorax.analysis.few_seeds import score_variances
 from mirrorax.analysis.landscape import full_grid
-from mirrorax.analysis.scores import environment_scores
+from mirrorax.analysis.scores import environment_scores, score_variances
 from mirrorax.errors import UserError
 
 Grid = Float[np.ndarray, "alpha lam"]

@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 from jaxtyping import Float
 
 from mirrorax.analysis.estimates import Estimate, Interval, frequency_band, ranks, robustness
-from mirrorax.analysis.few_seeds import UNIT, mean_intervals, seeds_in_words
 from mirrorax.analysis.interplay import Interplay, interplay
 from mirrorax.analysis.landscape import (
     Cells,
@@ -27,7 +26,14 @@ from mirrorax.analysis.landscape import (
 )
 from mirrorax.analysis.reference import Reference, ReferenceValues
 from mirrorax.analysis.region import Region, region
-from mirrorax.analysis.scores import Statistic, cell_scores, check_threshold
+from mirrorax.analysis.scores import (
+    UNIT,
+    Statistic,
+    cell_scores,
+    check_threshold,
+    mean_intervals,
+    seeds_in_words,
+)
 from mirrorax.analysis.tuned import Tuning, sensitivities, tuned_against_fixed
 from mirrorax.envs import suite
 from mirrorax.errors import UserError, unknown

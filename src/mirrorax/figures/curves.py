@@ -11,9 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from jaxtyping import Float
 
-from mirrorax.analysis.few_seeds import UNIT, mean_intervals
 from mirrorax.analysis.landscape import Landscape
-from mirrorax.analysis.scores import environment_scores
+from mirrorax.analysis.scores import UNIT, environment_scores, mean_intervals
 from mirrorax.envs.suite import normalize
 from mirrorax.errors import UserError
 from mirrorax.figures.style import LINES, PALETTE

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mirrorax.analysis.estimates import WIDTH, Estimate
-from mirrorax.analysis.few_seeds import seeds_in_words
-from mirrorax.analysis.scores import cell_scores, rbst
+from mirrorax.analysis.scores import cell_scores, rbst, seeds_in_words
 from mirrorax.paper.axes import PAIRS, SEEDS
 from mirrorax.paper.best_cells import best_cell
 from mirrorax.paper.claim import GOOD, Findings, Verdict, claim, ends, joined

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from mirrorax.analysis.estimates import Interval, no_interval
-from mirrorax.analysis.few_seeds import mean_intervals, seeds_in_words
 from mirrorax.analysis.landscape import Landscape
 from mirrorax.analysis.region import Region, region
-from mirrorax.analysis.scores import cell_scores
+from mirrorax.analysis.scores import cell_scores, mean_intervals, seeds_in_words
 from mirrorax.analysis.summary import common_cells
 from mirrorax.paper.axes import SCALED_CATCH
 from mirrorax.paper.claim import (

@@ -30,8 +30,7 @@ from jaxtyping import Float
 from scipy.special import ndtr
 
 from mirrorax.analysis.estimates import Interval
-from mirrorax.analysis.few_seeds import mean_variances
-from mirrorax.analysis.scores import cell_scores, rbst
+from mirrorax.analysis.scores import cell_scores, mean_variances, rbst
 from mirrorax.formatting import markdown_table
 from mirrorax.paper.axes import PAIRS, SEEDS
 from mirrorax.paper.claim import GOOD, central, ends

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from mirrorax.analysis.few_seeds import UNIT, mean_interval, seeds_in_words
+from mirrorax.analysis.scores import UNIT, mean_interval, seeds_in_words
 from mirrorax.envs import suite
 from mirrorax.errors import UserError
 from mirrorax.formatting import Frame, check_whole, counted

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from mirrorax import registry
-from mirrorax.analysis.few_seeds import AGREE, UNIT, mean_interval, seeds_in_words
+from mirrorax.analysis.scores import AGREE, UNIT, mean_interval, seeds_in_words
 from mirrorax.errors import UserError
 from mirrorax.formatting import Frame, as_flags, counted
 from mirrorax.runs.settings import Settings

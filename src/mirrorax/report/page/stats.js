@@ -2,7 +2,7 @@
 // tests/browser feeds both the same runs and compares.
 
 const Z95 = 1.959963984540054;
-// As in analysis: seeds that agree (few_seeds), runs behind a score and shares (estimates).
+// As in analysis: seeds that agree (scores), runs behind a score and shares (estimates).
 const AGREE = 0.1, ENOUGH = 10, SHARE = 0.25, AGAIN = Math.SQRT2 - 1;
 
 // Runs come as 32-bit numbers, so a mean that is 0.9 may come out as 0.8999999: it has reached 0.9.
@@ -77,7 +77,7 @@ function cellSpread(groups) {
 
 const fewest = (groups) => (groups.length ? Math.min(...groups.map((g) => g.length)) : 0);
 
-// As few_seeds.mean_intervals: null with fewer than three seeds, or where they agree.
+// As scores.mean_intervals: null with fewer than three seeds, or where they agree.
 function cellInterval(groups, statistic, known = true) {
   const lowest = groups.map((g) => Math.min(...g)), highest = groups.map((g) => Math.max(...g));
   const apart = Math.max(...highest.map((x, e) => x - lowest[e]));

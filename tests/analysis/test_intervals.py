@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from mirrorax.analysis.few_seeds import (
+from mirrorax.analysis.scores import (
     mean_interval,
     mean_intervals,
     mean_variances,
