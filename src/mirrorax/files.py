@@ -29,10 +29,16 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         raise
 
 
-def write_file(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write bytes in one move, see `replacing`."""
-    with replacing(path) as file:
-        file.write(data)
+def write_file(path: str | os.PathLike[str], data: bytes, field: str = "") -> None:
+    """Write bytes in one move, see `replacing`; with a `field`, an error is a `UserError` about it."""
+    try:
+        with replacing(path) as file:
+            file.write(data)
+    except OSError as error:
+        if not field:
+            raise
+        why = error.strerror or error
+        raise UserError(f"{field}: cannot write {os.fspath(path)!r}: {why}") from None
 
 
 def check_target(field: str, path: str, endings: Sequence[str]) -> None:

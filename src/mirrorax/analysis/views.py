@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from mirrorax.errors import UserError
-from mirrorax.files import replacing
+from mirrorax.files import write_file
 from mirrorax.formatting import Frame
 from mirrorax.runs import arrow
 from mirrorax.runs.scoring import ScoredEnvironment
@@ -117,11 +117,7 @@ class LandscapeView(Frame):
         about = {"label": self.label, "environments": [asdict(e) for e in self.environments]}
         mark = {_MARK: json.dumps(about).encode()}
         table = table.replace_schema_metadata({**table.schema.metadata, **mark})
-        try:
-            with replacing(target) as file:
-                file.write(arrow.encode(table, compact=True))
-        except OSError as error:
-            raise UserError(f"path: cannot write {str(target)!r}: {error.strerror}") from None
+        write_file(target, arrow.encode(table, compact=True), "path")
         return target
 
 

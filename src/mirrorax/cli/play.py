@@ -158,8 +158,5 @@ def _record(
         loop=0,
         optimize=True,
     )
-    try:
-        write_file(args.gif, data.getvalue())
-    except OSError as error:
-        raise UserError(f"gif: cannot write {args.gif!r}: {error.strerror or error}") from None
+    write_file(args.gif, data.getvalue(), "gif")
     return {"gif": args.gif, "frames": len(frames)}

@@ -106,7 +106,8 @@ def run(args: argparse.Namespace) -> int:
 
         draw = partial(convergence, trace, title=title)
         form = Path(args.plot).suffix[1:].lower()
-        write_file(args.plot, style.rendered(draw, form, style.PAGE * 0.8, style.PAGE * 0.52))
+        size = style.PAGE * 0.8, style.PAGE * 0.52
+        write_file(args.plot, style.rendered(draw, form, *size), "plot")
     if args.json:
         print(json.dumps(_as_json(mdp, trace, args)))
     else:

@@ -122,15 +122,9 @@ def fill(data: dict[str, Any], title: str) -> str:
 
 def write(page: str, path: str | os.PathLike[str]) -> Path:
     """Write the page in one step: a reader never sees half of it."""
-    target = Path(path)
-    if not target.parent.is_dir():
-        raise UserError(f"out: there is no folder {target.parent}; make it first")
-    if target.is_dir():
-        raise UserError(f"out: {target} is a folder, not a file")
     try:
-        write_file(target, page.encode("utf-8"))
+        data = page.encode("utf-8")
     except UnicodeEncodeError as error:
         raise UserError("page: its text (the title?) holds bytes that are not UTF-8") from error
-    except OSError as error:
-        raise UserError(f"out: cannot write {target}: {error.strerror}") from error
-    return target
+    write_file(path, data, "out")
+    return Path(path)
