@@ -30,7 +30,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 
 
 def write_file(path: str | os.PathLike[str], data: bytes, field: str = "") -> None:
-    """Write bytes in one move, see `replacing`; with a `field`, an error is a `UserError` about it."""
+    """Write bytes in one move. With a `field`, what goes wrong is a `UserError` that names it."""
     try:
         with replacing(path) as file:
             file.write(data)

@@ -231,7 +231,7 @@ def test_a_page_is_written_whole_or_not_at_all(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
     with pytest.raises(UserError, match="out: cannot write"):
         write("x", tmp_path / "no" / "report.html")
-    with pytest.raises(UserError, match="out: cannot write .* Is a directory"):
+    with pytest.raises(UserError, match=r"out: cannot write .* Is a directory"):
         write("x", tmp_path)
 
 
