@@ -70,7 +70,8 @@ def _shards(place: str) -> tuple[str, ...]:
 
 def _make(args: argparse.Namespace, place: str, reference: Reference | None) -> Path | None:
     """Write the page and the figures; None if --watch has to wait for the first runs."""
-    from mirrorax.report import facts, fill, payload, write
+    from mirrorax.report import facts, fill, write
+    from mirrorax.report.payload import payload
 
     table = read_runs(place)
     if table.num_rows == 0 and args.watch:
