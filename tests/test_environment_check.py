@@ -70,9 +70,15 @@ def test_nothing_is_wrong_and_what_was_seen_is_told():
         ("observation", "observe returns what is not finite in "),
         ("endless", "neither terminated nor truncated within max_steps = 3 in 100 of 100 episodes"),
         ("bounds", "a mean return of 3, which return_bounds = (0, 2) make a score of 1.5"),
-        ("memory", "entry 1 of a memory reaches 3, beyond memory_bounds = (5, 3)"),
-        ("negative", "entry 0 of a memory is not always a whole number from 0, as memory_bounds"),
-        ("half", "entry 0 of a memory is not always a whole number from 0, as memory_bounds"),
+        (
+            "memory",
+            "entry 1 of a memory is not always a whole number from 0 and below memory_bounds",
+        ),
+        (
+            "negative",
+            "entry 0 of a memory is not always a whole number from 0 and below memory_bounds",
+        ),
+        ("half", "entry 0 of a memory is not always a whole number from 0 and below memory_bounds"),
     ],
 )
 def test_each_fault_is_found_and_is_the_only_one(fault, said):

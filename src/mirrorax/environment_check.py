@@ -7,6 +7,7 @@ returns that cannot be right.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Int
 
 from mirrorax.envs import suite
 from mirrorax.envs.adapter import (
@@ -61,9 +62,8 @@ class _Seen(NamedTuple):
     length: Int[Array, " episodes"]
     bad_reward: Bool[Array, " episodes"]
     bad_observation: Bool[Array, " episodes"]
-    largest: Float[Array, "episodes memory"]
-    #: an entry of a memory that is below 0 or not whole
-    odd_memory: Bool[Array, "episodes memory"]
+    #: entries of a memory that were not whole numbers within `memory_bounds`
+    bad_memory: Bool[Array, "episodes memory"]
 
 
 def check_environment(
@@ -109,17 +109,16 @@ def check_environment(
 def _play(env: Environment, episodes: int, seed: int) -> Played:
     """Play random episodes; what is kept of them is a `_Seen`."""
     key = jax.random.key(seed)
+    bounds = jnp.asarray(env.memory_bounds or jnp.inf).reshape(1, -1)
 
     def look(seen: _Seen, state: Any, running: Array) -> _Seen:
         memory = jax.vmap(env.remember)(state)
         unseen = ~jnp.isfinite(observations(env, memory)).all(axis=0)
         entries = memory.astype(jnp.float32)
-        odd = ~((entries >= 0) & (entries == jnp.floor(entries)))
-        largest = jnp.maximum(seen.largest, entries)
+        bad = ~((entries >= 0) & (entries < bounds) & (entries == jnp.floor(entries)))
         return seen._replace(
             bad_observation=seen.bad_observation | (running & unseen),
-            largest=jnp.where(running[:, None], largest, seen.largest),
-            odd_memory=seen.odd_memory | (running[:, None] & odd),
+            bad_memory=seen.bad_memory | (running[:, None] & bad),
         )
 
     def observer(seen: _Seen, after: Step, running: Array, t: Array) -> _Seen:
@@ -130,24 +129,23 @@ def _play(env: Environment, episodes: int, seed: int) -> Played:
         return look(seen, after.state, running)
 
     start = random_start(env, key, episodes)
-    no, each_entry = jnp.zeros(episodes, bool), (episodes, env.memory_size)
-    lengths = jnp.zeros(episodes, jnp.int32)
-    seen = _Seen(lengths, no, no, jnp.full(each_entry, -jnp.inf), jnp.zeros(each_entry, bool))
+    no, lengths = jnp.zeros(episodes, bool), jnp.zeros(episodes, jnp.int32)
+    seen = _Seen(lengths, no, no, jnp.zeros((episodes, env.memory_size), bool))
     return play_random(env, key, start, episodes, observer, look(seen, start, ~no))
 
 
-def _problems(env: Environment, played: Played, episodes: int) -> list[str]:
-    problems, seen = [], played.kept
+def _problems(env: Environment, played: Played, episodes: int) -> Iterator[str]:
+    seen = played.kept
 
     def of(which: Any) -> str:
         return f"in {int(which.sum())} of {episodes} episodes"
 
     if seen.bad_reward.any():
-        problems.append(f"step returns a reward that is not finite {of(seen.bad_reward)}")
+        yield f"step returns a reward that is not finite {of(seen.bad_reward)}"
     if seen.bad_observation.any():
-        problems.append(f"observe returns what is not finite {of(seen.bad_observation)}")
+        yield f"observe returns what is not finite {of(seen.bad_observation)}"
     if played.running.any():
-        problems.append(
+        yield (
             f"step says neither terminated nor truncated within max_steps = {env.max_steps} "
             f"{of(played.running)}: say truncated then, for training does not count steps"
         )
@@ -156,22 +154,13 @@ def _problems(env: Environment, played: Played, episodes: int) -> list[str]:
         low, high = env.return_bounds
         score = suite.normalize(mean, (low, high))
         if not -1 <= score <= 1:  # a random policy may earn a little less than what counts as 0
-            problems.append(
+            yield (
                 f"random actions have a mean return of {mean:.4g}, which return_bounds = "
                 f"({low:g}, {high:g}) make a score of {score:.3g}"
             )
-    if env.memory_bounds is not None:
-        beyond = seen.largest >= np.asarray(env.memory_bounds)
-        if beyond.any():
-            entry = int(np.argmax(beyond.any(axis=0)))
-            problems.append(
-                f"entry {entry} of a memory reaches {seen.largest[:, entry].max():g}, beyond "
-                f"memory_bounds = {env.memory_bounds!r}"
-            )
-        if seen.odd_memory.any():
-            entry = int(np.argmax(seen.odd_memory.any(axis=0)))
-            problems.append(
-                f"entry {entry} of a memory is not always a whole number from 0, as memory_bounds "
-                f"= {env.memory_bounds!r} say"
-            )
-    return problems
+    if env.memory_bounds is not None and seen.bad_memory.any():
+        entry = int(np.argmax(seen.bad_memory.any(axis=0)))
+        yield (
+            f"entry {entry} of a memory is not always a whole number from 0 and below "
+            f"memory_bounds = {env.memory_bounds!r}"
+        )
