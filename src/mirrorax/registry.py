@@ -20,13 +20,15 @@ that implements them; potentials and drifts in `mirrorax.regularizers.names`, en
 from __future__ import annotations
 
 import importlib
+import inspect
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from mirrorax import arguments, plugins
-from mirrorax.errors import UserError, in_one_line, shown, unknown
+from mirrorax import plugins
+from mirrorax.errors import UserError, in_one_line, nearest, shown, unknown
 
 Kind = Literal["environment", "potential", "drift", "schedule", "network", "optimizer"]
 
@@ -43,6 +45,19 @@ _MADE: tuple[Kind, ...] = ("environment", "schedule")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _CALL = re.compile(r"\s*(?P<name>[A-Za-z][A-Za-z0-9_-]*)\s*(?:\((?P<inside>.*)\))?\s*", re.DOTALL)
 _LONGEST = 1000  # characters of a name with its values
+_ARGUMENT = re.compile(
+    r"""\s*(?P<key>[A-Za-z_]\w*)\s*=\s*(?P<value>'[^'\\]*'|"[^"\\]*"|[+-]?[0-9.][^\s,]*|[A-Za-z]+)"""
+    r"""\s*(?P<end>,|$)""",
+    re.ASCII,
+)
+_WORDS = {"true": True, "True": True, "false": False, "False": False}
+#: annotations of declared fields that a value is checked against
+_TYPES: dict[str, tuple[type, ...]] = {
+    "int": (int,),
+    "float": (int, float),
+    "bool": (bool,),
+    "str": (str,),
+}
 
 
 @dataclass(frozen=True)
@@ -214,11 +229,65 @@ def choose(kind: Kind, text: str, field: str) -> Choice | None:
     value = None if call is None else registered(kind, call["name"])
     if call is None or value is None:
         return None
-    values = arguments.read(text, call["inside"], field)
+    values = read_values(text, call["inside"], field)
     if values and not (kind in _MADE and is_factory(value)):
         raise UserError(f"{field}: {text!r}: {call['name']} takes no values in brackets")
-    arguments.check(f"{field}: {text!r}: {call['name']}", value, values)
+    check_values(f"{field}: {text!r}: {call['name']}", value, values)
     return Choice(call["name"], values)
+
+
+def read_values(text: str, inside: str | None, field: str) -> dict[str, Any]:
+    """Read the `key=value, ...` in the brackets of a name: numbers, true, false, quoted text."""
+    values: dict[str, Any] = {}
+    at = 0
+    while inside is not None and (at < len(inside) or at == 0):
+        match = _ARGUMENT.match(inside, at)
+        value = None if match is None else _literal(match["value"])
+        if match is None or value is None or match["key"] in values or match.end() == at:
+            raise UserError(
+                f"{field}: {text!r}: the brackets take named plain values (numbers, true, false or "
+                "quoted text), each once, e.g. (length=9)"
+            )
+        values[match["key"]] = value
+        at = match.end()
+    return values
+
+
+def _literal(text: str) -> bool | int | float | str | None:
+    """Return the value of a literal, or None."""
+    if text[0] in "'\"":
+        return text[1:-1] if text[1:-1].isprintable() else None
+    if text in _WORDS:
+        return _WORDS[text]
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def check_values(what: str, factory: Any, values: Mapping[str, Any]) -> None:
+    """Refuse values that a class or function does not declare, or declares as of another type."""
+    if not values:
+        return
+    try:
+        parameters = inspect.signature(factory).parameters.values()
+    except (TypeError, ValueError):  # something built in, which declares nothing
+        parameters = {}.values()
+    named = {p.name: p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+    for key, value in values.items():
+        if key not in named:
+            guess = nearest(key, named)
+            hint = f" (did you mean {guess!r}?)" if guess else ""
+            raise UserError(f"{what} has no {key!r}{hint}; allowed: {', '.join(named) or 'none'}")
+        declared = named[key].annotation
+        wanted = declared if isinstance(declared, str) else getattr(declared, "__name__", "")
+        if wanted in _TYPES and type(value) not in _TYPES[wanted]:
+            raise UserError(f"{what}: {key} = {value!r}: expected {wanted}")
 
 
 def check_name(kind: Kind, text: str, field: str, allowed: Iterable[str] | None = None) -> str:

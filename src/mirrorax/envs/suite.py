@@ -26,7 +26,7 @@ import sys
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mirrorax import arguments, plugins, registry
+from mirrorax import plugins, registry
 from mirrorax.errors import UserError, nearest, shown, unknown
 
 #: gymnax's name -> ours
@@ -204,7 +204,7 @@ def gymnasium_id(name: str) -> tuple[str, dict[str, Any]]:
             f"environment: {shown(name)}: expected gymnasium: and an id of its registry with its "
             "version, e.g. gymnasium:LunarLander-v3"
         )
-    values = arguments.read(name, match["inside"], "environment")
+    values = registry.read_values(name, match["inside"], "environment")
     for key, value in values.items():
         if isinstance(value, str) and not _WORD.fullmatch(value):
             raise UserError(
