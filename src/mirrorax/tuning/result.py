@@ -192,6 +192,7 @@ class TuneResult(Frame):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
+        trials = self._columns()[1]
         return {
             "environment": self.settings.environment,
             "potential": self.settings.potential,
@@ -214,15 +215,7 @@ class TuneResult(Frame):
             "searched": self.searched,
             "candidates": [self._row(cell) for cell in self.record.candidates],
             "trials": [
-                {
-                    **self.values(item.run.cell),
-                    "arm": item.run.cell.arm,
-                    "seed": item.run.seed,
-                    "score": item.score,
-                    "batch": number,
-                }
-                for number, batch in enumerate(self.record.batches)
-                for item in batch
+                dict(zip(trials, row, strict=True)) for row in zip(*trials.values(), strict=True)
             ],
             "ranges": {each.name: [each.low, each.high] for each in self.record.ranges},
             "arms": [each.model_dump(mode="json") for each in self.arms],
@@ -289,6 +282,7 @@ class TuneResult(Frame):
         columns = {
             "trial": list(range(len(tried))),
             "batch": [number for number, _ in tried],
+            "arm": [cell.arm for cell in cells],
             "potential": [self.arms[cell.arm].potential for cell in cells],
             "drift": [self.arms[cell.arm].drift for cell in cells],
             **values,
