@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
 from mirrorax.errors import UserError, nearest
-from mirrorax.formatting import whole
+from mirrorax.formatting import flag_text, whole
 
 #: rows that tables of flags name, such as "@json"; `_rows_of` makes some more
 SHARED = {
@@ -278,25 +278,20 @@ def _rows_of(name: str) -> str:
     """Return the rows of all settings, or of some of the numbers of a run (GRID, ...)."""
     from mirrorax.runs import settings
 
-    rows = []
     if name != "settings":
         learned = {"w": "0.5 where alpha is learned", "v": "0.1 where lam is learned"}
-        for field in getattr(settings, name):
-            shown = learned.get(field, settings.RunValues.model_fields[field].default)
-            rows.append(
-                f"{flag(field)} {'X,X' if name == 'GRID' else 'X'}  {MEANING[field]} ({shown})"
-            )
-        return "\n".join(rows)
+        word, values = "X,X" if name == "GRID" else "X", settings.RunValues().model_dump()
+        return "\n".join(
+            f"{flag(field)} {word}  {MEANING[field]} ({learned.get(field, values[field])})"
+            for field in getattr(settings, name)
+        )
+    rows = []
     for field in _setting_names():
         info = settings.Settings.model_fields[field]
         choices = [c for c in getattr(info.annotation, "__args__", ()) if isinstance(c, str)]
         words = f"{MEANING[field]}: {' | '.join(choices)}" if choices else MEANING[field]
-        shown = info.default
-        if isinstance(shown, tuple):
-            shown = ",".join(map(str, shown))
-        shown = str(shown).lower() if isinstance(shown, bool) else shown
-        word = _WORDS.get(type(info.default), "NAME")
-        rows.append(f"{flag(field)} {word}  {words} ({'none' if shown == '' else shown})")
+        word, default = _WORDS.get(type(info.default), "NAME"), flag_text(info.default)
+        rows.append(f"{flag(field)} {word}  {words} ({default or 'none'})")
     return "\n".join(rows)
 
 
