@@ -149,34 +149,29 @@ def _plan(args: argparse.Namespace) -> int:
 
 def _costs(plan: Plan, workers: int, args: argparse.Namespace) -> list[tuple[str, str]]:
     """Return the rows about chunks, memory and time, here and elsewhere."""
-    count = len(plan.chunks)
+    count, need = len(plan.chunks), plan.worker_bytes()
     used = counted(len({chunk.configuration for chunk in plan.chunks}), "configuration")
-    time_left = duration(plan.seconds / workers)
-    need = plan.worker_bytes()
     memory = "checked when the sweep starts"
     if need is not None:
         memory = f"about {need / 2**30:.1f} GiB in each worker"
+    here = f"{counted(workers, 'worker')} (from {plan.rates.source})"
     rows = [
         ("chunks", f"{count:,} of up to {counted(plan.lanes, 'lane')}, {used}"),
         ("memory", memory),
-        (
-            "time left",
-            f"about {time_left} on {counted(workers, 'worker')} (from {plan.rates.source})",
-        ),
+        ("time left", f"about {duration(plan.seconds / workers)} on {here}"),
     ]
     factor = f"{args.speedup or 1:g} times as fast as a worker here (given, not measured)"
-    each = args.node_workers or workers
-    if args.speedup:
-        seconds = duration(plan.seconds_on(1, args.speedup))
-        rows.append(("GPU node", f"about {seconds} on one GPU, {factor}"))
-    if args.nodes:
-        seconds = duration(plan.seconds_on(args.nodes * each))
-        where = f"{counted(args.nodes, 'node')} of {counted(each, 'worker')} like those here"
-        rows.append(("Ray cluster", f"about {seconds} on {where}"))
-    if args.nodes and args.speedup:
-        seconds = duration(plan.seconds_on(args.nodes, args.speedup))
-        where = f"{counted(args.nodes, 'node')} with a GPU each, {factor}"
-        rows.append(("Ray, GPUs", f"about {seconds} on {where}"))
+    nodes, each = counted(args.nodes or 1, "node"), args.node_workers or workers
+    like = f"{nodes} of {counted(each, 'worker')} like those here"
+    all_gpus = f"{nodes} with a GPU each, {factor}"
+    elsewhere = [
+        ("GPU node", args.speedup, 1, args.speedup, f"one GPU, {factor}"),
+        ("Ray cluster", args.nodes, (args.nodes or 1) * each, 1, like),
+        ("Ray, GPUs", args.nodes and args.speedup, args.nodes, args.speedup, all_gpus),
+    ]
+    for name, asked, number, speed, where in elsewhere:
+        if asked:
+            rows.append((name, f"about {duration(plan.seconds_on(number, speed))} on {where}"))
     if (args.nodes or args.speedup) and count < (args.nodes or 1) * each:
         chunks = f"there {'is' if count == 1 else 'are'} only {counted(count, 'chunk')}"
         rows.append(("note", f"{chunks}: more workers than that would idle"))
