@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import tiny
 
 import mirrorax
 from mirrorax.callbacks import Callback, CallbackError, MLflow, TensorBoard, WandB, run_names
@@ -21,20 +22,11 @@ from mirrorax.runs.settings import RunValues
 
 TINY = {
     "env": "Catch(4x3)",
-    "num_envs": 4,
-    "env_steps_per_update": 16,
-    "batch_size": 16,
-    "buffer_size": 160,
-    "hidden": (8,),
-    "eval_episodes": 3,
+    **tiny.TINY,
     "steps": 16 * 12,
     "lanes": 2,
 }
-FLAGS = [
-    text
-    for name, value in TINY.items()
-    for text in (f"--{name.replace('_', '-')}", "8" if name == "hidden" else str(value))
-]
+FLAGS = tiny.flags(TINY)
 
 
 class Listener:

@@ -10,6 +10,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+import tiny
 
 import mirrorax
 from mirrorax import tabular
@@ -21,8 +22,7 @@ from mirrorax.store import read_results
 from mirrorax.tuning import evidence
 
 ROOT = Path(__file__).parents[1]
-SMALL = {"num_envs": 4, "env_steps_per_update": 16, "batch_size": 16, "buffer_size": 160}
-SMALL |= {"hidden": (8,), "eval_episodes": 2}
+SMALL = {**tiny.TINY, "eval_episodes": 2}
 
 
 @pytest.fixture(scope="module", autouse=True)

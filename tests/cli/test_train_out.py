@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tiny
 
 import mirrorax
 from mirrorax.cli import main
@@ -16,20 +17,9 @@ from mirrorax.store import read_results
 from mirrorax.training import folder as results
 from mirrorax.training import train
 
-FIELDS = {
-    "num_envs": 4,
-    "env_steps_per_update": 16,
-    "batch_size": 16,
-    "buffer_size": 160,
-    "hidden": (8,),
-    "eval_episodes": 2,
-}
+FIELDS = {**tiny.TINY, "eval_episodes": 2}
 COMMAND = ["train", "--env", "Catch", "--steps", "320", "--seeds", "2", "--lanes", "2", "--quiet"]
-COMMAND += [
-    text
-    for name, value in FIELDS.items()
-    for text in (f"--{name.replace('_', '-')}", "8" if name == "hidden" else str(value))
-]
+COMMAND += tiny.flags(FIELDS)
 NAMES = {"results.json", "config.toml", "policies.npz", "runs.parquet", "learning_curve.png"}
 
 

@@ -6,6 +6,7 @@ import re
 import jax
 import jax.numpy as jnp
 import pytest
+import tiny
 
 from mirrorax.mdpo import train
 from mirrorax.mdpo.rollout import evaluate
@@ -13,16 +14,7 @@ from mirrorax.mdpo.session import Session
 from mirrorax.runs.chunk import make_chunk
 from mirrorax.training import train as run
 
-TINY = {
-    "num_envs": 4,
-    "env_steps_per_update": 16,
-    "batch_size": 16,
-    "buffer_size": 160,
-    "hidden": (8,),
-    "eval_episodes": 3,
-    "steps": 160,
-    "lanes": 4,
-}
+TINY = {**tiny.TINY, "steps": 160, "lanes": 4}
 COMPILED = "/jax/core/compile/backend_compile_duration"
 
 

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from PIL import Image, ImageSequence
+from tiny import TINY, flags
 
 import mirrorax
 from mirrorax.analysis.scores import mean_interval
@@ -24,20 +25,7 @@ from mirrorax.mdpo.session import Session
 from mirrorax.runs.settings import FIELDS, make_settings
 from mirrorax.training import LAYOUTS, plan_runs, train
 
-TINY = {
-    "num_envs": 4,
-    "env_steps_per_update": 16,
-    "batch_size": 16,
-    "buffer_size": 160,
-    "hidden": (8,),
-    "eval_episodes": 3,
-}
-ARGUMENTS = [
-    text
-    for name, value in TINY.items()
-    for text in (f"--{name.replace('_', '-')}", "8" if name == "hidden" else str(value))
-]
-CLI = ["train", "--env", "Catch-bsuite", "--steps", "320", "--lanes", "4", *ARGUMENTS]
+CLI = ["train", "--env", "Catch-bsuite", "--steps", "320", "--lanes", "4", *flags(TINY)]
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import time
 import numpy as np
 import pytest
 import scipy.stats
+import tiny
 
 import mirrorax
 from mirrorax.cli import main
@@ -26,12 +27,7 @@ from mirrorax.tuning.task import DEFAULT_RANGES, prepare
 
 TINY = {
     "steps": 16 * 40,
-    "num_envs": 4,
-    "env_steps_per_update": 16,
-    "batch_size": 16,
-    "buffer_size": 160,
-    "hidden": (8,),
-    "eval_episodes": 3,
+    **tiny.TINY,
     "lanes": 4,
 }
 FLAGS = [
