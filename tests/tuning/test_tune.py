@@ -264,7 +264,7 @@ def test_runs_that_diverged_are_shown_and_not_averaged(capsys):
     shown = capsys.readouterr().out
     assert "two seeds: 0.600 and 0.800, over 2 of 3 fresh seeds; the others diverged" in shown
     assert "not safe: runs diverged here and close by" in shown
-    assert "diverged  (1 seed)" in shown
+    assert any(line.split()[-3:] == ["1", "1", "nan"] for line in shown.splitlines())
 
 
 def test_the_command_repeats_numbers_to_the_last_digit():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import textwrap
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import isnan
@@ -12,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from mirrorax.cli import flags
 from mirrorax.errors import UserError
-from mirrorax.formatting import counted
+from mirrorax.formatting import columns, counted
 
 if TYPE_CHECKING:
-    from mirrorax.tuning.propose import CellScores, Record
+    from mirrorax.tuning.propose import Record
     from mirrorax.tuning.result import TuneResult
     from mirrorax.tuning.space import Range
     from mirrorax.tuning.task import TuneTask
@@ -178,24 +179,10 @@ def _show(result: TuneResult) -> None:
         print(f"  random play has {result.random:.3f}{most}")
     print(f"  (the best single run of the search had {result.searched:.3f}: not a result)")
     print("\nclose by")
-    shown = [result.values(each.cell) for each in result.neighbours]
-    width = max(len(f"{value:g}") for values in shown for value in values.values())
-    for neighbour, values in zip(result.neighbours, shown, strict=True):
-        place = "  ".join(f"{name} {value:<{width}g}" for name, value in values.items())
-        print(f"  {place}  {_neighbour(neighbour, result)}")
+    print(textwrap.indent(columns(result.close_by), "  "))
     tried = len({item.run.cell for item in result.record.trials})
     used = f"{result.spent} of {result.budget} runs used, {tried} cells tried"
     if word == "nothing":
         print(f"\n{used}\n{text}")
         return
     print(f"  {text}\n\n{used}\ntry   {result.command}")
-
-
-def _neighbour(neighbour: CellScores, result: TuneResult) -> str:
-    seeds = counted(len(neighbour.scores), "seed")
-    if isnan(neighbour.mean):
-        return f"diverged  ({seeds})"
-    if isnan(result.mean):
-        return f"{neighbour.mean:.3f}  ({seeds})"
-    seeds += f", {neighbour.diverged} diverged" if neighbour.diverged else ""
-    return f"{neighbour.mean:.3f}  ({neighbour.mean - result.mean:+.3f}, {seeds})"

@@ -238,12 +238,20 @@ class TuneResult(Frame):
             f"{self.mean:.3f} on {counted(len(self.scores), 'fresh seed')}, {self.verdict[0]}; "
             f"{self.spent} of {self.budget} runs used"
         )
-        rows = [["cell", *self.names, "seeds", "score"]]
+        return title, self.close_by
+
+    @property
+    def close_by(self) -> list[list[str]]:
+        """The best cell and its neighbours on fresh seeds, as rows of text below their head."""
+        rows = [["cell", *self.names, "seeds", "diverged", "score", "difference"]]
         for checked in (self.best, *self.neighbours):
             values = [f"{value:g}" for value in checked.cell.values]
+            counts = [str(len(checked.scores)), str(checked.diverged)]
+            apart = checked.mean - self.mean
+            difference = "" if checked is self.best or math.isnan(apart) else f"{apart:+.3f}"
             name = "best" if checked is self.best else "neighbour"
-            rows.append([name, *values, str(len(checked.scores)), f"{checked.mean:.3f}"])
-        return title, rows
+            rows.append([name, *values, *counts, f"{checked.mean:.3f}", difference])
+        return rows
 
     def _picture(self, ax: Any) -> Any:
         return self.plot(ax)
