@@ -186,7 +186,8 @@ class WandB(Logger):
             import wandb
         except ImportError:
             raise _not_installed("wandb", "Weights & Biases") from None
-        self._wandb, self._options = wandb, {"project": project, "mode": mode, "dir": directory}
+        self._wandb: Any = wandb
+        self._options = {"project": project, "mode": mode, "dir": directory}
 
     def open(self, name: str, group: str, config: Mapping[str, Any]) -> Record:
         """Begin a run of Weights & Biases."""

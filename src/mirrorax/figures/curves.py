@@ -14,7 +14,7 @@ from jaxtyping import Float
 from mirrorax.analysis.few_seeds import UNIT, mean_intervals
 from mirrorax.analysis.landscape import Landscape
 from mirrorax.analysis.scores import environment_scores
-from mirrorax.envs.suite import normalize
+from mirrorax.envs.suite import normalize, random_score
 from mirrorax.errors import UserError
 from mirrorax.figures.style import LINES, PALETTE
 from mirrorax.formatting import Shown
@@ -24,6 +24,8 @@ from mirrorax.runs.results import Results
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+#: Curves up to which each has its band even where its seeds are drawn.
+_BANDS = 2
 _ABOVE: Any = {"ha": "right", "va": "bottom", "size": 6, "color": "0.4"}
 
 
@@ -67,7 +69,9 @@ def learning_curve(
     bounds = chosen.environments[0]
     scores = normalize(values, (bounds.return_min, bounds.return_max))
     label = f"{landscape.label}, ({alpha:g}, {lam:g})"
-    random = 0.0 if bounds.bounds_source == "estimated" else None  # its estimated lower bound
+    random = random_score(bounds.name)
+    if bounds.bounds_source == "estimated":
+        random = 0.0  # the estimated lower bound
     return LearningCurve(label, updates[0] * steps_per_update, scores, random)
 
 
@@ -79,8 +83,9 @@ def draw_curves(
 ) -> Axes:
     """Draw the mean over seeds with a pointwise 95% band; with `seeds`, each seed as a thin line.
 
-    With one seed or two there is no band, and the label says so; two are drawn as lines. The score
-    of a random policy, where known, is a dotted line.
+    With one seed or two there is no band, and the label says so; two are drawn as lines. More than
+    two curves whose seeds are drawn have no bands either, which would cover them. The score of a
+    random policy, where known, is a dotted line.
     """
     if not curves:
         raise UserError("curves: there is no learning curve to draw")
@@ -100,7 +105,7 @@ def draw_curves(
         most = np.isfinite(curve.scores).sum(axis=0).max(initial=0)
         if most < 3:
             label += f" ({'one seed' if most < 2 else 'two seeds'}: no band)"
-        else:
+        elif len(curves) <= _BANDS or not seeds:
             given = curve.scores[np.isfinite(curve.scores)]
             inside = given.min() >= UNIT[0] and given.max() <= UNIT[1]
             low, high = mean_intervals(cells, bounds=UNIT if inside else None, agree=0.0)

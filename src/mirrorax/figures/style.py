@@ -71,13 +71,22 @@ def new(width: float = COLUMN, height: float | None = None, **kwargs: Any) -> tu
     return figure, figure.subplots(**kwargs)
 
 
-def axis(ax: Any = None) -> Any:
-    """Return the axis, or a new one of pyplot, which a notebook shows."""
+@contextmanager
+def drawing(ax: Any = None) -> Iterator[Any]:
+    """Give the axis to draw on: this one, or a new one of pyplot in the house style.
+
+    A notebook shows the new one.
+    """
     if ax is not None:
-        return ax
+        yield ax
+        return
     import matplotlib.pyplot as plt
 
-    return plt.subplots(layout="constrained")[1]
+    with style():
+        _, ax = plt.subplots(figsize=(0.7 * PAGE, 0.5 * PAGE), layout="constrained")
+        # Ticks that are made later, when it is shown, would have other sizes.
+        ax.tick_params(labelsize=_SETTINGS["xtick.labelsize"], width=0.6)
+        yield ax
 
 
 def save(

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from mirrorax.formatting import counted
+from mirrorax.formatting import Shown, counted
 from mirrorax.spec.study import Study
 from mirrorax.store import lock, studies
 from mirrorax.store.files import Fault, no_fault
@@ -30,8 +30,8 @@ _GRACE = 10.0
 _SHOW_CURSOR = b"\x1b[?25h"
 
 
-@dataclass(frozen=True)
-class SweepSummary:
+@dataclass(frozen=True, repr=False)
+class SweepSummary(Shown):
     """What a sweep did."""
 
     total: int
@@ -42,6 +42,12 @@ class SweepSummary:
     stopped_by: int | None  # the signal
     beyond: int
     set_aside: dict[str, str]
+
+    def _summary(self) -> tuple[str, list[list[str]]]:
+        numbers = [self.total, self.done, self.failed, self.session_done]
+        title = f"{self.done:,} of {self.total:,} runs done, {self.failed:,} failed"
+        head = ["runs of the study", "done", "failed", "done by this call"]
+        return title, [head, [f"{n:,}" for n in numbers]]
 
     @property
     def exit_code(self) -> int:

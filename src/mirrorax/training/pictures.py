@@ -35,13 +35,15 @@ def learning_curves(result: TrainResult) -> list[LearningCurve]:
     scale = np.array([run.reward_scale for run in result.runs])[:, None]
     steps = result.curves["update"][0] * result.settings.steps_per_update
     scores = suite.normalize(result.curves["return"], result.return_bounds, scale)
-    random = 0.0 if result.bounds_source == "estimated" else None  # its estimated lower bound
+    random = suite.random_score(result.settings.environment)
+    if result.bounds_source == "estimated":
+        random = 0.0  # the estimated lower bound
     curves = []
     for rows in rows_of_cells(result.runs).values():
         values = [
             f"{name} {getattr(result.runs[rows[0]], name):g}" for name in varying(result.runs)
         ]
-        label = ", ".join(values) or f"mean of {len(rows)} runs"
+        label = ", ".join(values) or (f"mean of {len(rows)} runs" if len(rows) > 1 else "one run")
         curves.append(LearningCurve(label, steps, scores[rows], random))
     return curves
 
@@ -70,7 +72,8 @@ def _draw_many(ax: Any, curves: list[LearningCurve]) -> None:
     ax.fill_between(steps, *edges, color="0.85", linewidth=0, label=middle)
     ax.plot(steps, np.median(means, axis=0), color="0.4", label="their median")
     best = curves[int(np.argmax(np.nan_to_num(means[:, -1], nan=-np.inf)))]
-    draw([LearningCurve(f"the best in the end: {best.label}", steps, best.scores)], ax)
+    label = f"the best in the end: {best.label}"
+    draw([LearningCurve(label, steps, best.scores, best.random)], ax)
 
 
 def save_curves(path: Path, result: TrainResult) -> None:

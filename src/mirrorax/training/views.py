@@ -58,10 +58,11 @@ class ResultView(Frame):
 
     def plot(self: TrainResult, ax: Any = None) -> Any:  # type: ignore[misc]
         """Draw the learning curves, a line for each point of the grid; return the axis."""
-        from mirrorax.figures.style import axis
+        from mirrorax.figures.style import drawing
         from mirrorax.training.pictures import draw_curves
 
-        return draw_curves(axis(ax), self)
+        with drawing(ax) as ax:
+            return draw_curves(ax, self)
 
     def _columns(self: TrainResult) -> tuple[list[str], dict[str, Any]]:  # type: ignore[misc]
         from mirrorax.training.result import varying
