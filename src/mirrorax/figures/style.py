@@ -33,6 +33,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _SETTINGS: Any = {
     "font.size": 8,
     "axes.titlesize": 8,
+    "figure.titlesize": 9,
     "axes.labelsize": 8,
     "xtick.labelsize": 7,
     "ytick.labelsize": 7,
@@ -82,8 +83,10 @@ def drawing(ax: Any = None) -> Iterator[Any]:
         return
     import matplotlib.pyplot as plt
 
+    # Outside of the context: the first figure loads the backend, which sets parameters of its own.
+    figure = plt.figure(figsize=(0.7 * PAGE, 0.5 * PAGE), dpi=150, layout="constrained")
     with style():
-        _, ax = plt.subplots(figsize=(0.7 * PAGE, 0.5 * PAGE), layout="constrained")
+        ax = figure.subplots()
         # Ticks that are made later, when it is shown, would have other sizes.
         ax.tick_params(labelsize=_SETTINGS["xtick.labelsize"], width=0.6)
         yield ax
