@@ -426,10 +426,11 @@ def test_a_logger_that_is_not_there_is_one_line(command, text, said, tmp_path, m
 
 
 def test_the_real_wandb_offline(tmp_path, monkeypatch):
-    pytest.importorskip("wandb")
+    wandb = pytest.importorskip("wandb")
     monkeypatch.setenv("WANDB_SILENT", "true")
     logger = WandB(mode="offline", directory=tmp_path)
     mirrorax.train(**TINY, seeds=2, callbacks=[logger], curve_points=3)
+    wandb.teardown()  # its own process writes the files, and has done so when it has ended
     files = list(tmp_path.glob("wandb/offline-run-*/*.wandb"))
     assert len(files) == 2
     assert all(b"final/normalized_return" in file.read_bytes() for file in files)

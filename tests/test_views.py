@@ -1,6 +1,7 @@
 """What people see and keep in Python: short reprs, tables, pictures, files that come back."""
 
 import base64
+import os
 import re
 import struct
 import subprocess
@@ -56,7 +57,7 @@ def store(tmp_path_factory):
     place = tmp_path_factory.mktemp("sweep") / "store"
     summary = mirrorax.sweep(study, place, workers=1, progress=False)
     assert (summary.done, summary.failed) == (4, 0)
-    return study, place
+    return study, place, summary
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +75,7 @@ def search(tmp_path_factory):
 
 
 def test_a_study_built_in_python_runs_and_resumes(store):
-    study, place = store
+    study, place, _ = store
     assert mirrorax.load(place).num_rows == 4
     again = mirrorax.sweep(study, place, workers=1, progress=False)
     assert (again.done, again.total) == (4, 4)
@@ -112,6 +113,7 @@ def test_every_other_public_object_is_shown_in_a_few_lines(result, trace, item, 
         heat_map(item),
         frequency_curve("entropy", item.runs()),
         read_results(store[1]),
+        store[2],
     ]
     for value in others:
         assert len(repr(value)) < 900, repr(value)
@@ -145,14 +147,31 @@ def test_pictures_return_their_axis(result, trace, item, search):
     assert item.heatmap(axes[2]) is axes[2]
     assert item.curves(axes[3]) is axes[3]
     assert search[0].plot(axes[4]) is axes[4]
-    assert len(axes[0].lines) == 2 + 4
+    assert len(axes[0].lines) == 2 + 4 + 1  # means, seeds, random play
     np.testing.assert_allclose(axes[1].lines[0].get_ydata()[0], trace.gap[0])
-    drawn = axes[3].lines[-1]
+    drawn, random = axes[3].lines[-2:]
+    np.testing.assert_allclose(random.get_ydata(), 0.2)
     np.testing.assert_allclose(drawn.get_xdata(), 16 * np.arange(4, 21, 4))  # environment steps
     assert item.heatmap() is not None
     scores = result.heatmap().collections[0].get_array()
     np.testing.assert_allclose(np.ravel(scores), [cell["mean"] for cell in result.cells])
     plt.close("all")
+
+
+def test_the_first_picture_keeps_what_the_backend_of_a_notebook_sets(tmp_path):
+    """A notebook shows figures only while pyplot is interactive, which its backend sets."""
+    backend = "from matplotlib.backends.backend_agg import *\nimport matplotlib\n"
+    (tmp_path / "of_a_notebook.py").write_text(backend + "matplotlib.interactive(True)\n")
+    code = (
+        "import matplotlib\n"
+        "from mirrorax import tabular\n"
+        "tabular.solve(tabular.chain(5), iterations=8).plot()\n"
+        "assert matplotlib.is_interactive()\n"
+        "assert matplotlib.rcParams['font.size'] == 10\n"
+    )
+    environment = {**os.environ, "MPLBACKEND": "module://of_a_notebook"}
+    environment["PYTHONPATH"] = str(tmp_path)
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True)
 
 
 def test_the_curves_are_of_the_cell_that_is_asked_for(item):
@@ -165,7 +184,8 @@ def test_the_curves_are_of_the_cell_that_is_asked_for(item):
             .index(item.results.rows["run_id"][int(item.rows[i, j, 0, 0])].as_py())
         )
         returns = np.array(table["return"][row].as_py())
-        np.testing.assert_allclose(ax.lines[-1].get_ydata(), (returns + 1) / 2)
+        drawn = ax.lines[-2]  # the last line is random play
+        np.testing.assert_allclose(drawn.get_ydata(), (returns + 1) / 2)
         plt.close("all")
     with pytest.raises(UserError, match="the grid has no cell"):
         item.curves(alpha=5.0, lam=5.0)

@@ -55,6 +55,8 @@ class EnvironmentCheck:
             f"{self.mean_length:.3g} steps and a return of {self.mean_return:.3g} on average"
         )
 
+    __repr__ = __str__
+
 
 class _Seen(NamedTuple):
     """What was seen of each episode."""

@@ -49,7 +49,9 @@ def test_every_run_and_the_mean_of_one_point():
     scores, result = made(alpha=0.05, seeds=4)
     ax, named = drawn(result)
     assert list(named) == ["mean of 4 runs"]
-    assert len(ax.lines) == 5
+    *_, random = ax.lines
+    assert len(ax.lines) == 4 + 1 + 1
+    np.testing.assert_allclose(random.get_ydata(), 0.2)  # of random play, below the score of 1
     np.testing.assert_allclose(named["mean of 4 runs"].get_ydata(), scores.mean(0))
     np.testing.assert_allclose(named["mean of 4 runs"].get_xdata(), 2560 * np.arange(1, 7))
 
@@ -66,7 +68,7 @@ def test_a_line_for_each_point_of_a_grid_named_by_what_tells_it_apart():
         np.testing.assert_allclose(named[label].get_ydata(), mean)
     assert len({line.get_color() for line in named.values()}) == len(named)
     # Each run is there too, thin, in the colour of its point.
-    thin = [line for line in ax.lines if line not in named.values()]
+    thin = [line for line in ax.lines if line not in named.values()][:-1]  # the last: random play
     assert len(thin) == len(scores)
     for index, line in enumerate(thin):
         np.testing.assert_allclose(line.get_ydata(), scores[index])

@@ -10,7 +10,7 @@ import pytest
 from gymnax.environments.bsuite import catch, deep_sea
 from gymnax.environments.classic_control import acrobot, cartpole
 
-from mirrorax.envs import adapter, boards, physics
+from mirrorax.envs import adapter, boards, physics, suite
 from mirrorax.errors import UserError
 
 NO_NOISE = jnp.zeros(0, jnp.uint32)
@@ -190,3 +190,17 @@ def test_random_words_become_numbers_in_range():
     u = adapter.uniform(words)
     np.testing.assert_allclose(u, [0, 0, 0.5, 1 - 2.0**-24], rtol=0, atol=0)
     np.testing.assert_array_equal(adapter.integer(words, 5), [0, 0, 2, 4])
+
+
+@pytest.mark.parametrize("name", suite.SUITE)
+def test_the_known_score_of_random_play_is_that_of_random_play(name):
+    returns = np.asarray(adapter._random_returns(adapter.make(name), 400), float)
+    error = max(returns.std() / np.sqrt(len(returns)), 1e-3)
+    low, high = suite.environment(name).bounds
+    known = low + suite.random_score(name) * (high - low)
+    assert known == pytest.approx(returns.mean(), abs=4 * error)
+
+
+def test_other_sizes_have_no_known_score_of_random_play():
+    assert suite.random_score("Catch(20x10)") is None
+    assert suite.random_score("Breakout-MinAtar") is None

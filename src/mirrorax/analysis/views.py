@@ -89,8 +89,9 @@ class LandscapeView(Frame):
             )
             for environment in self.environments
         ]
-        drawn = figures.draw_curves(shown, _figures("style").axis(ax))
-        drawn.figure.suptitle(f"{self.label}, {self.axis} {alpha:g}, {self.lam_axis} {lam:g}")
+        with _figures("style").drawing(ax) as ax:
+            drawn = figures.draw_curves(shown, ax)
+            drawn.figure.suptitle(f"{self.label}, {self.axis} {alpha:g}, {self.lam_axis} {lam:g}")
         return drawn
 
     def _columns(self: Landscape) -> tuple[list[str], dict[str, Any]]:  # type: ignore[misc]

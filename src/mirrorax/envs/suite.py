@@ -78,6 +78,8 @@ _OURS = {
 }
 #: The four of the paper's suite, in its order.
 SUITE = tuple(_OURS)
+#: Mean returns of a policy that chooses all actions alike, from thousands of episodes.
+_RANDOM = {"CartPole": 22.2, "Acrobot": -499.1, "Catch": -0.6, "DeepSea": -0.001}
 
 
 def _gymnax(
@@ -144,6 +146,13 @@ _GYMNASIUM = re.compile(
 # Gymnasium's adapters of old environments make what another id names, and would import it.
 _ADAPTERS = ("GymV21Environment", "GymV26Environment")
 _WORD = re.compile(r"[\w -]{0,64}", re.ASCII)  # no path, no module: text for Gymnasium
+
+
+def random_score(name: str) -> float | None:
+    """Return the score of a random policy, where it is known."""
+    known = _RANDOM.get(name)
+    bounds = _OURS[name].bounds if known is not None else None
+    return None if bounds is None or known is None else float(normalize(known, bounds))
 
 
 def normalize(value: Any, bounds: tuple[Any, Any], reward_scale: Any = 1.0) -> Any:

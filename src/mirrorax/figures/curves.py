@@ -13,7 +13,7 @@ from jaxtyping import Float
 
 from mirrorax.analysis.landscape import Landscape
 from mirrorax.analysis.scores import UNIT, environment_scores, mean_intervals
-from mirrorax.envs.suite import normalize
+from mirrorax.envs.suite import normalize, random_score
 from mirrorax.errors import UserError
 from mirrorax.figures.style import LINES, PALETTE
 from mirrorax.formatting import Shown
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 #: Of more curves than colours, this part is called the middle.
 _MIDDLE = 0.8
+#: Curves up to which each has its band even where its seeds are drawn.
+_BANDS = 2
 _ABOVE: Any = {"ha": "right", "va": "bottom", "size": 6, "color": "0.4"}
 
 
@@ -68,7 +70,9 @@ def learning_curve(
     bounds = chosen.environments[0]
     scores = normalize(values, (bounds.return_min, bounds.return_max))
     label = f"{landscape.label}, ({alpha:g}, {lam:g})"
-    random = 0.0 if bounds.bounds_source == "estimated" else None  # its estimated lower bound
+    random = random_score(bounds.name)
+    if bounds.bounds_source == "estimated":
+        random = 0.0  # the estimated lower bound
     return LearningCurve(label, updates[0] * steps_per_update, scores, random)
 
 
@@ -80,9 +84,10 @@ def draw_curves(
 ) -> Axes:
     """Draw the mean over seeds with a pointwise 95% band; with `seeds`, each seed as a thin line.
 
-    With one seed or two there is no band, and the label says so; two are drawn as lines. The score
-    of a random policy, where known, is a dotted line. Of more curves than there are colours the
-    middle is drawn, and the one that is best in the end.
+    With one seed or two there is no band, and the label says so; two are drawn as lines. More than
+    two curves whose seeds are drawn have no bands either, which would cover them. The score of a
+    random policy, where known, is a dotted line. Of more curves than there are colours the middle
+    is drawn, and the one that is best in the end.
     """
     if not curves:
         raise UserError("curves: there is no learning curve to draw")
@@ -104,7 +109,7 @@ def draw_curves(
         most = np.isfinite(curve.scores).sum(axis=0).max(initial=0)
         if most < 3:
             label += f" ({'one seed' if most < 2 else 'two seeds'}: no band)"
-        else:
+        elif len(curves) <= _BANDS or not seeds:
             given = curve.scores[np.isfinite(curve.scores)]
             inside = given.min() >= UNIT[0] and given.max() <= UNIT[1]
             low, high = mean_intervals(cells, bounds=UNIT if inside else None, agree=0.0)

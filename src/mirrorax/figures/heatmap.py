@@ -16,7 +16,7 @@ from jaxtyping import Float
 from mirrorax.analysis.landscape import Landscape, map_grid
 from mirrorax.analysis.scores import cell_scores, reaches
 from mirrorax.errors import UserError
-from mirrorax.figures.style import COLOURS, COLUMN, PAGE, axis, new
+from mirrorax.figures.style import COLOURS, COLUMN, PAGE, drawing, new
 from mirrorax.formatting import Shown, counted
 
 if TYPE_CHECKING:
@@ -171,7 +171,8 @@ def draw_heat_map(
 
 def show_heat_map(landscape: Landscape, ax: Any = None, environment: str | None = None) -> Any:
     """Draw a landscape on an axis, or on a new one; return the axis."""
-    return draw_heat_map(heat_map(landscape, environment=environment), axis(ax))
+    with drawing(ax) as ax:
+        return draw_heat_map(heat_map(landscape, environment=environment), ax)
 
 
 def _mesh_edges(values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " m"]:
@@ -202,16 +203,21 @@ def _label_axes(data: HeatMap, ax: Axes) -> None:
 
 def _write_values(data: HeatMap, ax: Axes) -> None:
     """Write the scores into the cells of a map whose cells are large enough."""
+    import matplotlib as mpl
+
     width, height = _inches(ax)
     if width / edges(data.lams)[-1] < _ROOM or height / edges(data.alphas)[-1] < _ROOM / 2:
         return
+    # As large as cells allow, but not larger than the labels of the axes.
+    points = 72 * min(width / edges(data.lams)[-1] / 3.4, height / edges(data.alphas)[-1] / 1.8)
+    size = min(max(points, 5.0), float(mpl.rcParams["font.size"]) - 1)
     for i, y in enumerate(centres(data.alphas)):
         for j, x in enumerate(centres(data.lams)):
             score = data.scores[i, j]
             if np.isfinite(score):
                 colour = "white" if score < 0.5 else "black"
                 text = f"{score:.2f}"
-                ax.text(x, y, text, ha="center", va="center", size=5, color=colour, zorder=5)
+                ax.text(x, y, text, ha="center", va="center", size=size, color=colour, zorder=5)
 
 
 def outline(

@@ -34,6 +34,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _SETTINGS: Any = {
     "font.size": 8,
     "axes.titlesize": 8,
+    "figure.titlesize": 9,
     "axes.labelsize": 8,
     "xtick.labelsize": 7,
     "ytick.labelsize": 7,
@@ -72,13 +73,24 @@ def new(width: float = COLUMN, height: float | None = None, **kwargs: Any) -> tu
     return figure, figure.subplots(**kwargs)
 
 
-def axis(ax: Any = None) -> Any:
-    """Return the axis, or a new one of pyplot, which a notebook shows."""
+@contextmanager
+def drawing(ax: Any = None) -> Iterator[Any]:
+    """Give the axis to draw on: this one, or a new one of pyplot in the house style.
+
+    A notebook shows the new one.
+    """
     if ax is not None:
-        return ax
+        yield ax
+        return
     import matplotlib.pyplot as plt
 
-    return plt.subplots(layout="constrained")[1]
+    # Outside of the context: the first figure loads the backend, which sets parameters of its own.
+    figure = plt.figure(figsize=(0.7 * PAGE, 0.5 * PAGE), dpi=150, layout="constrained")
+    with style():
+        ax = figure.subplots()
+        # Ticks that are made later, when it is shown, would have other sizes.
+        ax.tick_params(labelsize=_SETTINGS["xtick.labelsize"], width=0.6)
+        yield ax
 
 
 def rendered(

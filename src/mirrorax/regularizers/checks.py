@@ -36,6 +36,8 @@ class Check:
             return f"{self.subject}: every property holds at the points tried"
         return f"{self.subject}: fails {self.failed} at {self.where}"
 
+    __repr__ = __str__
+
 
 def _points(generator: np.random.Generator, samples: int, num_actions: int) -> Any:
     """Draw points of the simplex, from nearly deterministic to nearly uniform."""

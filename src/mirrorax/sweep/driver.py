@@ -13,7 +13,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from mirrorax.errors import in_one_line
-from mirrorax.formatting import counted
+from mirrorax.formatting import Shown, counted
 from mirrorax.spec.study import Study
 from mirrorax.store import lock, studies
 from mirrorax.store.files import Fault, no_fault
@@ -34,8 +34,8 @@ _GRACE = 10.0
 _SHOW_CURSOR = b"\x1b[?25h"
 
 
-@dataclass(frozen=True)
-class SweepSummary:
+@dataclass(frozen=True, repr=False)
+class SweepSummary(Shown):
     """What a sweep did."""
 
     total: int
@@ -46,6 +46,12 @@ class SweepSummary:
     stopped_by: int | None  # the signal
     beyond: int
     set_aside: dict[str, str]
+
+    def _summary(self) -> tuple[str, list[list[str]]]:
+        numbers = [self.total, self.done, self.failed, self.session_done]
+        title = f"{self.done:,} of {self.total:,} runs done, {self.failed:,} failed"
+        head = ["runs of the study", "done", "failed", "done by this call"]
+        return title, [head, [f"{n:,}" for n in numbers]]
 
     @property
     def exit_code(self) -> int:

@@ -5,6 +5,7 @@ pi_{k+1}(s) = argmin over p of  <p, -Q^{pi_k}(s)> + alpha_k h(p) + lambda_k D(p,
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -72,11 +73,9 @@ class Trace(Shown):
         """Draw the gap to the optimum on a log axis, with the promised rate; return the axis."""
         from mirrorax.tabular.figures import convergence
 
-        if ax is None:
-            import matplotlib.pyplot as plt
-
-            ax = plt.subplots(layout="constrained")[1]
-        return convergence(self, ax)
+        style = importlib.import_module("mirrorax.figures.style")  # of a room above
+        with style.drawing(ax) as ax:
+            return convergence(self, ax)
 
     def to_pandas(self) -> Any:
         """Return a data frame with one row per iteration."""

@@ -276,22 +276,25 @@ class TrainResult(Frame):
             raise UserError("curves: the result has none; train with curve_points=20 or eval_every")
         steps = self.curves["update"][0] * self.settings.steps_per_update
         scores = suite.normalize(self.curves["return"], self.return_bounds, self._scale[:, None])
-        random = 0.0 if self.bounds_source == "estimated" else None  # its estimated lower bound
+        random = suite.random_score(self.settings.environment)
+        if self.bounds_source == "estimated":
+            random = 0.0  # the estimated lower bound
         curves = []
         for rows in self._rows_of_cells().values():
             values = [f"{name} {getattr(self.runs[rows[0]], name):g}" for name in self.varying]
-            label = ", ".join(values) or f"mean of {len(rows)} runs"
+            whole = f"mean of {len(rows)} runs" if len(rows) > 1 else "one run"
+            label = ", ".join(values) or whole
             curves.append(LearningCurve(label, steps, scores[rows], random))
         return curves
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the learning curves, a line for each point of the grid; return the axis."""
         from mirrorax.figures.curves import draw_curves
-        from mirrorax.figures.style import axis
+        from mirrorax.figures.style import drawing
 
-        ax = draw_curves(self.learning_curves(), axis(ax), seeds=True)
-        ax.figure.suptitle(self.title)
-        return ax
+        with drawing(ax) as ax:
+            draw_curves(self.learning_curves(), ax, seeds=True).figure.suptitle(self.title)
+            return ax
 
 
 def finite(data: Any) -> Any:

@@ -261,9 +261,14 @@ class TuneResult(Frame):
 
         Diverged runs are crosses, the best cell is a star. Returns the axis.
         """
-        from mirrorax.figures.style import COLOURS, axis
+        from mirrorax.figures.style import drawing
 
-        ax = axis(ax)
+        with drawing(ax) as ax:
+            return self._draw(ax)
+
+    def _draw(self, ax: Any) -> Any:
+        from mirrorax.figures.style import COLOURS
+
         trials = self._columns()[1]
         x, y = (trials[name] for name in (self.names[1], self.names[0]))
         held = [math.isfinite(score) for score in trials["score"]]

@@ -13,7 +13,7 @@ import numpy as np
 
 from mirrorax.envs import suite
 from mirrorax.errors import UserError, nearest
-from mirrorax.formatting import as_flags, counted
+from mirrorax.formatting import Shown, as_flags, counted
 from mirrorax.regularizers.names import parse_drift, parse_potential, sees_advantages
 from mirrorax.runs.presets import PRESETS
 from mirrorax.runs.settings import OTHER_NUMBERS, RunValues, Settings
@@ -36,8 +36,8 @@ from mirrorax.tuning.validation import (
 Basis = Literal["measured", "same family", "other environments", "nothing"]
 
 
-@dataclass(frozen=True)
-class Suggestion:
+@dataclass(frozen=True, repr=False)
+class Suggestion(Shown):
     """A pair (h, D), its temperatures, ranges to search, and why."""
 
     environment: str
@@ -53,6 +53,17 @@ class Suggestion:
     settings: str  # the flags of the settings the results were made with, and of reward_scale
     reasons: tuple[str, ...]
     sure: str
+
+    def _summary(self) -> tuple[str, list[list[str]]]:
+        pair = f"({self.potential}, {self.drift}) on {self.environment}"
+        rows = [
+            [name, f"{value:.3g}", f"{low:.3g} to {high:.3g}"]
+            for name, value, (low, high) in (
+                ("alpha", self.alpha, self.alpha_range),
+                ("lam", self.lam, self.lam_range),
+            )
+        ]
+        return f"{pair}. {self.sure}", [["", "suggested", "worth a search"], *rows]
 
     @property
     def command(self) -> str:
