@@ -2,7 +2,7 @@
 
     python benchmarks/analysis_coverage.py [REPETITIONS]
 
-Fills the place between `<!-- coverage -->` and `<!-- end of coverage -->` in docs/analysis.md. All
+Fills the place between `<!-- coverage -->` and `<!-- end of coverage -->` in docs/coverage.md. All
 numbers come from fixed seeds. 200 repetitions take 5 to 15 minutes on one core.
 """
 
@@ -27,7 +27,7 @@ from mirrorax.errors import UserError
 from mirrorax.paper.axes import MAX_RETURNS
 from mirrorax.paper.rank_correlation import correlations, rank_correlation
 
-DOCS = Path(__file__).parent.parent / "docs" / "analysis.md"
+DOCS = Path(__file__).parent.parent / "docs" / "coverage.md"
 SEEDS = (2, 3, 5, 20)
 SIDES = (7, 14, 28)
 LEVELS = (0.9, 0.95)

@@ -47,9 +47,10 @@ def headline(table: RobustnessTable) -> list[str]:
             f"The highest score is that of {best.label}. {_best_cell(best)}",
         ]
     first = f"Most robust of {len(others) + 1} pairs: {best.label}." if others else best.label + "."
-    cells = f"{round(share * best.cells)} of its {best.cells} cells"
+    good = round(share * best.cells)
+    cells = f"{good} of its {best.cells} cells score{'s' * (good == 1)}"
     sentences = [
-        f"{first} {cells} score at least {threshold:g} on average over {over} "
+        f"{first} {cells} at least {threshold:g} on average over {over} "
         f"(Rbst {_value(best.rbst[0])}).",
         _best_cell(best),
     ]
