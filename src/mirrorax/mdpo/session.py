@@ -219,7 +219,8 @@ class Session(Shown):
     def continued(self, settings: Settings) -> Session:
         """Return a session that goes on from here to the end of longer settings, and says so."""
         other = self.copy()
-        other.chunk = replace(self.chunk, settings=settings)
+        # The random numbers stay those of the shorter run.
+        other.chunk = replace(self.chunk, settings=settings, own_keys=self.chunk.keys)
         other.continued_from = (*self.continued_from, self.k)
         return other
 
