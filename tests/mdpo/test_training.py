@@ -377,8 +377,7 @@ def test_what_cannot_be_written_is_still_shown(folder, tmp_path, monkeypatch, ca
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    for module in ("training.folder", "files"):
-        monkeypatch.setattr(f"mirrorax.{module}.write_file", full)
+    monkeypatch.setattr("mirrorax.files.replacing", full)
     out = tmp_path / "out"
     for arguments, field in (
         ([*CLI, "--seeds", "2", "--alpha", "0.05", "--json", "--out", str(out)], "out"),
