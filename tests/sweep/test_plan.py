@@ -71,7 +71,7 @@ def test_chunks_are_a_partition_of_what_is_left_longest_first(seeds, lanes, data
     assert sorted(seen) == sorted(set(runs.ids.tolist()) - set(runs.ids[list(finished)].tolist()))
     for queued in plan.chunks:
         assert 1 <= len(queued) <= lanes
-        assert queued.settings == runs.configurations[queued.configuration]
+        assert queued.chunk.settings == runs.configurations[queued.configuration]
     costs = [chunk.seconds for chunk in plan.chunks]
     assert costs == sorted(costs, reverse=True)
     assert [chunk.number for chunk in plan.chunks] == list(range(len(plan.chunks)))
@@ -84,13 +84,13 @@ def test_a_chunk_carries_the_runs_own_values_and_keys():
         positions = [runs.ids.tolist().index(run_id) for run_id in queued.chunk.ids.tolist()]
         for place, position in enumerate(positions):
             spec = specification_of(runs, position)
-            assert queued.settings.environment == spec["environment"]
-            assert queued.columns["alpha"][place] == spec["alpha"]
-            assert queued.columns["seed"][place] == spec["seed"]
+            assert queued.chunk.settings.environment == spec["environment"]
+            assert queued.chunk.columns["alpha"][place] == spec["alpha"]
+            assert queued.chunk.columns["seed"][place] == spec["seed"]
         sent = Chunk.from_bytes(queued.chunk.to_bytes())
         assert (sent.ids == queued.chunk.ids).all()
         assert (sent.keys == runs.select(np.array(positions)).keys()).all()
-        assert (sent.settings, sent.lanes) == (queued.settings, 8)
+        assert (sent.settings, sent.lanes) == (queued.chunk.settings, 8)
 
 
 def test_an_edited_study_keeps_what_matches_and_says_what_is_beyond():
@@ -103,7 +103,7 @@ def test_an_edited_study_keeps_what_matches_and_says_what_is_beyond():
     wider = expand(study(environments='["CartPole", "Acrobot", "Catch"]', seeds=5))
     plan = planning.make(wider, table, lanes=8)
     assert int(plan.done.sum()) == len(before)
-    assert {queued.settings.environment for queued in plan.chunks} == {"Catch"}
+    assert {queued.chunk.settings.environment for queued in plan.chunks} == {"Catch"}
 
 
 def test_failed_runs_are_left_alone_unless_they_are_asked_for():

@@ -7,8 +7,7 @@ import shlex
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from mirrorax.cli import flags
 from mirrorax.cli.stored import damage_named, place_of
@@ -119,57 +118,27 @@ def _run(args: argparse.Namespace) -> int:
 
 def run_study(study: Study, args: argparse.Namespace) -> int:
     """Run what a study has left to do, with the flags of `@engine`."""
+    from mirrorax import sweep
     from mirrorax.callbacks import make_logger
-    from mirrorax.sweep import execute, progress
-    from mirrorax.sweep.driver import sweep
-    from mirrorax.sweep.engine import Engine
-    from mirrorax.sweep.engines.logged import LoggedEngine
 
     if args.engine == "ray" and args.chunk_timeout:
         raise UserError("--chunk-timeout: a worker of this machine can be ended, not one of Ray's")
     if args.engine != "ray" and args.address != "auto":
         raise UserError(f"--address: {args.address!r} is for --engine ray")
-    if args.engine == "ray":
-        from mirrorax.sweep.engines import ray
-
-        ray.check(args.address)  # before the store is made
-
-    display = progress.Display(quiet=args.quiet)
-    log = None if args.log is None else make_logger(args.log)
-
-    def make_engine(logs: Path) -> Engine:
-        engine = make_plain_engine(logs)
-        return engine if log is None else cast(Engine, LoggedEngine(engine, log, display.say))
-
-    def make_plain_engine(logs: Path) -> Engine:
-        if args.engine == "ray":
-            return ray.RayEngine(
-                address=args.address,
-                workers=args.workers or args.gpus,
-                gpus=1.0 if args.gpus else 0.0,
-                function=execute.CHUNK_FUNCTION,
-            )
-        from mirrorax.sweep.engines.local import LocalEngine
-
-        return LocalEngine(
-            logs=logs,
-            workers=args.workers,
-            gpus=args.gpus or 0,
-            function=execute.CHUNK_FUNCTION,
-            chunk_timeout=args.chunk_timeout,
-        )
-
-    summary = sweep(
+    summary = sweep.run_study(
         study,
         args.store,
-        make_engine,
+        engine=args.engine,
+        address=args.address,
+        workers=args.workers,
+        gpus=args.gpus,
+        chunk_timeout=args.chunk_timeout,
+        progress=not args.quiet,
         lanes=args.lanes,
-        gpu=bool(args.gpus),
         fail_fast=args.fail_fast,
         retry_failed=args.retry_failed,
         take_over=args.take_over,
-        check_memory=args.engine == "local" and not args.gpus,
-        display=display,
+        log=None if args.log is None else make_logger(args.log),
     )
     print(f"{summary.done:,} of {summary.total:,} runs done, {summary.failed:,} failed")
     if summary.failed and not summary.session_failed and not args.retry_failed:

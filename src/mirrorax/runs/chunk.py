@@ -1,6 +1,6 @@
 """The one currency: a `Chunk` of runs to train, and its `Outcome`.
 
-    Chunk(settings, columns, keys, lanes)  --train_chunk-->  Outcome(chunk, arrays, provenance)
+    Chunk(settings, columns, lanes)  --train_chunk-->  Outcome(chunk, arrays, provenance)
 
 Both have one form outside Python: an Arrow table with one row per run, and a *head* in the table's
 metadata with what all its runs share. The bytes that a worker sends are the bytes of a shard.
@@ -33,30 +33,36 @@ class Chunk(Shown):
     settings: Settings
     #: every traced value, one entry per run; NaN where a value does not apply
     columns: Mapping[str, np.ndarray]
-    keys: UInt32[np.ndarray, "runs 2"]
     #: runs that are trained side by side; None: the default of the device
     lanes: int | None = None
+    #: random keys in place of those that follow from the runs
+    own_keys: UInt32[np.ndarray, "runs 2"] | None = None
 
     def __len__(self) -> int:
-        return len(self.keys)
+        return len(self.columns["seed"])
 
     @cached_property
     def ids(self) -> np.ndarray:
         """The id of every run, 32 bytes each."""
-        zeros = np.zeros(len(self), np.int32)
-        return identity.run_ids([self.settings], zeros, self.columns)
+        return identity.run_ids([self.settings], np.zeros(len(self), int), self.columns)
+
+    @cached_property
+    def keys(self) -> UInt32[np.ndarray, "runs 2"]:
+        """The random key of every run."""
+        if self.own_keys is not None:
+            return self.own_keys
+        return identity.run_keys([self.settings], np.zeros(len(self), int), self.columns)
 
     def select(self, which: Sequence[int] | np.ndarray | slice) -> Chunk:
         """Return some of the runs, in the order given."""
-        which = which if isinstance(which, slice) else np.asarray(which)
         columns = {name: column[which] for name, column in self.columns.items()}
-        return Chunk(self.settings, columns, self.keys[which], self.lanes)
+        keys = None if self.own_keys is None else self.own_keys[which]
+        return Chunk(self.settings, columns, self.lanes, keys)
 
     def to_bytes(self) -> bytes:
-        """Return the bytes of the chunk, which a worker is sent: run ids, traced values, keys."""
-        keys = {f"key_{i}": pa.array(self.keys[:, i], pa.uint32()) for i in (0, 1)}
+        """Return the bytes that a worker is sent: values and settings. It computes the keys."""
         head = {"settings": self.settings.model_dump(mode="json"), "lanes": self.lanes}
-        return arrow.encode(arrow.with_head(pa.table({**value_columns(self), **keys}), head))
+        return arrow.encode(arrow.with_head(pa.table(value_columns(self)), head))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Chunk:
@@ -64,9 +70,7 @@ class Chunk(Shown):
         table = arrow.decode(data)
         head = arrow.read_head(table.schema.metadata)
         plugins.expect(head["settings"].get("plugins", []), "chunk")
-        keys = np.stack([table[f"key_{i}"].to_numpy() for i in (0, 1)], axis=1)
-        settings = Settings(**head["settings"])
-        return cls(settings, read_values(table), keys.astype(np.uint32), head["lanes"])
+        return cls(Settings(**head["settings"]), read_values(table), head["lanes"])
 
 
 def make_chunk(
@@ -75,19 +79,16 @@ def make_chunk(
     lanes: int | None = None,
     keys: UInt32[np.ndarray, "runs 2"] | None = None,
 ) -> Chunk:
-    """Return the chunk of some runs, each with the random key of its specification.
+    """Return the chunk of some runs. A column that is missing has its default.
 
-    A column that is missing has its default. `keys` replace the random keys.
+    `keys` replace the random keys, which follow from the runs.
     """
-    lengths = [len(column) for column in columns.values()]
-    count = len(keys) if keys is not None else lengths[0]
-    full = complete_columns(columns, count)
     if keys is None:
-        keys = identity.run_keys([settings], np.zeros(count, np.int32), full)
+        return Chunk(settings, complete_columns(columns, len(next(iter(columns.values())))), lanes)
     keys = np.asarray(keys, np.uint32)
     if keys.ndim != 2 or keys.shape[1] != 2 or len(keys) == 0:
         raise UserError(f"keys: expected pairs of words, got shape {keys.shape}")
-    return Chunk(settings, full, keys, lanes)
+    return Chunk(settings, complete_columns(columns, len(keys)), lanes, keys)
 
 
 def complete_columns(

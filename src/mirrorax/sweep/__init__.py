@@ -19,55 +19,68 @@ import os
 import sys
 import types
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 from mirrorax.errors import UserError
 
 if TYPE_CHECKING:
-    from mirrorax.callbacks import Logger
     from mirrorax.spec.study import Study
     from mirrorax.sweep.driver import SweepSummary
+    from mirrorax.sweep.engine import Engine
 
 
 def run_study(
     study: Study | str | os.PathLike[str],
     store: str | os.PathLike[str],
     *,
+    engine: Literal["local", "ray"] = "local",
+    address: str = "auto",
     workers: int | None = None,
-    lanes: int | None = None,
-    retry_failed: bool = False,
+    gpus: int | None = None,
+    chunk_timeout: float | None = None,
     progress: bool = True,
-    log: Logger | None = None,
+    **options: Any,
 ) -> SweepSummary:
-    """Run what a study has left to do, on this machine; the same call resumes it.
+    """Run what a study has left to do; the same call resumes it.
 
-    `study` is a `mirrorax.Study` or the path of a TOML file, `workers` the number of worker
-    processes (one for each core), `log` a logger of `mirrorax.callbacks`. `mirrorax.load(store)`
-    gives the runs.
+    Args:
+        study: a `mirrorax.Study`, or the path of a TOML file.
+        store: the folder of results; `mirrorax.load(store)` gives the runs.
+        engine: worker processes on this machine, or tasks on a Ray cluster.
+        address: of the Ray cluster: auto or HOST:PORT.
+        workers: how many chunks are trained at once; one for each core unless given.
+        gpus: how many GPUs are used, one for each worker.
+        chunk_timeout: with worker processes: the seconds after which a chunk is tried again.
+        progress: whether progress is shown.
+        options: `lanes`, `retry_failed`, `fail_fast`, `take_over`, and `log`, a logger of
+            `mirrorax.callbacks`; see `mirrorax.sweep.driver.sweep`.
     """
     from mirrorax.spec.study import Study, read
-    from mirrorax.sweep import driver, execute
-    from mirrorax.sweep.engine import Engine
-    from mirrorax.sweep.engines.local import LocalEngine
-    from mirrorax.sweep.engines.logged import LoggedEngine
+    from mirrorax.sweep import driver
     from mirrorax.sweep.progress import Display
 
     if workers is not None and (isinstance(workers, bool) or workers < 1):
         raise UserError(f"workers: {workers!r} is not allowed: a whole number >= 1")
-    display = Display(quiet=not progress)
+    if engine == "ray":
+        from mirrorax.sweep.engines import ray
+
+        ray.check(address)  # before the store is made
 
     def make_engine(logs: Path) -> Engine:
-        engine = LocalEngine(logs=logs, workers=workers, function=execute.CHUNK_FUNCTION)
-        return engine if log is None else cast(Engine, LoggedEngine(engine, log, display.say))
+        if engine == "ray":
+            return ray.RayEngine(address=address, workers=workers or gpus, gpus=float(bool(gpus)))
+        from mirrorax.sweep.engines.local import LocalEngine
+
+        return LocalEngine(logs=logs, workers=workers, gpus=gpus or 0, chunk_timeout=chunk_timeout)
 
     return driver.sweep(
         study if isinstance(study, Study) else read(os.fspath(study)),
         store,
         make_engine,
-        lanes=lanes,
-        retry_failed=retry_failed,
-        check_memory=True,
-        display=display,
+        gpu=bool(gpus),
+        check_memory=engine == "local" and not gpus,
+        display=Display(quiet=not progress),
+        **options,
     )
 
 

@@ -10,16 +10,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from mirrorax.errors import in_one_line
 from mirrorax.formatting import Shown, counted
 from mirrorax.spec.study import Study
 from mirrorax.store import lock, studies
 from mirrorax.store.files import Fault, no_fault
 from mirrorax.store.store import Store
 from mirrorax.sweep import plan as planning
-from mirrorax.sweep.engine import Engine
+from mirrorax.sweep.engine import Engine, FinishedChunk
 from mirrorax.sweep.progress import CELL_COLUMNS, Display, SweepProgress
+
+if TYPE_CHECKING:
+    from mirrorax.callbacks import Logger
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _POLL = 0.2
@@ -99,12 +103,14 @@ def sweep(
     take_over: bool = False,
     check_memory: bool = False,
     display: Display | None = None,
+    log: Logger | None = None,
     fault: Fault = no_fault,
 ) -> SweepSummary:
     """Run what is left of a study; starting and resuming are the same.
 
-    `make_engine` is given a folder for logs. Raises `UserError` if the store is held by another
-    process, `StoreError` if it cannot be written, `EngineError` if nothing can be computed.
+    `make_engine` is given a folder for the logs of workers; `log` writes finished chunks. Raises
+    `UserError` if the store is held by another process, `StoreError` if it cannot be written,
+    `EngineError` if nothing can be computed.
     """
     shown = display or Display(quiet=True)
     planning.check_lanes(lanes)  # before the store is made
@@ -126,7 +132,8 @@ def sweep(
             store.record(study, runs, width)
             progress = SweepProgress(plan, engine.workers)
             progress.add_stored(stored)
-            stopped_by = _loop(store, plan, engine, progress, shown, fail_fast)
+            log_chunk = _ChunkLog(log, shown.say)
+            stopped_by = _loop(store, plan, engine, progress, shown, log_chunk, fail_fast)
         finally:
             engine.close()
             lock.clear_live(store.root)
@@ -144,12 +151,31 @@ def sweep(
         )
 
 
+class _ChunkLog:
+    """Write chunks with a logger. One that fails is named once and then left out."""
+
+    def __init__(self, logger: Logger | None, say: Callable[[str], None]) -> None:
+        self._logger, self._say = logger, say
+
+    def __call__(self, finished: FinishedChunk) -> None:
+        if self._logger is None or not finished.results.done.all():
+            return
+        name = f"{finished.queued.label}, {finished.results.ids[0].decode()[:8]}"
+        try:
+            self._logger.log_chunk(name.replace("/", "_"), finished.results)
+        except Exception as error:
+            name = type(self._logger).__name__
+            self._logger = None
+            self._say(f"log: {name} raised {in_one_line(error)}; nothing more is logged")
+
+
 def _loop(
     store: Store,
     plan: planning.Plan,
     engine: Engine,
     progress: SweepProgress,
     display: Display,
+    log_chunk: _ChunkLog,
     fail_fast: bool,
 ) -> int | None:
     """Commit outcomes until nothing is left or a stop is asked for; return the signal, if any."""
@@ -162,6 +188,7 @@ def _loop(
                 for finished in engine.finished(_POLL):
                     store.commit(finished.data)
                     progress.add(finished.queued, finished.results)
+                    log_chunk(finished)
                     if failure := finished.results.origins[0].failure:
                         what = f"{finished.queued.label}, {counted(len(finished.queued), 'run')}"
                         display.say(f"failed: {what}: {failure.splitlines()[0]}")

@@ -106,18 +106,18 @@ def accept(queued: QueuedChunk, data: bytes) -> FinishedChunk:
 def give_up(queued: QueuedChunk, reason: str, attempts: int = 1) -> FinishedChunk:
     """Return a chunk that has no result, with the reason."""
     text = f"given up after {attempts} attempts: {reason}"
-    origin = provenance.collect(lanes=queued.lanes)
+    origin = provenance.collect(lanes=queued.chunk.lanes)
     return accept(queued, Outcome.failed(queued.chunk, text, origin).to_bytes())
 
 
 def out_of_memory(queued: QueuedChunk, workers: int, text: str) -> str:
     """Say that a chunk did not fit, and what would."""
-    return f"out of memory at {queued.lanes} lanes; {fitting(queued, workers)} ({text[:500]})"
+    return f"out of memory at {queued.chunk.lanes} lanes; {fitting(queued, workers)} ({text[:500]})"
 
 
 def fitting(queued: QueuedChunk, workers: int) -> str:
     """Say how many lanes of a chunk's program fit, as far as its sizes are known."""
-    sizes = known_sizes(queued.settings)
+    sizes = known_sizes(queued.chunk.settings)
     if sizes is None:
         return "run with fewer lanes"
     return f"about {sizes.lanes_that_fit(workers)} would fit now"

@@ -207,7 +207,7 @@ def ask_sizes(configurations: Iterable[Settings]) -> None:
 
 def measure_seconds(plan: Plan, function: str) -> dict[Settings, float]:
     """Return the measured seconds per run of every configuration that is left to do."""
-    firsts = {queued.settings: queued.chunk for queued in reversed(plan.chunks)}
+    firsts = {queued.chunk.settings: queued.chunk for queued in reversed(plan.chunks)}
     chunks = [base64.b64encode(chunk.to_bytes()).decode() for chunk in firsts.values()]
     answers = _ask({"function": function, "chunks": chunks})
     return {list(firsts)[number]: seconds / plan.lanes for number, seconds in answers}

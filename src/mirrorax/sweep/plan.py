@@ -7,9 +7,8 @@ configuration the study's order is kept.
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter, deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +20,7 @@ import pyarrow.compute as pc
 from mirrorax.errors import UserError
 from mirrorax.mdpo import machine
 from mirrorax.runs import arrow, provenance, results
-from mirrorax.runs.chunk import Chunk, make_chunk
+from mirrorax.runs.chunk import Chunk
 from mirrorax.runs.results import Results
 from mirrorax.runs.settings import Settings
 from mirrorax.spec.expand import Runs
@@ -39,28 +38,22 @@ LARGEST_WIDTH = 4096
 
 @dataclass(frozen=True, eq=False)
 class QueuedChunk:
-    """Runs of one configuration that wait to be computed together."""
+    """A chunk that waits to be trained."""
 
     number: int
     configuration: int  # chunks with the same number share one compiled program
-    settings: Settings
-    columns: Mapping[str, np.ndarray]
-    lanes: int
+    chunk: Chunk
     seconds: float = 0.0  # how long it is expected to take
     failed_before: int = 0  # how many of its runs have failed in an earlier sweep
 
     def __len__(self) -> int:
-        return len(self.columns["seed"])
+        return len(self.chunk)
 
     @property
     def label(self) -> str:
         """Environment and pair, for people."""
-        return f"{self.settings.environment} {self.settings.potential} {self.settings.drift}"
-
-    @cached_property
-    def chunk(self) -> Chunk:
-        """What a trainer is given."""
-        return make_chunk(self.settings, self.columns, self.lanes)
+        settings = self.chunk.settings
+        return f"{settings.environment} {settings.potential} {settings.drift}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,24 +209,21 @@ def _among(wanted: pa.Array, present: pa.ChunkedArray) -> np.ndarray:
 def _chunks(
     runs: Runs, todo: np.ndarray, failed: np.ndarray, lanes: int, rates: measure.Rates
 ) -> Iterator[QueuedChunk]:
-    places = np.flatnonzero(todo)
-    places = places[np.argsort(runs.configuration[places], kind="stable")]
-    left, failed = runs.select(places), failed[places]
-    starts = np.flatnonzero(np.diff(left.configuration, prepend=-1))
+    left = np.flatnonzero(todo)
+    left = left[np.argsort(runs.configuration[left], kind="stable")]
+    starts = np.flatnonzero(np.diff(runs.configuration[left], prepend=-1))
     spans = []
-    for start, end in itertools.pairwise([*starts, len(left)]):
-        configuration = int(left.configuration[start])
+    for mine in np.split(left, starts[1:]) if len(left) else ():
+        configuration = int(runs.configuration[mine[0]])
         # A padded lane costs as much as a real one.
         seconds = rates.seconds(runs.configurations[configuration]) * lanes
-        spans += [
-            (seconds, configuration, k, min(k + lanes, end)) for k in range(start, end, lanes)
-        ]
+        cuts = range(0, len(mine), lanes)
+        spans += [(seconds, configuration, mine[k : k + lanes]) for k in cuts]
     longest_first = sorted(spans, key=lambda span: -span[0])
-    for number, (seconds, configuration, first, end) in enumerate(longest_first):
-        settings = runs.configurations[configuration]
-        columns = {name: column[first:end] for name, column in left.values.items()}
-        again = int(failed[first:end].sum())
-        yield QueuedChunk(number, configuration, settings, columns, lanes, seconds, again)
+    for number, (seconds, configuration, mine) in enumerate(longest_first):
+        columns = {name: column[mine] for name, column in runs.values.items()}
+        chunk = Chunk(runs.configurations[configuration], columns, lanes)
+        yield QueuedChunk(number, configuration, chunk, seconds, int(failed[mine].sum()))
 
 
 class Queue:

@@ -86,7 +86,7 @@ class SearchRuns:
 
     def _queued(self, arm: int, chunk: Chunk) -> QueuedChunk:
         self._number += 1
-        return QueuedChunk(self._number, arm, chunk.settings, chunk.columns, self._task.lanes)
+        return QueuedChunk(self._number, arm, chunk)
 
     def _train(self, chunks: Sequence[QueuedChunk]) -> None:
         self._queue.add(chunks)

@@ -251,7 +251,7 @@ class LocalEngine(Engine):
         ended: list[FinishedChunk] = []
         if worker.queued is not None:
             if code == -signal.SIGKILL and not worker.overdue:
-                lanes = f"it ran {worker.queued.lanes} lanes"
+                lanes = f"it ran {worker.queued.chunk.lanes} lanes"
                 advice = fitting(worker.queued, self.workers)
                 reason += f"\nif the kernel killed it for lack of memory: {lanes}, {advice}"
             ended = self._again(worker.queued, reason)
