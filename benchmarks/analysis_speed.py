@@ -107,7 +107,7 @@ def commands(table: pa.Table, folder: Path) -> None:
     store = folder / "store"
     with Store(store) as held:
         add(held, Results.from_table(table.drop_columns(["run_id"])))
-        held.consolidate(everything=True)
+        held.consolidate()
     out = str(folder / "cli.html")
     for words in (
         ["report", "--store", str(store), "--out", out],

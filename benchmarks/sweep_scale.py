@@ -82,7 +82,7 @@ def halve(store: Path, half: Path) -> None:
         os.link(store / "studies" / name, root / "studies" / name)
     for name in files.listed(store, "shards")[::2]:
         os.link(store / "shards" / name, root / "shards" / name)
-    reading.consolidate(root, everything=True)
+    reading.consolidate(root)
 
 
 def main() -> None:

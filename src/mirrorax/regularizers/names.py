@@ -196,15 +196,17 @@ def _choices(kind: Kind) -> str:
 
 def parse_potential(text: object, field: str = "potential") -> Name:
     """Read a potential's name; a `UserError` that starts with `field` if it is not one."""
-    return _parse(text, "potential", field)
+    return parse(text, "potential", field)
 
 
 def parse_drift(text: object, field: str = "drift") -> Name:
     """Read a drift's name; a `UserError` that starts with `field` if it is not one."""
-    return _parse(text, "drift", field)
+    return parse(text, "drift", field)
 
 
-def _parse(text: object, kind: Kind, field: str) -> Name:
+def parse(text: object, kind: Kind, field: str = "") -> Name:
+    """Read a regulariser's name; a `UserError` that starts with `field` if it is not one."""
+    field = field or kind
     if not isinstance(text, str):
         raise UserError(f"{field}: {shown(text)} is not a name; allowed: {_choices(kind)}")
     match = _FORM.fullmatch(text) if len(text) <= _LONGEST else None
@@ -256,7 +258,7 @@ def _argument(
 ) -> float | str | Name:
     if parameter in ("potential", "drift"):
         nested: Kind = "potential" if parameter == "potential" else "drift"
-        name = _parse(inside, nested, f"{field}: in {text!r}")
+        name = parse(inside, nested, f"{field}: in {text!r}")
         if sees_advantages(name):
             raise UserError(
                 f"{field}: in {text!r}: {str(name)!r} sees advantages, and is no function of two "
@@ -310,7 +312,7 @@ def _completed(text: str, guess: str, kind: Kind) -> str:
     bracket = text.find("(")
     for parameter in (text[bracket:] if bracket >= 0 else "", ""):
         try:
-            return str(_parse(guess + parameter, kind, ""))
+            return str(parse(guess + parameter, kind))
         except UserError:
             continue
     return f"{guess}({_BUILT_IN[kind][guess].example})"

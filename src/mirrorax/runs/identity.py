@@ -28,7 +28,7 @@ from jaxtyping import Int, UInt32
 from mirrorax._version import ALGORITHM_VERSION
 from mirrorax.errors import UserError
 from mirrorax.runs.presets import LATER, LATER_VALUES
-from mirrorax.runs.settings import FIELDS, TRACED, Settings
+from mirrorax.runs.settings import STATIC, TRACED, Settings
 
 ID_DIGITS = 32
 VERSION_FIELD = "algorithm_version"
@@ -93,7 +93,7 @@ def _texts(
     """
     if set(columns) != set(TRACED):
         raise ValueError(f"columns are {sorted(columns)}, expected {sorted(TRACED)}")
-    names = sorted({*FIELDS, *other})
+    names = sorted({*STATIC, *TRACED, *other})
     written = [_column_texts(name, columns[name]) for name in names if name in columns]
     templates: dict[int, str] = {}
     for which in np.unique(configuration).tolist():

@@ -89,7 +89,7 @@ def import_runs(
         new = runs.done & ~np.isin(runs.ids, stored.ids[stored.done])
         add(store, runs.take(np.flatnonzero(new)))
         if new.any():
-            store.consolidate(everything=True)
+            store.consolidate()
     return int(new.sum()), len(runs)
 
 

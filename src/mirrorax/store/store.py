@@ -38,8 +38,9 @@ class Store:
             raise
         present = files.listed(self.root, "shards")
         self._next = max(map(files.sequence_in, present), default=0) + 1
-        copies = reading.usable(self.root, set(present)).values()
-        self._since_parts = len(present) - sum(map(len, copies))
+        #: shards in the consolidated copy, and those committed since
+        self._copied = len(reading.copied(self.root, present)[1])
+        self._since = len(present) - self._copied
 
     def __enter__(self) -> Store:
         return self
@@ -64,15 +65,15 @@ class Store:
         number, self._next = self._next, self._next + 1  # used once, whatever comes of it
         name = f"{number:08d}-{files.digest(data)}.parquet"
         files.write(self.root, "shards", name, data, self._fault)
-        self._since_parts += 1
-        if self._since_parts >= reading.FULL:
+        self._since += 1
+        if self._since >= max(reading.FULL, self._copied // 4):
             self.consolidate()
         return name
 
-    def consolidate(self, *, everything: bool = False) -> None:
-        """Bring the copies for fast loading up to date."""
-        reading.consolidate(self.root, everything=everything, fault=self._fault)
-        self._since_parts = 0
+    def consolidate(self) -> None:
+        """Bring the copy for fast loading up to date."""
+        reading.consolidate(self.root, self._fault)
+        self._copied, self._since = self._copied + self._since, 0
 
     def record(self, study: Study, runs: Runs, lanes: int) -> bool:
         """Write down which study is being run."""

@@ -138,7 +138,7 @@ def sweep(
             engine.close()
             lock.clear_live(store.root)
         if progress.done or progress.failed:
-            store.consolidate(everything=True)
+            store.consolidate()
         return SweepSummary(
             total=progress.total,
             done=progress.before + progress.done,
