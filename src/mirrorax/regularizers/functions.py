@@ -27,30 +27,33 @@ from mirrorax.simplex import namespace, probability_floor
 
 
 @dataclass(frozen=True)
-class _Called:
+class UserFunction:
     """A user's function whose mistakes are one line; hashable, and the same to jax."""
 
     kind: names.Kind
     name: str
     function: Callable[..., jax.Array]
+    takes: str
 
-    def __call__(self, *vectors: jax.Array) -> jax.Array:
+    def __call__(self, *arrays: jax.Array) -> jax.Array:
+        """Return its value, one float."""
         where = f"{self.kind}: {self.name!r}"
         try:
-            result = self.function(*vectors)
+            result = self.function(*arrays)
         except Exception as error:  # code of the user's may fail in any way
             raise UserError(f"{where}: {in_one_line(error)}") from error
-        inputs = "one vector" if len(vectors) == 1 else "two vectors"
         try:
             number = result if isinstance(result, jax.Array) else jnp.asarray(result)
         except (TypeError, ValueError):
             raise UserError(
-                f"{where} returns {type(result).__name__}, expected a number for {inputs}"
+                f"{where} returns {type(result).__name__}, expected a number for {self.takes}"
             ) from None
         if number.shape != () or not jnp.issubdtype(number.dtype, jnp.floating):
             spelled = f"{number.dtype}[{','.join(map(str, number.shape))}]"
-            advice = "; sum over the actions" if number.shape else ""
-            raise UserError(f"{where} returns {spelled}, expected one float for {inputs}{advice}")
+            advice = "; sum over the actions" if number.shape and arrays[0].shape else ""
+            raise UserError(
+                f"{where} returns {spelled}, expected one float for {self.takes}{advice}"
+            )
         return number
 
 
@@ -71,8 +74,8 @@ class FunctionPotential(Potential):
         return float(min(inside[0], vertices.min())), float(vertices.max())
 
     @property
-    def _called(self) -> _Called:
-        return _Called("potential", self.name, self.function)
+    def _called(self) -> UserFunction:
+        return UserFunction("potential", self.name, self.function, "one vector")
 
     def bound(self, num_actions: int) -> float:
         """Return the largest absolute value of h."""
@@ -104,8 +107,8 @@ class FunctionDrift(Drift):
     infinite = None
 
     @property
-    def _called(self) -> _Called:
-        return _Called("drift", self.name, self.function)
+    def _called(self) -> UserFunction:
+        return UserFunction("drift", self.name, self.function, "two vectors")
 
     def _value(self, p: Any, q: Any, logp: Any, logq: Any) -> Any:
         batched = jnp.vectorize(self._called, signature="(n),(n)->()")

@@ -172,7 +172,22 @@ def spelled(regulariser: Any) -> str:
     """Write a regulariser: its name, and in brackets its fields, which are its parameters."""
     parameters = [f.name for f in fields(regulariser) if f.repr and f.name != "name"]
     values = tuple(getattr(regulariser, parameter) for parameter in parameters)
-    return str(Name("potential", regulariser.name, values))
+    spelling = _BUILT_IN["drift"].get(regulariser.name)
+    return str(Name("drift", regulariser.name, _shortened(spelling, values)))
+
+
+def check_parameters(regulariser: Any, kind: Kind) -> None:
+    """Make the parameters of a new object floats; a `UserError` if one is not allowed."""
+    for each in fields(regulariser):
+        object.__setattr__(regulariser, each.name, float(getattr(regulariser, each.name)))
+    parse(spelled(regulariser), kind)
+
+
+def _shortened(spelling: Spelling | None, values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Leave out arguments that need not be written."""
+    if spelling is None or not spelling.optional:
+        return values
+    return () if values == tuple(map(float, spelling.example.split(", "))) else values
 
 
 def names(kind: Kind) -> list[str]:
@@ -236,9 +251,7 @@ def parse(text: object, kind: Kind, field: str = "") -> Name:
         _argument(text, parameter, inner.strip(), spelling, field)
         for parameter, inner in zip(spelling.parameters, texts, strict=True)
     )
-    if spelling.optional and arguments == tuple(map(float, spelling.example.split(", "))):
-        return Name(kind, word)
-    return Name(kind, word, arguments)
+    return Name(kind, word, _shortened(spelling, arguments))
 
 
 def _split(inside: str) -> list[str]:

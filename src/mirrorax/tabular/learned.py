@@ -4,9 +4,9 @@ Dual ascent on log lambda, so that the mean drift of a step over the states stay
 
     log lambda_{k+1} = log lambda_k + rate clip(E_s[D(pi_{k+1}(s), pi_k(s))] / (v_k D_ref) - 1)
 
-with v_k = v, or v (1 - k / K) where the target is annealed, D_ref the reference of the drift (see
-`mirrorax.regularizers.scale`), and clip to [-1, 1]. Each MDP and temperature of a batch has its
-own lambda. Near a fixed point the drift vanishes and lambda falls to its lower bound.
+with v_k = v, or v (1 - k / K) where the target is annealed, D_ref the `reference_drift` of the
+drift, and clip to [-1, 1]. Each MDP and temperature of a batch has its own lambda. Near a fixed
+point the drift vanishes and lambda falls to its lower bound.
 """
 
 from __future__ import annotations

@@ -18,11 +18,10 @@ from jaxtyping import Float64
 from mirrorax import registry
 from mirrorax.errors import UserError, unknown
 from mirrorax.formatting import Shown
-from mirrorax.regularizers.drifts import Divergence, Drift
+from mirrorax.regularizers.drifts import Divergence, Drift, reference_drift
 from mirrorax.regularizers.drifts import drift as as_drift
 from mirrorax.regularizers.potentials import Max, Potential
 from mirrorax.regularizers.potentials import potential as as_potential
-from mirrorax.regularizers.scale import reference_drift
 from mirrorax.tabular.evaluation import Optimum, evaluate, optimum, uniform_policy
 from mirrorax.tabular.inputs import at_least, check_policy, random_generator, temperature
 from mirrorax.tabular.learned import LearnedLam
