@@ -118,14 +118,14 @@ def _run(args: argparse.Namespace) -> int:
 
 def run_study(study: Study, args: argparse.Namespace) -> int:
     """Run what a study has left to do, with the flags of `@engine`."""
-    from mirrorax import sweep
     from mirrorax.callbacks import make_logger
+    from mirrorax.sweep import driver
 
     if args.engine == "ray" and args.chunk_timeout:
         raise UserError("--chunk-timeout: a worker of this machine can be ended, not one of Ray's")
     if args.engine != "ray" and args.address != "auto":
         raise UserError(f"--address: {args.address!r} is for --engine ray")
-    summary = sweep.run_study(
+    summary = driver.run_study(
         study,
         args.store,
         engine=args.engine,

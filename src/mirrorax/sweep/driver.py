@@ -10,11 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from mirrorax.errors import in_one_line
+from mirrorax.errors import UserError, in_one_line
 from mirrorax.formatting import Shown, counted
-from mirrorax.spec.study import Study
+from mirrorax.spec.study import Study, read
 from mirrorax.store import lock, studies
 from mirrorax.store.files import Fault, no_fault
 from mirrorax.store.store import Store
@@ -89,6 +89,57 @@ class Signals:
         if os.isatty(2):
             os.write(2, _SHOW_CURSOR)
         os._exit(128 + number)
+
+
+def run_study(
+    study: Study | str | os.PathLike[str],
+    store: str | os.PathLike[str],
+    *,
+    engine: Literal["local", "ray"] = "local",
+    address: str = "auto",
+    workers: int | None = None,
+    gpus: int | None = None,
+    chunk_timeout: float | None = None,
+    progress: bool = True,
+    **options: Any,
+) -> SweepSummary:
+    """Run what a study has left to do; the same call resumes it.
+
+    Args:
+        study: a `mirrorax.Study`, or the path of a TOML file.
+        store: the folder of results; `mirrorax.load(store)` gives the runs.
+        engine: worker processes on this machine, or tasks on a Ray cluster.
+        address: of the Ray cluster: auto or HOST:PORT.
+        workers: how many chunks are trained at once; one for each core unless given.
+        gpus: how many GPUs are used, one for each worker.
+        chunk_timeout: with worker processes: the seconds after which a chunk is tried again.
+        progress: whether progress is shown.
+        options: `lanes`, `retry_failed`, `fail_fast`, `take_over`, and `log`, a logger of
+            `mirrorax.callbacks`; see `sweep`.
+    """
+    if workers is not None and (isinstance(workers, bool) or workers < 1):
+        raise UserError(f"workers: {workers!r} is not allowed: a whole number >= 1")
+    if engine == "ray":
+        from mirrorax.sweep.engines import ray
+
+        ray.check(address)  # before the store is made
+
+    def make_engine(logs: Path) -> Engine:
+        if engine == "ray":
+            return ray.RayEngine(address=address, workers=workers or gpus, gpus=float(bool(gpus)))
+        from mirrorax.sweep.engines.local import LocalEngine
+
+        return LocalEngine(logs=logs, workers=workers, gpus=gpus or 0, chunk_timeout=chunk_timeout)
+
+    return sweep(
+        study if isinstance(study, Study) else read(os.fspath(study)),
+        store,
+        make_engine,
+        gpu=bool(gpus),
+        check_memory=engine == "local" and not gpus,
+        display=Display(quiet=not progress),
+        **options,
+    )
 
 
 def sweep(
