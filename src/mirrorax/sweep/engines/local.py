@@ -22,6 +22,7 @@ from typing import Any
 
 from mirrorax import plugins
 from mirrorax.mdpo import machine
+from mirrorax.sweep import execute
 from mirrorax.sweep.engine import (
     RETRIES,
     Activity,
@@ -34,7 +35,6 @@ from mirrorax.sweep.engine import (
     give_up,
     out_of_memory,
 )
-from mirrorax.sweep.execute import CHUNK_FUNCTION
 from mirrorax.sweep.plan import Queue, QueuedChunk
 from mirrorax.sweep.worker import receive, send
 
@@ -83,14 +83,14 @@ class LocalEngine(Engine):
         logs: Path,
         workers: int | None = None,
         gpus: int = 0,
-        function: str = CHUNK_FUNCTION,
+        function: str | None = None,
         chunk_timeout: float | None = None,
     ) -> None:
         self._cores = machine.cores()
         self._gpus = gpus
         self.workers = workers or gpus or len(self._cores)
         self._logs = logs
-        self._function = function
+        self._function = function or execute.CHUNK_FUNCTION
         self._timeout = chunk_timeout
         self._processes: list[_Process] = []
         self._attempts: Counter[int] = Counter()

@@ -29,7 +29,7 @@ from mirrorax.sweep.engine import (
     give_up,
     out_of_memory,
 )
-from mirrorax.sweep.execute import CHUNK_FUNCTION, OutOfMemory
+from mirrorax.sweep.execute import OutOfMemory
 from mirrorax.sweep.plan import Queue, QueuedChunk
 
 #: Tasks submitted per place on the cluster: one under way, one waiting next to it.
@@ -69,7 +69,7 @@ class RayEngine(Engine):
         address: str = "auto",
         workers: int | None = None,
         gpus: float = 0.0,
-        function: str = CHUNK_FUNCTION,
+        function: str | None = None,
     ) -> None:
         check(address)
         # A driver whose workers ask for no GPU must not hide the GPUs from the others.
@@ -90,7 +90,7 @@ class RayEngine(Engine):
         self._run = self._ray.remote(
             max_retries=RETRIES, runtime_env={"env_vars": environment}, **resources
         )(_remote)
-        self._function = function
+        self._function = function or execute.CHUNK_FUNCTION
         self._under_way: dict[Any, tuple[QueuedChunk, float]] = {}
         self._configuration: int | None = None
         self.workers = self._places()
