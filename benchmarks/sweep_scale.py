@@ -25,7 +25,7 @@ from mirrorax.spec.expand import expand
 from mirrorax.spec.study import read
 from mirrorax.store import files, reading
 from mirrorax.sweep.driver import sweep
-from mirrorax.sweep.engines.inline import InlineEngine
+from mirrorax.sweep.engine import InlineEngine
 
 STUDY = """
 environments = ["CartPole", "Acrobot", "Catch", "DeepSea"]

@@ -14,8 +14,7 @@ from mirrorax.spec.expand import expand
 from mirrorax.spec.study import parse
 from mirrorax.store import load_curves, read_results
 from mirrorax.sweep.driver import sweep
-from mirrorax.sweep.engine import RETRIES, EngineError
-from mirrorax.sweep.engines.inline import InlineEngine
+from mirrorax.sweep.engine import RETRIES, EngineError, InlineEngine
 from mirrorax.sweep.engines.local import LocalEngine
 from mirrorax.sweep.measure import ask_sizes
 

@@ -152,9 +152,9 @@ def run_study(study: Study, args: argparse.Namespace) -> int:
 
 def _status(args: argparse.Namespace) -> int:
     from mirrorax.store import files
-    from mirrorax.sweep import status
+    from mirrorax.sweep.progress import Watcher
 
-    watcher = status.Watcher(files.existing(place_of(args)))
+    watcher = Watcher(files.existing(place_of(args)))
 
     def text() -> str:
         now = watcher.status()

@@ -104,11 +104,11 @@ def _costs(plan: Plan, workers: int, args: argparse.Namespace) -> list[tuple[str
 
 
 def _measured(plan: Plan) -> dict[Any, float]:
-    from mirrorax.sweep import execute
+    from mirrorax.sweep import worker
     from mirrorax.sweep.engine import EngineError
     from mirrorax.sweep.measure import measure_seconds
 
     try:
-        return measure_seconds(plan, execute.CHUNK_FUNCTION)
+        return measure_seconds(plan, worker.CHUNK_FUNCTION)
     except RuntimeError as error:
         raise EngineError(str(error)) from None

@@ -12,8 +12,8 @@
 A file's name holds the digest of its content, and it appears by one atomic rename: what is visible
 is complete. Readers take no lock.
 
-- `files`: names, atomic writing.   - `lock`: one writer at a time.
-- `store`: the writer's view.        - `reading`: the reader's view, and consolidated copies.
+- `files`: names, atomic writing.    - `store`: the writer's view: one at a time.
+- `reading`: the reader's view, and the consolidated copy.
 - `studies`: recorded studies.       - `exporting`: exports, and `read_results` for all.
 - `legacy`: runs from elsewhere, also of format 1, into a store.
 """

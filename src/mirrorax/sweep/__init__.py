@@ -5,10 +5,10 @@
 
 - `plan`: runs minus finished runs, as chunks of one configuration.
 - `measure`: what a run costs.
-- `execute`, `worker`: a chunk in another process, bytes in and bytes out.
-- `engine`: the contract (pull chunks, yield outcomes, cancel); `engines/`: local, ray, inline.
+- `worker`: a chunk in another process, bytes in and bytes out.
+- `engine`: the contract (pull chunks, yield outcomes, cancel); `engines/`: local, ray.
 - `driver`: the loop: commit outcomes, show progress, react to signals.
-- `progress`, `status`: what is shown.
+- `progress`: what is shown, of a running sweep and of a store.
 
 Nothing here imports jax at module level: the driver never does, workers do when they start.
 """

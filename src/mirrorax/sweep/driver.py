@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from mirrorax.errors import UserError, in_one_line
 from mirrorax.formatting import Shown, counted
 from mirrorax.spec.study import Study, read
-from mirrorax.store import lock, studies
+from mirrorax.store import studies
 from mirrorax.store.files import Fault, no_fault
-from mirrorax.store.store import Store
+from mirrorax.store.store import Store, clear_live, write_live
 from mirrorax.sweep import plan as planning
 from mirrorax.sweep.engine import Engine, FinishedChunk
 from mirrorax.sweep.progress import CELL_COLUMNS, Display, SweepProgress
@@ -187,7 +187,7 @@ def sweep(
             stopped_by = _loop(store, plan, engine, progress, shown, log_chunk, fail_fast)
         finally:
             engine.close()
-            lock.clear_live(store.root)
+            clear_live(store.root)
         if progress.done or progress.failed:
             store.consolidate()
         return SweepSummary(
@@ -247,7 +247,7 @@ def _loop(
                 progress.activities = engine.activities()
                 if now - last_live >= _LIVE_EVERY:
                     last_live = now
-                    lock.write_live(store.root, progress.state())
+                    write_live(store.root, progress.state())
                     display.show(progress)
                 if now - last_held >= _HELD_EVERY:
                     last_held = now

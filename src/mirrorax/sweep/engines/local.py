@@ -22,7 +22,7 @@ from typing import Any
 
 from mirrorax import plugins
 from mirrorax.mdpo import machine
-from mirrorax.sweep import execute
+from mirrorax.sweep import worker as worker_process
 from mirrorax.sweep.engine import (
     RETRIES,
     Activity,
@@ -90,7 +90,7 @@ class LocalEngine(Engine):
         self._gpus = gpus
         self.workers = workers or gpus or len(self._cores)
         self._logs = logs
-        self._function = function or execute.CHUNK_FUNCTION
+        self._function = function or worker_process.CHUNK_FUNCTION
         self._timeout = chunk_timeout
         self._processes: list[_Process] = []
         self._attempts: Counter[int] = Counter()

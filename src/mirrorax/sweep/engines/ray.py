@@ -17,7 +17,7 @@ from typing import Any
 from mirrorax import plugins
 from mirrorax.errors import UserError
 from mirrorax.mdpo import machine
-from mirrorax.sweep import execute
+from mirrorax.sweep import worker
 from mirrorax.sweep.engine import (
     RETRIES,
     Activity,
@@ -29,7 +29,6 @@ from mirrorax.sweep.engine import (
     give_up,
     out_of_memory,
 )
-from mirrorax.sweep.execute import OutOfMemory
 from mirrorax.sweep.plan import Queue, QueuedChunk
 
 #: Tasks submitted per place on the cluster: one under way, one waiting next to it.
@@ -57,7 +56,7 @@ def check(address: str) -> None:
 
 def _remote(function_name: str, chunk: bytes, driver_plugins: list[str]) -> bytes:
     """Train one chunk in a Ray worker."""
-    return execute.run_chunk(execute.resolve(function_name), chunk, driver_plugins)
+    return worker.run_chunk(worker.resolve(function_name), chunk, driver_plugins)
 
 
 class RayEngine(Engine):
@@ -90,7 +89,7 @@ class RayEngine(Engine):
         self._run = self._ray.remote(
             max_retries=RETRIES, runtime_env={"env_vars": environment}, **resources
         )(_remote)
-        self._function = function or execute.CHUNK_FUNCTION
+        self._function = function or worker.CHUNK_FUNCTION
         self._under_way: dict[Any, tuple[QueuedChunk, float]] = {}
         self._configuration: int | None = None
         self.workers = self._places()
@@ -143,7 +142,7 @@ class RayEngine(Engine):
             return accept(queued, self._ray.get(reference))
         except self._ray.exceptions.RayTaskError as error:
             cause = error.cause
-            if isinstance(cause, OutOfMemory):
+            if isinstance(cause, worker.OutOfMemory):
                 return give_up(queued, out_of_memory(queued, self.workers, str(cause)))
             return give_up(queued, f"{type(cause).__name__}: {cause}\n{str(error)[-3000:]}")
         except self._ray.exceptions.RayError as error:
