@@ -101,7 +101,7 @@ def page(path: Path) -> None:
 
 def commands(table: pa.Table, folder: Path) -> None:
     from mirrorax.runs.results import Results
-    from mirrorax.store.legacy import add
+    from mirrorax.store.exporting import add
     from mirrorax.store.store import Store
 
     store = folder / "store"

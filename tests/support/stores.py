@@ -12,7 +12,7 @@ from mirrorax.envs import suite
 from mirrorax.runs.chunk import Chunk, Outcome
 from mirrorax.runs.results import Results
 from mirrorax.spec.expand import Runs
-from mirrorax.store.legacy import add
+from mirrorax.store.exporting import add
 from mirrorax.store.store import Store
 
 

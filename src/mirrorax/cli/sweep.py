@@ -197,7 +197,7 @@ def _export(args: argparse.Namespace) -> int:
 
 
 def _import(args: argparse.Namespace) -> int:
-    from mirrorax.store.legacy import import_runs
+    from mirrorax.store.exporting import import_runs
 
     new, total = import_runs(args.store, getattr(args, "from"))
     print(f"{new:,} of {total:,} runs are new in {args.store}")

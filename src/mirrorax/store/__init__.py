@@ -14,8 +14,8 @@ is complete. Readers take no lock.
 
 - `files`: names, atomic writing.    - `store`: the writer's view: one at a time.
 - `reading`: the reader's view, and the consolidated copy.
-- `studies`: recorded studies.       - `exporting`: exports, and `read_results` for all.
-- `legacy`: runs from elsewhere, also of format 1, into a store.
+- `studies`: recorded studies.
+- `exporting`: exports, imports (also of format 1), and `read_results` for all.
 """
 
 from mirrorax.store.exporting import export, load, load_curves, read_results
