@@ -16,9 +16,13 @@ if TYPE_CHECKING:
     from mirrorax.loading import landscapes, load
     from mirrorax.plugins import load_plugin
     from mirrorax.registry import register_network, register_optimizer, register_schedule
-    from mirrorax.regularizers.checks import check_drift, check_potential
     from mirrorax.regularizers.drifts import drift
-    from mirrorax.regularizers.functions import register_drift, register_potential
+    from mirrorax.regularizers.functions import (
+        check_drift,
+        check_potential,
+        register_drift,
+        register_potential,
+    )
     from mirrorax.regularizers.potentials import potential
     from mirrorax.spec.study import Study
     from mirrorax.training import train
@@ -28,9 +32,9 @@ if TYPE_CHECKING:
 #: public name -> the module it lives in
 _HOME = {
     "Study": "mirrorax.spec.study",
-    "check_drift": "mirrorax.regularizers.checks",
+    "check_drift": "mirrorax.regularizers.functions",
     "check_environment": "mirrorax.environment_check",
-    "check_potential": "mirrorax.regularizers.checks",
+    "check_potential": "mirrorax.regularizers.functions",
     "drift": "mirrorax.regularizers.drifts",
     "landscapes": "mirrorax.loading",
     "load": "mirrorax.loading",

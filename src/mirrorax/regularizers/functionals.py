@@ -22,10 +22,9 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from mirrorax.regularizers import names
-from mirrorax.regularizers.checks import Check, first_failure
 from mirrorax.regularizers.drifts import Drift
 from mirrorax.regularizers.drifts import drift as as_drift
-from mirrorax.regularizers.functions import UserFunction, registered
+from mirrorax.regularizers.functions import Check, UserFunction, first_failure, registered
 
 
 @dataclass(frozen=True)
