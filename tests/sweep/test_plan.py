@@ -23,7 +23,7 @@ from mirrorax.store.store import Store
 from mirrorax.sweep import measure
 from mirrorax.sweep import plan as planning
 from mirrorax.sweep.engine import Activity
-from mirrorax.sweep.progress import CELL_COLUMNS, SweepProgress
+from mirrorax.sweep.progress import SCORE_COLUMNS, SweepProgress
 
 
 def study(environments='["CartPole", "Acrobot"]', seeds=5, extra=""):
@@ -242,7 +242,7 @@ def test_the_best_cell_is_one_of_the_study_and_of_one_configuration(tmp_path):
         for number, returned in enumerate((250.0, 100.0)):  # of 500
             for outcome in outcomes(mine, mine.configuration == number, returned=returned):
                 store.commit(outcome.to_bytes())
-        stored = planning.known(store.root, columns=("wall_seconds", *CELL_COLUMNS))
+        stored = planning.known(store.root, columns=("wall_seconds", *SCORE_COLUMNS))
         progress = SweepProgress(planning.make(mine, stored, lanes=8), workers=1)
         progress.add_stored(stored)
     assert progress.best() == "CartPole (entropy, kl) alpha=0.1 lam=0.2: 0.500 over 3"

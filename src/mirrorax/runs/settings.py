@@ -289,6 +289,11 @@ class Settings(_Model):
         """Whether lambda is learned during training (then `v` is given in its place)."""
         return self.lam_schedule in LEARNED
 
+    @property
+    def axes(self) -> tuple[str, str]:
+        """What a run is given: alpha and lam, or `w` and `v` where they are learned."""
+        return "w" if self.learned_alpha else "alpha", "v" if self.learned_lam else "lam"
+
 
 def _plugins_of(fields: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the identities of the plugins that the names of settings come from, sorted."""

@@ -109,7 +109,7 @@ def _columns(
     block: Block, settings: Settings, values: Mapping[str, float | None]
 ) -> dict[str, np.ndarray]:
     """Return the traced columns of one grid; `values` are those that all its runs share."""
-    heat, drift = "w" if settings.learned_alpha else "alpha", "v" if settings.learned_lam else "lam"
+    heat, drift = settings.axes
     grid = np.meshgrid(getattr(block, heat), getattr(block, drift), block.seeds, indexing="ij")
     shared = {**values, **dict.fromkeys(TEMPERATURES)}
     count = grid[0].size

@@ -20,7 +20,7 @@ from mirrorax.store.files import Fault, no_fault
 from mirrorax.store.store import Store, clear_live, write_live
 from mirrorax.sweep import plan as planning
 from mirrorax.sweep.engine import Engine, FinishedChunk
-from mirrorax.sweep.progress import CELL_COLUMNS, Display, SweepProgress
+from mirrorax.sweep.progress import SCORE_COLUMNS, Display, SweepProgress
 
 if TYPE_CHECKING:
     from mirrorax.callbacks import Logger
@@ -170,7 +170,7 @@ def sweep(
         for name in store.set_aside:
             shown.say(f"damaged, set aside; its runs are run again: {name}")
         width = planning.lanes_for(runs, store.root, lanes, gpu=gpu)
-        stored = planning.known(store.root, columns=("wall_seconds", *CELL_COLUMNS))
+        stored = planning.known(store.root, columns=("wall_seconds", *SCORE_COLUMNS))
         plan = planning.make(runs, stored, lanes=width, retry_failed=retry_failed)
         for name, values in plan.mixed.items():
             shown.say(f"this store mixes results with different {name}: {', '.join(values)}")

@@ -44,7 +44,7 @@ class QueuedChunk:
     configuration: int  # chunks with the same number share one compiled program
     chunk: Chunk
     seconds: float = 0.0  # how long it is expected to take
-    failed_before: int = 0  # how many of its runs have failed in an earlier sweep
+    places: Sequence[int] | np.ndarray = ()  # of its runs in the plan
 
     def __len__(self) -> int:
         return len(self.chunk)
@@ -196,7 +196,7 @@ def make(
         failed=failed,
         todo=todo,
         beyond=len(stored) - int(done.sum()) - int(failed.sum()),
-        chunks=list(_chunks(runs, todo, failed, lanes, rates)),
+        chunks=list(_chunks(runs, todo, lanes, rates)),
         rates=rates,
         mixed={name: [*map(str, values)] for name, values in seen.items() if len(values) > 1},
     )
@@ -207,7 +207,7 @@ def _among(wanted: pa.Array, present: pa.ChunkedArray) -> np.ndarray:
 
 
 def _chunks(
-    runs: Runs, todo: np.ndarray, failed: np.ndarray, lanes: int, rates: measure.Rates
+    runs: Runs, todo: np.ndarray, lanes: int, rates: measure.Rates
 ) -> Iterator[QueuedChunk]:
     left = np.flatnonzero(todo)
     left = left[np.argsort(runs.configuration[left], kind="stable")]
@@ -223,7 +223,7 @@ def _chunks(
     for number, (seconds, configuration, mine) in enumerate(longest_first):
         columns = {name: column[mine] for name, column in runs.values.items()}
         chunk = Chunk(runs.configurations[configuration], columns, lanes)
-        yield QueuedChunk(number, configuration, chunk, seconds, int(failed[mine].sum()))
+        yield QueuedChunk(number, configuration, chunk, seconds, mine)
 
 
 class Queue:
