@@ -19,6 +19,7 @@ def show_plan(args: argparse.Namespace) -> int:
     if args.node_workers and not args.nodes:
         raise UserError(f"--node-workers: {args.node_workers} on how many nodes? give --nodes N")
     from mirrorax.mdpo.machine import cores
+    from mirrorax.runs import results
     from mirrorax.spec.study import read
     from mirrorax.store import files, reading, studies
     from mirrorax.sweep import plan as planning
@@ -28,12 +29,14 @@ def show_plan(args: argparse.Namespace) -> int:
     root = files.existing(args.store) if Path(args.store).exists() else None
     runs = studies.runs_of(study, root)
     lanes = planning.lanes_for(runs, root, args.lanes, gpu=bool(args.gpus))
-    damaged = reading.damaged(root) if root is not None else {}
-    table = planning.known(root, without=damaged)
-    plan = planning.make(runs, table, lanes=lanes, retry_failed=args.retry_failed)
+    damaged, stored = {}, results.concat([])
+    if root is not None:
+        damaged = reading.damaged(root)
+        stored = reading.Reader(root, ["wall_seconds"], damaged).results()
+    plan = planning.make(runs, stored, lanes=lanes, retry_failed=args.retry_failed)
     if args.measure and plan.chunks:
         plan = planning.make(
-            runs, table, lanes=lanes, retry_failed=args.retry_failed, measured=_measured(plan)
+            runs, stored, lanes=lanes, retry_failed=args.retry_failed, measured=_measured(plan)
         )
     workers = args.workers or args.gpus or len(cores())
     failed = int(plan.failed.sum())
@@ -71,10 +74,10 @@ def _costs(plan: Plan, workers: int, args: argparse.Namespace) -> list[tuple[str
     """Return the rows about chunks, memory and time, here and elsewhere."""
     count = len(plan.chunks)
     used = counted(len({chunk.configuration for chunk in plan.chunks}), "configuration")
-    time_left = duration(plan.seconds / workers)
-    need = plan.worker_bytes()
+    time_left = duration(plan.seconds_on(1) / workers)
     memory = "checked when the sweep starts"
-    if need is not None:
+    if largest := plan.largest():
+        need = largest[1].worker_bytes(plan.lanes)
         memory = f"about {need / 2**30:.1f} GiB in each worker"
     rows = [
         ("chunks", f"{count:,} of up to {counted(plan.lanes, 'lane')}, {used}"),

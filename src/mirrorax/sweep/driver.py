@@ -17,6 +17,7 @@ from mirrorax.formatting import Shown, counted
 from mirrorax.spec.study import Study, read
 from mirrorax.store import studies
 from mirrorax.store.files import Fault, no_fault
+from mirrorax.store.reading import Reader
 from mirrorax.store.store import Store, clear_live, write_live
 from mirrorax.sweep import plan as planning
 from mirrorax.sweep.engine import Engine, FinishedChunk
@@ -170,7 +171,7 @@ def sweep(
         for name in store.set_aside:
             shown.say(f"damaged, set aside; its runs are run again: {name}")
         width = planning.lanes_for(runs, store.root, lanes, gpu=gpu)
-        stored = planning.known(store.root, columns=("wall_seconds", *SCORE_COLUMNS))
+        stored = Reader(store.root, ["wall_seconds", *SCORE_COLUMNS]).results()
         plan = planning.make(runs, stored, lanes=width, retry_failed=retry_failed)
         for name, values in plan.mixed.items():
             shown.say(f"this store mixes results with different {name}: {', '.join(values)}")
