@@ -112,9 +112,11 @@ def give_up(queued: QueuedChunk, reason: str, attempts: int = 1) -> FinishedChun
     return accept(queued, Outcome.failed(queued.chunk, text, origin).to_bytes())
 
 
-def out_of_memory(queued: QueuedChunk, workers: int, text: str) -> str:
-    """Say that a chunk did not fit, and what would."""
-    return f"out of memory at {queued.chunk.lanes} lanes; {fitting(queued, workers)} ({text[:500]})"
+def out_of_memory(queued: QueuedChunk, workers: int, text: str) -> FinishedChunk:
+    """Return a chunk that did not fit, and say what would."""
+    fits = fitting(queued, workers)
+    reason = f"out of memory at {queued.chunk.lanes} lanes; {fits} ({text[:500]})"
+    return give_up(queued, reason)
 
 
 def fitting(queued: QueuedChunk, workers: int) -> str:
