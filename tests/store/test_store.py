@@ -754,8 +754,8 @@ def test_ids_cross_between_numpy_and_arrow():
     assert text.to_pylist() == [run_id.decode() for run_id in RUNS.ids]
     halves = pa.chunked_array([text[:5], text[5:]])
     assert (arrow.read_ids(halves) == RUNS.ids).all()
-    assert (arrow.read_ids(text[3:7]) == RUNS.ids[3:7]).all()
-    assert len(arrow.read_ids(text[:0])) == 0
+    assert (arrow.read_ids(pa.chunked_array([text[3:7]])) == RUNS.ids[3:7]).all()
+    assert len(arrow.read_ids(pa.chunked_array([text[:0]]))) == 0
     for wrong in (["short"], ["x" * 31, "x" * 33], [None]):
         with pytest.raises(ValueError, match="32 digits"):
-            arrow.read_ids(pa.array(wrong, pa.string()))
+            arrow.read_ids(pa.chunked_array([pa.array(wrong, pa.string())]))
