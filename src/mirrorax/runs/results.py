@@ -169,14 +169,12 @@ class Results:
 
     def computed_ids(self) -> np.ndarray:
         """Return the ids as the hashes of settings and values."""
-        settings = [c.settings for c in self.configurations]
         values = read_values(self.rows)
         computed = np.zeros(len(self), f"S{arrow.WIDTH}")
-        versions = self.of_configurations([c.algorithm_version for c in self.configurations], int)
-        for version in np.unique(versions).tolist():
-            mine = np.flatnonzero(versions == version)
+        for k, (settings, version) in enumerate(self.configurations):
+            mine = np.flatnonzero(self.configuration == k)
             part = {name: column[mine] for name, column in values.items()}
-            computed[mine] = identity.run_ids(settings, self.configuration[mine], part, version)
+            computed[mine] = identity.run_ids(settings, part, version)
         return computed
 
     def check_ids(self) -> None:
