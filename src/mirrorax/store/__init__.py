@@ -2,7 +2,7 @@
 
     DIR/mirrorax-store.json   the mark and format of a store
     DIR/shards/               00000012-<digest>.parquet, one per finished chunk: the truth
-    DIR/parts/                <digest>.parquet, consolidated copies for fast loading; rebuildable
+    DIR/parts/                <digest>.parquet, a consolidated copy for fast loading; rebuildable
     DIR/studies/              00000001-<digest>.parquet, the studies that were run, expanded
     DIR/quarantine/           damaged shards, set aside
     DIR/tmp/                  files being written, workers' logs; emptied at the next start
