@@ -284,7 +284,7 @@ def solve(
         before = pi
         pi = mirror_step(q, pi, h, d, alphas[k][..., None], lams[k][..., None])
         if learned:
-            moved = np.asarray(d.value(pi, before)).mean(-1)
+            moved = np.asarray(np.mean(d.value(pi, before), axis=-1))
             current = learned.after(current, moved, size, k / iterations)
         known = evaluate(mdp, pi, h, reference)
         policies.append(pi)
