@@ -25,7 +25,7 @@ from mirrorax.spec.expand import expand
 from mirrorax.spec.study import read
 from mirrorax.store import files, reading
 from mirrorax.sweep.driver import sweep
-from mirrorax.sweep.engines.inline import InlineEngine
+from mirrorax.sweep.engine import InlineEngine
 
 STUDY = """
 environments = ["CartPole", "Acrobot", "Catch", "DeepSea"]
@@ -82,7 +82,7 @@ def halve(store: Path, half: Path) -> None:
         os.link(store / "studies" / name, root / "studies" / name)
     for name in files.listed(store, "shards")[::2]:
         os.link(store / "shards" / name, root / "shards" / name)
-    reading.consolidate(root, everything=True)
+    reading.consolidate(root)
 
 
 def main() -> None:

@@ -160,7 +160,7 @@ def run(args: argparse.Namespace) -> None:
                     for seed in range(orders):
                         row = one(name, method, args.budget, seed, fields, runs, spec, args.pool)
                         print(json.dumps(row), flush=True)
-            store.consolidate(everything=True)
+            store.consolidate()
 
 
 def one(name, method, budget, seed, fields, runs, spec, pool) -> dict:

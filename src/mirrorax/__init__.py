@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from mirrorax.registry import register_network as register_network
     from mirrorax.registry import register_optimizer as register_optimizer
     from mirrorax.registry import register_schedule as register_schedule
-    from mirrorax.regularizers.checks import check_drift as check_drift
-    from mirrorax.regularizers.checks import check_potential as check_potential
     from mirrorax.regularizers.drifts import drift as drift
+    from mirrorax.regularizers.functions import check_drift as check_drift
+    from mirrorax.regularizers.functions import check_potential as check_potential
     from mirrorax.regularizers.functions import register_drift as register_drift
     from mirrorax.regularizers.functions import register_potential as register_potential
     from mirrorax.regularizers.potentials import potential as potential
@@ -37,9 +37,10 @@ _NAMES = {
     "loading": ("landscapes", "load"),
     "plugins": ("load_plugin",),
     "registry": ("register_network", "register_optimizer", "register_schedule"),
-    "regularizers.checks": ("check_drift", "check_potential"),
     "regularizers.drifts": ("drift",),
-    "regularizers.functions": ("register_drift", "register_potential"),
+    "regularizers.functions": (
+        *("check_drift", "check_potential", "register_drift", "register_potential"),
+    ),
     "regularizers.potentials": ("potential",),
     "spec.study": ("Study",),
     "training": ("train",),

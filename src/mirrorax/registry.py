@@ -290,12 +290,9 @@ def check_values(what: str, factory: Any, values: Mapping[str, Any]) -> None:
             raise UserError(f"{what}: {key} = {value!r}: expected {wanted}")
 
 
-def check_name(kind: Kind, text: str, field: str, allowed: Iterable[str] | None = None) -> str:
-    """Return the canonical name of a schedule, network or optimiser; a `UserError` if unknown.
-
-    `allowed` are the built-in names that this field takes; all of the kind unless given.
-    """
-    allowed = tuple(built_in(kind)) if allowed is None else tuple(allowed)
+def check_name(kind: Kind, text: str, field: str) -> str:
+    """Return the canonical name of a schedule, network or optimiser; a `UserError` if unknown."""
+    allowed = tuple(built_in(kind))
     if text in allowed:
         return text
     choice = choose(kind, text, field)

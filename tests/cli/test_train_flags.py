@@ -7,7 +7,7 @@ import pytest
 
 import mirrorax
 from mirrorax.cli import flags, main, parser_of, train
-from mirrorax.runs.settings import FIELDS, RunValues, Settings, make_settings
+from mirrorax.runs.settings import STATIC, TRACED, RunValues, Settings, make_settings
 from mirrorax.training import make_request
 
 #: for each kind of field one that is not at its default, as typed and as it is meant
@@ -34,7 +34,7 @@ def request(words):
 
 def value(made, name):
     """Return a setting, or the value of every run."""
-    if FIELDS[name] == "static":
+    if name in STATIC:
         return getattr(made.settings, name)
     (found,) = {getattr(run, name) for run in made.runs}
     return found
@@ -50,7 +50,7 @@ def test_all_defaults_are_those_of_the_documentation():
 
 def test_every_field_has_a_flag_with_a_sentence():
     helps = {action.dest: action.help for action in parser_of("train")._actions}
-    for name in FIELDS:
+    for name in (*STATIC, *TRACED):
         if name in ("environment", "seed", "plugins"):
             continue  # --env, --seeds, and what --plugin leads to
         assert helps[name].startswith(flags.MEANING[name])

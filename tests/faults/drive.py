@@ -12,7 +12,7 @@ from mirrorax.errors import UserError
 from mirrorax.spec.study import read
 from mirrorax.store.files import StoreError
 from mirrorax.sweep.driver import sweep
-from mirrorax.sweep.engines.inline import InlineEngine
+from mirrorax.sweep.engine import InlineEngine
 from mirrorax.sweep.engines.local import LocalEngine
 
 

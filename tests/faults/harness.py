@@ -11,7 +11,7 @@ import standin
 from mirrorax.spec.study import read
 from mirrorax.store.exporting import export
 from mirrorax.sweep.driver import SweepSummary, sweep
-from mirrorax.sweep.engines.inline import InlineEngine
+from mirrorax.sweep.engine import InlineEngine
 
 HERE = Path(__file__).parent
 

@@ -12,7 +12,7 @@ import mirrorax.tabular
 import mirrorax.tuning.tune
 from mirrorax.cli import COMMANDS, parser_of
 from mirrorax.errors import UserError
-from mirrorax.runs.settings import FIELDS
+from mirrorax.runs.settings import STATIC, TRACED
 from mirrorax.spec import study
 from mirrorax.spec.form import AXES, FIXED
 
@@ -112,7 +112,17 @@ def test_ill_formed_toml_is_one_line(kind, trap, tmp_path):
             text = toml(STUDY, keys, rng, trap)
             words = ["sweep", "plan", "fuzz.toml", "--store", "no-store"]
         else:
-            keys = [*FIELDS, "env", "seeds", "preset", "lanes", "layout", "plugins", "nothing"]
+            keys = [
+                *STATIC,
+                *TRACED,
+                "env",
+                "seeds",
+                "preset",
+                "lanes",
+                "layout",
+                "plugins",
+                "nothing",
+            ]
             text = toml(CONFIG, keys, rng, trap)
             words = ["train", "--config", "fuzz.toml"]
         file.write_bytes(text.encode("utf-8", "surrogatepass"))

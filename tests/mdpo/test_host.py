@@ -19,7 +19,7 @@ from mirrorax.runs.settings import make_settings
 from mirrorax.spec.study import parse
 from mirrorax.store import load
 from mirrorax.sweep.driver import sweep
-from mirrorax.sweep.engines.inline import InlineEngine
+from mirrorax.sweep.engine import InlineEngine
 
 
 class Counter(gymnasium.Env):

@@ -14,7 +14,7 @@ from mirrorax.mdpo.program import make_program, make_values
 from mirrorax.mdpo.schedules import Clock, Learned, LearnedDrift
 from mirrorax.registry import register_schedule
 from mirrorax.regularizers import drift, potential
-from mirrorax.regularizers.scale import reference_drift
+from mirrorax.regularizers.drifts import reference_drift
 from mirrorax.runs.settings import check_values
 
 

@@ -23,7 +23,7 @@ from mirrorax.spec.expand import expand
 from mirrorax.spec.study import parse
 from mirrorax.store import load
 from mirrorax.store.store import Store
-from mirrorax.sweep import execute
+from mirrorax.sweep import worker
 from mirrorax.sweep.driver import sweep
 from mirrorax.sweep.engines.local import LocalEngine
 from mirrorax.training import make_request
@@ -345,17 +345,17 @@ def test_a_worker_imports_the_plugins_of_its_driver_and_refuses_another_version(
     sys.modules.pop("things_j")
     plugins._LOADED.clear()
     registry._REGISTERED.clear()
-    execute.run_chunk(train, data, ["things_j==1"])
+    worker.run_chunk(train, data, ["things_j==1"])
     assert seen == [("things_j==1",)]
     module("things_j", GOOD + '__version__ = "2"\n')
     registry._REGISTERED.clear()
     with pytest.raises(UserError, match="version 1 of things_j is wanted, version 2 is here"):
-        execute.run_chunk(train, data, ["things_j==1"])
+        worker.run_chunk(train, data, ["things_j==1"])
     # Settings are data: what they name is not loaded.
     sys.modules.pop("things_j")
     plugins._LOADED.clear()
     with pytest.raises(UserError, match="its plugins are not loaded: things_j"):
-        execute.run_chunk(train, data, [])
+        worker.run_chunk(train, data, [])
     assert "things_j" not in sys.modules
 
 

@@ -71,7 +71,9 @@ def test_a_users_function_is_called_for_one_sample():
     found = squared.value(jnp.log(jnp.asarray([[1.0, 2.0]])), jnp.zeros((1, 2)))
     np.testing.assert_allclose(found, [[0.0, 1.0]], atol=1e-6)
     wrong = FunctionFunctional("wrong", lambda r, a: jnp.stack([r, a]))
-    with pytest.raises(UserError, match="drift: 'wrong' returns an array of shape"):
+    with pytest.raises(
+        UserError, match=r"drift: 'wrong' returns float32\[2\], expected one float for a ratio"
+    ):
         wrong.value(jnp.zeros(3), jnp.zeros(3))
     with pytest.raises(UserError, match="drift: 'broken': "):
         FunctionFunctional("broken", lambda r: r).value(jnp.zeros(3), jnp.zeros(3))
@@ -79,7 +81,7 @@ def test_a_users_function_is_called_for_one_sample():
 
 @pytest.mark.parametrize("make", [lambda: PPOClip(0), lambda: PPOClip(-1), lambda: DPO(2, 0)])
 def test_parameters_are_positive(make):
-    with pytest.raises(UserError, match="is not allowed: a number > 0"):
+    with pytest.raises(UserError, match=r"is not allowed: .* > 0, a finite number"):
         make()
 
 

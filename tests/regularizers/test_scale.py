@@ -6,7 +6,7 @@ from scipy.stats import entropy
 
 from mirrorax.errors import UserError
 from mirrorax.regularizers import drift
-from mirrorax.regularizers.scale import reference_drift
+from mirrorax.regularizers.drifts import reference_drift
 
 
 @pytest.mark.parametrize("n", [2, 3, 18])

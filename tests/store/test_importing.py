@@ -16,10 +16,9 @@ from mirrorax.runs import arrow, flat
 from mirrorax.runs.presets import LATER
 from mirrorax.spec.expand import expand
 from mirrorax.spec.study import parse
-from mirrorax.store import files, legacy, load_curves, read_results
-from mirrorax.store.exporting import export, load
+from mirrorax.store import files, load_curves, read_results
+from mirrorax.store.exporting import export, import_runs, load
 from mirrorax.store.files import DamagedShardWarning
-from mirrorax.store.legacy import import_runs
 from mirrorax.store.store import Store
 
 RUNS = expand(
@@ -222,7 +221,7 @@ def test_rows_of_format_1_that_were_changed_are_refused(tmp_path):
     with pytest.raises(UserError, match=r"row 1: run_id .* is not that of its settings"):
         import_runs(tmp_path / "made", path)
     with pytest.warns(DamagedShardWarning, match="is not that of its settings"):
-        assert len(legacy.read_store(old_store(tmp_path / "old", other))) == 0
+        assert len(read_results(old_store(tmp_path / "old", other), legacy=True)) == 0
 
 
 @pytest.mark.parametrize("scale", [0.1, 0.286, 2.0, 1 / 3])

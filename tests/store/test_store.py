@@ -26,7 +26,8 @@ from mirrorax.runs.arrow import Damaged
 from mirrorax.runs.presets import LATER
 from mirrorax.spec.expand import expand
 from mirrorax.spec.study import parse
-from mirrorax.store import files, load_curves, lock, reading, studies
+from mirrorax.store import files, load_curves, reading, studies
+from mirrorax.store import store as stores
 from mirrorax.store.exporting import export, load, read_results
 from mirrorax.store.files import DamagedShardWarning, StoreError
 from mirrorax.store.store import Store
@@ -126,31 +127,45 @@ def test_what_is_no_outcome_is_not_committed(tmp_path):
     assert files.listed(tmp_path / "store", "shards") == []
 
 
-def test_consolidated_copies_change_nothing_that_is_read(filled, monkeypatch):
+def test_a_consolidated_copy_changes_nothing_that_is_read(filled, monkeypatch):
     before = everything(filled)
-    monkeypatch.setattr(reading, "FULL", 2)
     with Store(filled) as store:
-        store.consolidate(everything=True)
-    assert len(files.listed(filled, "parts")) == 2
-    singly = []
+        store.consolidate()
+    (copy,) = files.listed(filled, "parts")
+    assert len(reading.copied(filled, files.listed(filled, "shards"))[1]) > 1
+    kinds = []
     read = reading.read
-    monkeypatch.setattr(
-        reading, "read", lambda *a: singly.extend(a[1:2] * (len(a) == 2)) or read(*a)
-    )
+    monkeypatch.setattr(reading, "read", lambda *a: kinds.append(a[3:]) or read(*a))
     assert len(reading.Reader(filled).results()) == len(before)
-    assert singly == []  # no shard is read singly
+    assert kinds == [("parts",)]  # no shard is read singly
     assert everything(filled).equals(before)
     # A copy is only a copy: damaged or deleted, the shards speak for themselves.
-    first, second = files.listed(filled, "parts")
-    damage(filled / "parts" / first, 1234)
+    damage(filled / "parts" / copy, 1234)
     assert everything(filled).equals(before)
-    (filled / "parts" / second).unlink()
+    (filled / "parts" / copy).unlink()
     assert everything(filled).equals(before)
+
+
+def test_a_writer_copies_when_enough_shards_are_new(tmp_path, monkeypatch):
+    monkeypatch.setattr(reading, "FULL", 2)
+    root, sizes = tmp_path / "store", []
+    with Store(root) as store:
+        for i in range(12):
+            store.commit(made_outcome(RUNS.select(np.array([i]))).to_bytes())
+            sizes.append(len(reading.copied(root, files.listed(root, "shards"))[1]))
+    assert sizes == [0, 2, 2, 4, 4, 6, 6, 8, 8, 10, 10, 12]
+    assert len(files.listed(root, "parts")) == 1
+    monkeypatch.setattr(reading, "FULL", 1)
+    with Store(root) as store:  # a quarter of the twelve
+        for i in range(12, 15):
+            assert len(reading.copied(root, files.listed(root, "shards"))[1]) == 12
+            store.commit(made_outcome(RUNS.select(np.array([i]))).to_bytes())
+    assert len(reading.copied(root, files.listed(root, "shards"))[1]) == 15
 
 
 def test_a_part_is_void_once_one_of_its_shards_is_gone(filled):
     with Store(filled) as store:
-        store.consolidate(everything=True)
+        store.consolidate()
     gone = files.listed(filled, "shards")[0]
     lost = pq.read_table(filled / "shards" / gone)["run_id"].to_pylist()
     (filled / "shards" / gone).unlink()
@@ -162,7 +177,7 @@ def test_a_reader_follows_a_writer_and_reads_each_file_once(tmp_path, monkeypatc
     read = []
     original = reading.read
     monkeypatch.setattr(
-        reading, "read", lambda root, name: read.append(name) or original(root, name)
+        reading, "read", lambda root, name, *rest: read.append(name) or original(root, name, *rest)
     )
     with Store(root) as store:
         reader = reading.Reader(root)
@@ -194,7 +209,7 @@ def test_done_beats_failed_the_first_done_stands_and_the_last_failure_speaks(tmp
         assert by_id[others.ids[0].decode()]["score"] is None
         if not consolidated:
             with Store(root) as store:
-                store.consolidate(everything=True)
+                store.consolidate()
 
 
 def damage(path, bit):
@@ -254,7 +269,7 @@ def test_a_damaged_shard_is_set_aside_not_deleted_and_only_its_runs_are_missing(
     path = filled / "shards" / victim
     lost = set(reading.read(filled, victim).rows["run_id"].to_pylist())
     with Store(filled) as store:
-        store.consolidate(everything=True)
+        store.consolidate()
     data = path.read_bytes()
     bad = {"truncated": data[: len(data) // 2], "flipped": None, "empty": b"", "unreadable": b"x"}
     if how == "flipped":
@@ -370,7 +385,7 @@ def test_temporary_files_that_cannot_be_removed_are_said_in_one_line(filled, mon
 
 def test_verify_names_shards_that_are_gone_and_not_those_that_were_set_aside(filled):
     with Store(filled) as store:
-        store.consolidate(everything=True)
+        store.consolidate()
     first, second, *_ = files.listed(filled, "shards")
     damage(filled / "shards" / first, 8 * 777)
     Store(filled).close()
@@ -448,7 +463,7 @@ def test_a_link_in_the_place_of_a_shard_is_named_and_set_aside(filled, tmp_path)
     name = files.listed(filled, "shards")[0]
     runs = len(reading.read(filled, name))
     with Store(filled) as store:
-        store.consolidate(everything=True)
+        store.consolidate()
     outside = tmp_path / name
     (filled / "shards" / name).rename(outside)
     for number in (1, 2):  # set aside twice: the first is not overwritten
@@ -469,7 +484,7 @@ def test_a_part_that_lists_a_path_is_not_followed(filled):
     table = pa.table({"run_id": ["x"]})
     data = arrow.encode(arrow.with_head(table, {"shards": ["../../etc/passwd"]}))
     files.write(filled, "parts", f"{files.digest(data)}.parquet", data)
-    assert reading.usable(filled, set(files.listed(filled, "shards"))) == {}
+    assert reading.copied(filled, files.listed(filled, "shards")) == ("", [])
     assert len(everything(filled)) == len(RUNS)
 
 
@@ -525,7 +540,7 @@ def test_a_dead_holder_never_blocks(filled):
     assert done.returncode == 9
     assert (filled / "holder.json").exists()
     with Store(filled):
-        assert lock.read_holder(filled).pid == os.getpid()
+        assert stores.read_holder(filled).pid == os.getpid()
     assert not (filled / "holder.json").exists()
 
 
@@ -542,12 +557,12 @@ def test_a_holder_on_another_machine_is_taken_over_only_when_asked(filled):
     with pytest.raises(UserError, match=r"process 4 of ann on elsewhere, .*--take-over"):
         Store(filled)
     with Store(filled, take_over=True) as store:
-        assert lock.read_holder(filled).host == socket.gethostname()
+        assert stores.read_holder(filled).host == socket.gethostname()
         store.check_held()
         (filled / "holder.json").write_text(json.dumps(there))
         with pytest.raises(StoreError, match="taken over by process 4"):
             store.check_held()
-    assert lock.read_holder(filled).token == "t"  # theirs is left alone
+    assert stores.read_holder(filled).token == "t"  # theirs is left alone
 
 
 def test_a_holder_file_that_says_nothing_is_no_holder(tmp_path):
@@ -591,7 +606,7 @@ def test_curves_are_columns_of_the_same_shard(tmp_path):
             found = load_curves(tmp_path / "store")
             assert sorted(found["run_id"].to_pylist()) == sorted(i.decode() for i in runs.ids)
             assert found["return"].to_pylist() == [[1.0, 1.0]] * len(runs)
-            store.consolidate(everything=True)
+            store.consolidate()
     export(tmp_path / "store", tmp_path / "runs.parquet")
     assert load_curves(tmp_path / "runs.parquet").equals(found)
 
@@ -684,7 +699,7 @@ def test_readers_see_only_whole_shards_while_a_writer_commits_and_consolidates(
                 for number, data in enumerate(outcomes):
                     store.commit(data)
                     if number % 7 == 6:
-                        store.consolidate(everything=True)
+                        store.consolidate()
         except BaseException as error:
             failures.append(error)
 
@@ -739,8 +754,8 @@ def test_ids_cross_between_numpy_and_arrow():
     assert text.to_pylist() == [run_id.decode() for run_id in RUNS.ids]
     halves = pa.chunked_array([text[:5], text[5:]])
     assert (arrow.read_ids(halves) == RUNS.ids).all()
-    assert (arrow.read_ids(text[3:7]) == RUNS.ids[3:7]).all()
-    assert len(arrow.read_ids(text[:0])) == 0
+    assert (arrow.read_ids(pa.chunked_array([text[3:7]])) == RUNS.ids[3:7]).all()
+    assert len(arrow.read_ids(pa.chunked_array([text[:0]]))) == 0
     for wrong in (["short"], ["x" * 31, "x" * 33], [None]):
         with pytest.raises(ValueError, match="32 digits"):
-            arrow.read_ids(pa.array(wrong, pa.string()))
+            arrow.read_ids(pa.chunked_array([pa.array(wrong, pa.string())]))

@@ -67,7 +67,7 @@ def world(study, score, rng, noise=0.01):
         scale = mine.values["reward_scale"]
         returns = (low + wanted * (high - low)) * scale
         every = np.repeat(returns[:, None], 10, axis=1)
-        chunk = Chunk(settings, mine.values, mine.keys(), 32)
+        chunk = Chunk(settings, mine.values, 32)
         never = np.full(len(mine), -1)
         outcome = Outcome(chunk, every, every, never, 1.0, (low, high), {"jax_version": "0"})
         parts.append(from_arrow(outcome.to_arrow()))

@@ -12,7 +12,7 @@ from mirrorax.envs import suite
 from mirrorax.runs.chunk import Chunk, Outcome
 from mirrorax.runs.results import Results
 from mirrorax.spec.expand import Runs
-from mirrorax.store.legacy import add
+from mirrorax.store.exporting import add
 from mirrorax.store.store import Store
 
 
@@ -35,14 +35,14 @@ def made_outcome(runs: Runs, shift: float = 0.0, **fields: Any) -> Outcome:
         "provenance": {"jax_version": "0.10.2", "device": "cpu", "lanes": 8},
         **fields,
     }
-    chunk = Chunk(settings, runs.values, runs.keys(), 8)
+    chunk = Chunk(settings, runs.values, 8)
     return Outcome(chunk, returns, returns + 0.5, diverged_at, 6.0, **known)
 
 
 def failed_outcome(runs: Runs, reason: str) -> Outcome:
     """Return the outcome of runs that were given up."""
     settings = runs.configurations[int(runs.configuration[0])]
-    return Outcome.failed(Chunk(settings, runs.values, runs.keys(), 8), reason, {})
+    return Outcome.failed(Chunk(settings, runs.values, 8), reason, {})
 
 
 def of_configuration(runs: Runs, which: int) -> Runs:

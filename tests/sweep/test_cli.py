@@ -16,7 +16,7 @@ import standin
 from mirrorax.cli import main
 from mirrorax.store import files, read_results
 from mirrorax.store.store import Store
-from mirrorax.sweep import execute, measure
+from mirrorax.sweep import measure, worker
 
 STUDY = """
 environments = ["CartPole", "Catch"]
@@ -35,7 +35,7 @@ def load(store):
 def study(tmp_path, monkeypatch):
     path = [str(Path(standin.__file__).parent), os.environ.get("PYTHONPATH", "")]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path))
-    monkeypatch.setattr(execute, "CHUNK_FUNCTION", "standin:train_chunk")
+    monkeypatch.setattr(worker, "CHUNK_FUNCTION", "standin:train_chunk")
     path = tmp_path / "study.toml"
     path.write_text(STUDY)
     return path
@@ -368,8 +368,8 @@ def test_status_shows_a_running_sweep_and_watch_ends_with_ctrl_c(study, tmp_path
 
 def test_on_a_terminal_there_is_a_bar_per_worker_and_the_terminal_is_given_back(study, tmp_path):
     code = (
-        "import sys\nfrom mirrorax.sweep import execute\n"
-        "execute.CHUNK_FUNCTION = 'standin:train_chunk'\n"
+        "import sys\nfrom mirrorax.sweep import worker\n"
+        "worker.CHUNK_FUNCTION = 'standin:train_chunk'\n"
         "from mirrorax.cli import main\nsys.exit(main(sys.argv[1:]))\n"
     )
     terminal, theirs = pty.openpty()

@@ -14,8 +14,7 @@ from mirrorax.spec.expand import expand
 from mirrorax.spec.study import parse
 from mirrorax.store import load_curves, read_results
 from mirrorax.sweep.driver import sweep
-from mirrorax.sweep.engine import RETRIES, EngineError
-from mirrorax.sweep.engines.inline import InlineEngine
+from mirrorax.sweep.engine import RETRIES, EngineError, InlineEngine
 from mirrorax.sweep.engines.local import LocalEngine
 from mirrorax.sweep.measure import ask_sizes
 
@@ -205,7 +204,7 @@ def test_an_outcome_of_other_runs_is_no_result(tmp_path, monkeypatch):
 
 def test_a_chunk_that_hangs_is_ended_by_the_timeout(tmp_path, monkeypatch):
     monkeypatch.setenv("STANDIN_SECONDS", "1000")
-    monkeypatch.setattr("mirrorax.sweep.engines.local.RETRIES", 0)
+    monkeypatch.setattr("mirrorax.sweep.engine.RETRIES", 0)
     summary = sweep(
         parse(
             'environments = ["CartPole"]\npairs = [["entropy", "kl"]]\n'

@@ -5,7 +5,7 @@ import pytest
 
 from mirrorax.errors import UserError
 from mirrorax.regularizers import drift
-from mirrorax.regularizers.scale import reference_drift
+from mirrorax.regularizers.drifts import reference_drift
 from mirrorax.tabular import LearnedLam, garnet, solve
 
 

@@ -97,23 +97,26 @@ def _plan(args: argparse.Namespace) -> int:
     if args.node_workers and not args.nodes:
         raise UserError(f"--node-workers: {args.node_workers} on how many nodes? give --nodes N")
     from mirrorax.mdpo.machine import cores
+    from mirrorax.runs import results
     from mirrorax.spec.study import read
     from mirrorax.store import files, reading, studies
-    from mirrorax.sweep import execute
     from mirrorax.sweep import plan as planning
+    from mirrorax.sweep import worker
     from mirrorax.sweep.measure import measure_seconds
 
     study = read(args.study)
     root = files.existing(args.store) if Path(args.store).exists() else None
     runs = studies.runs_of(study, root)
     lanes = planning.lanes_for(runs, root, args.lanes, gpu=bool(args.gpus))
-    damaged = reading.damaged(root) if root is not None else {}
-    table = planning.known(root, without=damaged)
-    plan = planning.make(runs, table, lanes=lanes, retry_failed=args.retry_failed)
+    damaged, stored = {}, results.concat([])
+    if root is not None:
+        damaged = reading.damaged(root)
+        stored = reading.Reader(root, ["wall_seconds"], damaged).results()
+    plan = planning.make(runs, stored, lanes=lanes, retry_failed=args.retry_failed)
     if args.measure and plan.chunks:
-        measured = measure_seconds(plan, execute.CHUNK_FUNCTION)
+        measured = measure_seconds(plan, worker.CHUNK_FUNCTION)
         plan = planning.make(
-            runs, table, lanes=lanes, retry_failed=args.retry_failed, measured=measured
+            runs, stored, lanes=lanes, retry_failed=args.retry_failed, measured=measured
         )
     workers = args.workers or args.gpus or len(cores())
     failed = int(plan.failed.sum())
@@ -149,16 +152,17 @@ def _plan(args: argparse.Namespace) -> int:
 
 def _costs(plan: Plan, workers: int, args: argparse.Namespace) -> list[tuple[str, str]]:
     """Return the rows about chunks, memory and time, here and elsewhere."""
-    count, need = len(plan.chunks), plan.worker_bytes()
+    count, largest = len(plan.chunks), plan.largest()
     used = counted(len({chunk.configuration for chunk in plan.chunks}), "configuration")
     memory = "checked when the sweep starts"
-    if need is not None:
+    if largest is not None:
+        need = largest[1].worker_bytes(plan.lanes)
         memory = f"about {need / 2**30:.1f} GiB in each worker"
     here = f"{counted(workers, 'worker')} (from {plan.rates.source})"
     rows = [
         ("chunks", f"{count:,} of up to {counted(plan.lanes, 'lane')}, {used}"),
         ("memory", memory),
-        ("time left", f"about {duration(plan.seconds / workers)} on {here}"),
+        ("time left", f"about {duration(plan.seconds_on(1) / workers)} on {here}"),
     ]
     factor = f"{args.speedup or 1:g} times as fast as a worker here (given, not measured)"
     nodes, each = counted(args.nodes or 1, "node"), args.node_workers or workers
@@ -187,7 +191,7 @@ def _run(args: argparse.Namespace) -> int:
 def run_study(study: Study, args: argparse.Namespace) -> int:
     """Run what a study has left to do, with the flags of `@engine`."""
     from mirrorax.callbacks import make_logger
-    from mirrorax.sweep import run_study
+    from mirrorax.sweep.driver import run_study
 
     options = {name: getattr(args, name) for name in _OPTIONS}
     log = None if args.log is None else make_logger(args.log)
@@ -204,9 +208,9 @@ def run_study(study: Study, args: argparse.Namespace) -> int:
 
 def _status(args: argparse.Namespace) -> int:
     from mirrorax.store import files
-    from mirrorax.sweep import status
+    from mirrorax.sweep.progress import Watcher
 
-    watcher = status.Watcher(files.existing(place_of(args)))
+    watcher = Watcher(files.existing(place_of(args)))
 
     def text() -> str:
         now = watcher.status()
@@ -248,7 +252,7 @@ def _export(args: argparse.Namespace) -> int:
 
 
 def _import(args: argparse.Namespace) -> int:
-    from mirrorax.store.legacy import import_runs
+    from mirrorax.store.exporting import import_runs
 
     new, total = import_runs(args.store, getattr(args, "from"))
     print(f"{new:,} of {total:,} runs are new in {args.store}")

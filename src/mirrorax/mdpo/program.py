@@ -34,9 +34,9 @@ from mirrorax.regularizers import (
     drift,
     potential,
 )
+from mirrorax.regularizers.drifts import reference_drift
 from mirrorax.regularizers.names import parse_potential
 from mirrorax.regularizers.reference import at_observations
-from mirrorax.regularizers.scale import reference_drift
 from mirrorax.runs.chunk import complete_columns
 from mirrorax.runs.settings import ALPHA_SCHEDULES, Settings
 

@@ -192,9 +192,9 @@ class LearnedDrift(Schedule):
     maximise over lambda:  J(lambda) = lambda (E_s[D(pi_{k+1}(s), pi_k(s))] - v_k D_ref)
 
     which is the dual of the constraint  E_s[D(pi_{k+1}(s), pi_k(s))] <= v_k D_ref, by one step of
-    Adam per update, with the actor's learning rate. D_ref is the reference of the drift (see
-    `mirrorax.regularizers.scale`); `v_k` is the run's v, or v (1 - k / K) where the target is
-    annealed. A drift above its target raises lambda.
+    Adam per update, with the actor's learning rate. D_ref is the `reference_drift` of the drift;
+    `v_k` is the run's v, or v (1 - k / K) where the target is annealed. A drift above its target
+    raises lambda.
     """
 
     observes: ClassVar[Literal["h", "drift"]] = "drift"

@@ -27,7 +27,15 @@ _HOME = {
         "SquaredTV",
         "drift",
     ),
-    "functions": ("FunctionDrift", "FunctionPotential", "register_drift", "register_potential"),
+    "functions": (
+        "Check",
+        "FunctionDrift",
+        "FunctionPotential",
+        "check_drift",
+        "check_potential",
+        "register_drift",
+        "register_potential",
+    ),
     "functionals": (
         "DPO",
         "DriftFunctional",
@@ -37,7 +45,6 @@ _HOME = {
         "register_functional",
     ),
     "reference": ("FrozenPolicy", "Table", "To", "to"),
-    "checks": ("Check", "check_drift", "check_potential"),
 }
 
 __all__ = [name for names in _HOME.values() for name in names]

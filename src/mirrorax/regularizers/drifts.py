@@ -18,6 +18,7 @@ from typing import Any, final
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Float
 
@@ -230,11 +231,32 @@ class Zero(Drift):
         return jnp.zeros_like(p), jnp.zeros_like(q)
 
 
+def reference_drift(drift: Drift, actions: int) -> float:
+    """Return how large a drift can be: a learned lambda keeps it at the part `v` of this.
+
+        max over actions a of D((e_a + u) / 2, u)
+
+    with u the uniform policy and e_a the policy that always takes a: a step half-way from an
+    undecided policy to a decided one. It is finite and positive for every built-in drift but zero,
+    forward KL included, which is infinite at the vertices. With n actions it is (1 - 1/n) / 4 for
+    bregman(lp(2)), 1/2 for bregman(max) and (1 - 1/n)^2 / 4 for squared_tv.
+    """
+    uniform = np.full(actions, 1 / actions)
+    decided = (np.eye(actions) + uniform) / 2
+    value = float(np.max(np.asarray(drift.value(decided, uniform), np.float64)))
+    if not (np.isfinite(value) and value > 0):
+        raise UserError(
+            f"lam_schedule: a learned lambda needs a drift that grows with the step; "
+            f"{drift} has {value:g} for half a step from the uniform policy"
+        )
+    return value
+
+
 def drift(name: str | Drift) -> Drift:
     """Return the drift a name stands for; a drift is returned as it is."""
     if isinstance(name, Drift):
         return name
-    parsed = names.parse_drift(name)
+    parsed = names.parse(name, "drift")
     if names.sees_advantages(parsed):
         raise UserError(
             f"drift: {str(parsed)!r} sees the advantages of actions taken, and is no function of "

@@ -21,13 +21,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from mirrorax.errors import UserError, in_one_line
 from mirrorax.regularizers import names
-from mirrorax.regularizers.checks import Check
 from mirrorax.regularizers.drifts import Drift
 from mirrorax.regularizers.drifts import drift as as_drift
-from mirrorax.regularizers.functions import registered
-from mirrorax.regularizers.names import number
+from mirrorax.regularizers.functions import Check, UserFunction, first_failure, registered
 
 
 @dataclass(frozen=True)
@@ -43,9 +40,10 @@ class DriftFunctional(abc.ABC):
     ) -> Float[Array, "*batch"]:
         """Return f(r, A) for log r and A, entry by entry."""
 
-    @abc.abstractmethod
+    @final
     def __str__(self) -> str:
         """Return the name that gives this functional back."""
+        return names.spelled(self)
 
 
 @final
@@ -59,8 +57,10 @@ class PPOClip(DriftFunctional):
 
     eps: float
 
+    name = "ppo_clip"
+
     def __post_init__(self) -> None:
-        _check_positive("ppo_clip", "eps", self.eps)
+        names.check_parameters(self, "drift")
 
     def value(
         self, log_ratio: Float[Array, "*batch"], advantage: Float[Array, "*batch"]
@@ -69,9 +69,6 @@ class PPOClip(DriftFunctional):
         ratio = jnp.exp(log_ratio)
         beyond = ratio - jnp.clip(ratio, 1 - self.eps, 1 + self.eps)
         return jax.nn.relu(beyond * advantage)
-
-    def __str__(self) -> str:
-        return f"ppo_clip({number(self.eps)})"
 
 
 @final
@@ -88,9 +85,10 @@ class DPO(DriftFunctional):
     a: float = 2.0
     b: float = 0.6
 
+    name = "dpo"
+
     def __post_init__(self) -> None:
-        _check_positive("dpo", "a", self.a)
-        _check_positive("dpo", "b", self.b)
+        names.check_parameters(self, "drift")
 
     def value(
         self, log_ratio: Float[Array, "*batch"], advantage: Float[Array, "*batch"]
@@ -99,11 +97,6 @@ class DPO(DriftFunctional):
         gain = jnp.where(advantage >= 0, jnp.expm1(log_ratio), log_ratio) * advantage
         scale = jnp.where(advantage >= 0, self.a, self.b)
         return jax.nn.relu(gain - scale * jnp.tanh(gain / scale))
-
-    def __str__(self) -> str:
-        if (self.a, self.b) == (2.0, 0.6):
-            return "dpo"
-        return f"dpo({number(self.a)}, {number(self.b)})"
 
 
 @final
@@ -118,23 +111,8 @@ class FunctionFunctional(DriftFunctional):
         self, log_ratio: Float[Array, "*batch"], advantage: Float[Array, "*batch"]
     ) -> Float[Array, "*batch"]:
         """Call the function for every entry."""
-        return jnp.vectorize(self._one)(jnp.exp(log_ratio), advantage)
-
-    def _one(self, ratio: jax.Array, advantage: jax.Array) -> jax.Array:
-        where = f"drift: {self.name!r}"
-        try:
-            value = jnp.asarray(self.function(ratio, advantage))
-        except Exception as error:  # code of the user's may fail in any way
-            raise UserError(f"{where}: {in_one_line(error)}") from error
-        if value.shape != ():
-            raise UserError(
-                f"{where} returns an array of shape {value.shape}, expected one number for a "
-                "ratio and an advantage"
-            )
-        return value
-
-    def __str__(self) -> str:
-        return self.name
+        each = UserFunction("drift", self.name, self.function, "a ratio and an advantage")
+        return jnp.vectorize(each)(jnp.exp(log_ratio), advantage)
 
 
 def register_functional(
@@ -154,7 +132,7 @@ def any_drift(name: str | Drift | DriftFunctional) -> Drift | DriftFunctional:
     """Return the drift or the drift functional that a name stands for; an object as it is."""
     if isinstance(name, DriftFunctional):
         return name
-    if isinstance(name, str) and names.sees_advantages(parsed := names.parse_drift(name)):
+    if isinstance(name, str) and names.sees_advantages(parsed := names.parse(name, "drift")):
         functional: DriftFunctional = names.build(parsed)
         return functional
     return as_drift(name)
@@ -202,21 +180,11 @@ def check_functional(functional: DriftFunctional, *, samples: int = 300, seed: i
         apart, together = value(ratio), value(jnp.ones(samples))
         sides = [1 + sign * 1e-6 for sign in (-1, 1)]
         slopes = [np.abs(value(jnp.full(samples, r))) / 1e-6 for r in sides]
-    size = 1 + np.abs(np.asarray(advantage))
-    failures = (
-        ("being a number", ~np.isfinite(apart) | ~np.isfinite(together)),
-        ("f(r, A) >= 0", apart < -1e-12 * size),
-        ("f(1, A) = 0", np.abs(together) > 1e-12 * size),
-        ("no slope in r at r = 1", np.maximum(*slopes) > 1e-3 * size),
+    size, at = 1 + np.abs(np.asarray(advantage)), {"r": ratio, "A": advantage}
+    return first_failure(
+        functional,
+        ("being a number", ~np.isfinite(apart) | ~np.isfinite(together), at),
+        ("f(r, A) >= 0", apart < -1e-12 * size, at),
+        ("f(1, A) = 0", np.abs(together) > 1e-12 * size, at),
+        ("no slope in r at r = 1", np.maximum(*slopes) > 1e-3 * size, at),
     )
-    for condition, failed in failures:
-        if failed.any():
-            row = int(np.argmax(failed))
-            where = f"r = {float(ratio[row]):.4g}, A = {float(advantage[row]):.4g}"
-            return Check(str(functional), False, condition, where)
-    return Check(str(functional), True)
-
-
-def _check_positive(name: str, parameter: str, value: float) -> None:
-    if not (isinstance(value, int | float) and 0 < value < float("inf")):
-        raise UserError(f"drift: {name}: {parameter} = {value!r} is not allowed: a number > 0")

@@ -172,7 +172,22 @@ def spelled(regulariser: Any) -> str:
     """Write a regulariser: its name, and in brackets its fields, which are its parameters."""
     parameters = [f.name for f in fields(regulariser) if f.repr and f.name != "name"]
     values = tuple(getattr(regulariser, parameter) for parameter in parameters)
-    return str(Name("potential", regulariser.name, values))
+    spelling = _BUILT_IN["drift"].get(regulariser.name)
+    return str(Name("drift", regulariser.name, _shortened(spelling, values)))
+
+
+def check_parameters(regulariser: Any, kind: Kind) -> None:
+    """Make the parameters of a new object floats; a `UserError` if one is not allowed."""
+    for each in fields(regulariser):
+        object.__setattr__(regulariser, each.name, float(getattr(regulariser, each.name)))
+    parse(spelled(regulariser), kind)
+
+
+def _shortened(spelling: Spelling | None, values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Leave out arguments that need not be written."""
+    if spelling is None or not spelling.optional:
+        return values
+    return () if values == tuple(map(float, spelling.example.split(", "))) else values
 
 
 def names(kind: Kind) -> list[str]:
@@ -196,15 +211,17 @@ def _choices(kind: Kind) -> str:
 
 def parse_potential(text: object, field: str = "potential") -> Name:
     """Read a potential's name; a `UserError` that starts with `field` if it is not one."""
-    return _parse(text, "potential", field)
+    return parse(text, "potential", field)
 
 
 def parse_drift(text: object, field: str = "drift") -> Name:
     """Read a drift's name; a `UserError` that starts with `field` if it is not one."""
-    return _parse(text, "drift", field)
+    return parse(text, "drift", field)
 
 
-def _parse(text: object, kind: Kind, field: str) -> Name:
+def parse(text: object, kind: Kind, field: str = "") -> Name:
+    """Read a regulariser's name; a `UserError` that starts with `field` if it is not one."""
+    field = field or kind
     if not isinstance(text, str):
         raise UserError(f"{field}: {shown(text)} is not a name; allowed: {_choices(kind)}")
     match = _FORM.fullmatch(text) if len(text) <= _LONGEST else None
@@ -234,9 +251,7 @@ def _parse(text: object, kind: Kind, field: str) -> Name:
         _argument(text, parameter, inner.strip(), spelling, field)
         for parameter, inner in zip(spelling.parameters, texts, strict=True)
     )
-    if spelling.optional and arguments == tuple(map(float, spelling.example.split(", "))):
-        return Name(kind, word)
-    return Name(kind, word, arguments)
+    return Name(kind, word, _shortened(spelling, arguments))
 
 
 def _split(inside: str) -> list[str]:
@@ -256,7 +271,7 @@ def _argument(
 ) -> float | str | Name:
     if parameter in ("potential", "drift"):
         nested: Kind = "potential" if parameter == "potential" else "drift"
-        name = _parse(inside, nested, f"{field}: in {text!r}")
+        name = parse(inside, nested, f"{field}: in {text!r}")
         if sees_advantages(name):
             raise UserError(
                 f"{field}: in {text!r}: {str(name)!r} sees advantages, and is no function of two "
@@ -310,7 +325,7 @@ def _completed(text: str, guess: str, kind: Kind) -> str:
     bracket = text.find("(")
     for parameter in (text[bracket:] if bracket >= 0 else "", ""):
         try:
-            return str(_parse(guess + parameter, kind, ""))
+            return str(parse(guess + parameter, kind))
         except UserError:
             continue
     return f"{guess}({_BUILT_IN[kind][guess].example})"

@@ -244,8 +244,7 @@ class NegativeTsallis(Tsallis):
     name = "tsallis"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "m", float(self.m))
-        names.parse_potential(str(self))
+        names.check_parameters(self, "potential")
 
 
 @final
@@ -258,8 +257,7 @@ class LpNorm(Symmetric):
     name = "lp"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "p", float(self.p))
-        names.parse_potential(str(self))
+        names.check_parameters(self, "potential")
 
     @property
     def powers(self) -> tuple[tuple[float, float], ...]:  # type: ignore[override]
@@ -347,5 +345,5 @@ def potential(name: str | Potential) -> Potential:
     """Return the potential a name stands for; a potential is returned as it is."""
     if isinstance(name, Potential):
         return name
-    built: Potential = names.build(names.parse_potential(name))
+    built: Potential = names.build(names.parse(name, "potential"))
     return built

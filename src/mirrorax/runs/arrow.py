@@ -88,21 +88,19 @@ WIDTH = 32
 
 def id_column(ids: np.ndarray) -> pa.StringArray:
     """Return an array of 32-byte strings as Arrow text."""
-    data = np.ascontiguousarray(ids, dtype=f"S{WIDTH}")
-    offsets = np.arange(len(data) + 1, dtype=np.int32) * WIDTH
-    return pa.StringArray.from_buffers(len(data), pa.py_buffer(offsets), pa.py_buffer(data))
+    data = pa.py_buffer(np.ascontiguousarray(ids, dtype=f"S{WIDTH}"))
+    return pa.Array.from_buffers(pa.binary(WIDTH), len(ids), [None, data]).cast(pa.string())
 
 
-def read_ids(column: pa.ChunkedArray | pa.Array) -> np.ndarray:
+def read_ids(column: pa.ChunkedArray) -> np.ndarray:
     """Return Arrow text, all of it 32 digits long, as an array of 32-byte strings."""
-    if column.null_count or (pc.binary_length(column).unique().to_pylist() or [WIDTH]) != [WIDTH]:
+    try:
+        fixed = column.cast(pa.binary()).cast(pa.binary(WIDTH)).combine_chunks()
+    except pa.ArrowInvalid:
+        fixed = None
+    if fixed is None or fixed.null_count:
         raise ValueError("a run id has 32 digits")
-    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
-    parts = [np.array([], dtype=f"S{WIDTH}")]
-    for chunk in filter(len, chunks):
-        offsets = np.frombuffer(chunk.buffers()[1], np.int32, len(chunk) + 1, chunk.offset * 4)
-        parts.append(np.frombuffer(chunk.buffers()[2], f"S{WIDTH}", len(chunk), int(offsets[0])))
-    return np.concatenate(parts)
+    return np.frombuffer(fixed.buffers()[1] or b"", f"S{WIDTH}", len(fixed), fixed.offset * WIDTH)
 
 
 def list_column(rows: Float[np.ndarray, "runs entries"]) -> pa.ListArray:

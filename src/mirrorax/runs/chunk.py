@@ -44,14 +44,14 @@ class Chunk(Shown):
     @cached_property
     def ids(self) -> np.ndarray:
         """The id of every run, 32 bytes each."""
-        return identity.run_ids([self.settings], np.zeros(len(self), int), self.columns)
+        return identity.run_ids(self.settings, self.columns)
 
     @cached_property
     def keys(self) -> UInt32[np.ndarray, "runs 2"]:
         """The random key of every run."""
         if self.own_keys is not None:
             return self.own_keys
-        return identity.run_keys([self.settings], np.zeros(len(self), int), self.columns)
+        return identity.run_keys(self.settings, self.columns)
 
     def select(self, which: Sequence[int] | np.ndarray | slice) -> Chunk:
         """Return some of the runs, in the order given."""

@@ -19,16 +19,16 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int, UInt32
+from jaxtyping import UInt32
 
 from mirrorax._version import ALGORITHM_VERSION
 from mirrorax.errors import UserError
 from mirrorax.runs.presets import LATER, LATER_VALUES
-from mirrorax.runs.settings import FIELDS, TRACED, Settings
+from mirrorax.runs.settings import TRACED, Settings
 
 ID_DIGITS = 32
 VERSION_FIELD = "algorithm_version"
@@ -41,27 +41,18 @@ WHOLE = ("seed",)
 
 
 def run_ids(
-    configurations: Sequence[Settings],
-    configuration: Int[np.ndarray, " runs"],
-    columns: Mapping[str, np.ndarray],
-    version: int = ALGORITHM_VERSION,
+    settings: Settings, columns: Mapping[str, np.ndarray], version: int = ALGORITHM_VERSION
 ) -> np.ndarray:
-    """Return the id of every run, as an array of 32-byte strings."""
-    sha256 = hashlib.sha256
-    texts = _texts(configurations, configuration, columns, {VERSION_FIELD: version})
-    ids = [sha256(text.encode()).hexdigest()[:ID_DIGITS] for text in texts]
+    """Return the ids of runs with these settings, as an array of 32-byte strings."""
+    texts = _texts(settings, columns, {VERSION_FIELD: version})
+    ids = [hashlib.sha256(text.encode()).hexdigest()[:ID_DIGITS] for text in texts]
     return np.array(ids, dtype=f"S{ID_DIGITS}")
 
 
-def run_keys(
-    configurations: Sequence[Settings],
-    configuration: Int[np.ndarray, " runs"],
-    columns: Mapping[str, np.ndarray],
-) -> UInt32[np.ndarray, "runs 2"]:
-    """Return the random key of every run."""
-    sha256 = hashlib.sha256
-    texts = _texts(configurations, configuration, columns, _RECORDING)
-    digests = b"".join(sha256(text.encode()).digest()[:8] for text in texts)
+def run_keys(settings: Settings, columns: Mapping[str, np.ndarray]) -> UInt32[np.ndarray, "runs 2"]:
+    """Return the random keys of runs with these settings."""
+    texts = _texts(settings, columns, _RECORDING)
+    digests = b"".join(hashlib.sha256(text.encode()).digest()[:8] for text in texts)
     return np.frombuffer(digests, dtype=">u4").astype(np.uint32).reshape(-1, 2)
 
 
@@ -80,35 +71,27 @@ def _plain(value: Any) -> Any:
 
 
 def _texts(
-    configurations: Sequence[Settings],
-    configuration: Int[np.ndarray, " runs"],
-    columns: Mapping[str, np.ndarray],
-    other: Mapping[str, Any],
+    settings: Settings, columns: Mapping[str, np.ndarray], other: Mapping[str, Any]
 ) -> Iterator[str]:
     """Yield each run's canonical JSON, with other fields in place of and besides the settings.
 
     Half a million dictionaries would take minutes. The static part of the text is the same for
-    all runs of a configuration, so it is a template, and a traced column has few distinct values,
-    so each is written once.
+    all runs, so it is a template, and a traced column has few distinct values, so each is written
+    once.
     """
     if set(columns) != set(TRACED):
         raise ValueError(f"columns are {sorted(columns)}, expected {sorted(TRACED)}")
-    names = sorted({*FIELDS, *other})
-    written = [_column_texts(name, columns[name]) for name in names if name in columns]
-    templates: dict[int, str] = {}
-    for which in np.unique(configuration).tolist():
-        fixed = {**configurations[which].model_dump(), **other}
-        # Of a saved policy its digest counts, not its folder.
-        fixed["reference"] = fixed["reference"].rpartition("@")[2]
-        parts = [
-            "%s" if name in columns else f"{json.dumps(name)}:{_escaped(fixed[name])},"
-            for name in names
-            if name in columns or not _left_out(name, fixed[name])
-        ]
-        templates[which] = "".join(parts)
-    values = zip(*written, strict=True)
-    for which, row in zip(configuration.tolist(), values, strict=True):
-        yield "{" + (templates[which] % row)[:-1] + "}"
+    fixed = {**settings.model_dump(), **other}
+    # Of a saved policy its digest counts, not its folder.
+    fixed["reference"] = fixed["reference"].rpartition("@")[2]
+    written = {name: value for name, value in fixed.items() if not _left_out(name, value)}
+    names = sorted([*written, *columns])
+    template = "".join(
+        "%s" if name in columns else f"{json.dumps(name)}:{_escaped(written[name])},"
+        for name in names
+    )
+    rows = zip(*(_column_texts(n, columns[n]) for n in names if n in columns), strict=True)
+    return ("{" + (template % row)[:-1] + "}" for row in rows)
 
 
 def _escaped(value: Any) -> str:

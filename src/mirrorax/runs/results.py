@@ -139,25 +139,16 @@ class Results:
 
         Of failures the last counts. `ordered` sorts by `run_id`.
         """
-        # The first 16 of the 32 digits as a number are quicker to compare, and mostly enough.
-        halves = np.frombuffer(bytes.fromhex(self.ids.tobytes().decode()), ">u8").reshape(-1, 2)
-        number = halves[:, 0].astype(np.uint64)
-        order = np.argsort(number)
-        if (np.diff(number[order]) == 0).any():
-            order = np.argsort(self.ids, kind="stable")
-        again = np.zeros(len(self), bool)
-        again[1:] = self.ids[order][1:] == self.ids[order][:-1]
-        if again.any():
-            run = np.empty(len(self), np.int64)
-            run[order] = np.cumsum(~again)
-            rank = np.where(self.done, self.origin, -self.origin)
-            order = np.lexsort((rank, ~self.done, run))
-            order = order[np.diff(run[order], prepend=0) > 0]
-        if not ordered:
-            if not again.any():
-                return self
-            order = np.sort(order)
-        return self.take(order)
+        digits = bytes.fromhex(self.ids.tobytes().decode())  # two numbers sort faster than a text
+        high, low = np.frombuffer(digits, ">u8").astype(np.uint64).reshape(-1, 2).T
+        rank = np.where(self.done, self.origin, -self.origin)
+        order = np.lexsort((rank, ~self.done, low, high))
+        new = np.diff(high[order], prepend=0) != 0
+        new |= np.diff(low[order], prepend=0) != 0
+        new[:1] = True
+        if not ordered and new.all():
+            return self
+        return self.take(order[new] if ordered else np.sort(order[new]))
 
     def compact(self, *, provenance: bool = True) -> Results:
         """Number the chunks in the order of their first rows; drop unused ones.
@@ -178,14 +169,12 @@ class Results:
 
     def computed_ids(self) -> np.ndarray:
         """Return the ids as the hashes of settings and values."""
-        settings = [c.settings for c in self.configurations]
         values = read_values(self.rows)
         computed = np.zeros(len(self), f"S{arrow.WIDTH}")
-        versions = self.of_configurations([c.algorithm_version for c in self.configurations], int)
-        for version in np.unique(versions).tolist():
-            mine = np.flatnonzero(versions == version)
+        for k, (settings, version) in enumerate(self.configurations):
+            mine = np.flatnonzero(self.configuration == k)
             part = {name: column[mine] for name, column in values.items()}
-            computed[mine] = identity.run_ids(settings, self.configuration[mine], part, version)
+            computed[mine] = identity.run_ids(settings, part, version)
         return computed
 
     def check_ids(self) -> None:

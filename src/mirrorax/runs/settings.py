@@ -2,7 +2,7 @@
 
 A *static* field shapes the compiled program: changing it compiles anew. A *traced* value is data:
 temperatures, seed, learning rates, discount and reward scale may differ from lane to lane of one
-compiled program. `FIELDS` says which is which.
+compiled program. The fields of `Settings` are static, those of `RunValues` traced.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from pydantic import (
 from mirrorax import registry
 from mirrorax.envs import suite
 from mirrorax.errors import UserError, shown, unknown
+from mirrorax.regularizers import names
 from mirrorax.runs.presets import MEANINGLESS, PRESETS
 
 _schedules = registry.built_in("schedule").items()
@@ -93,9 +94,26 @@ def one_line(error: ValidationError) -> UserError:
     return UserError(f"{where}: {reason} (got {shown(first['input'])})")
 
 
-def check_schedule(field: str, value: str) -> str:
-    """Return the canonical name of a schedule of alpha or lambda; a `UserError` if unknown."""
-    return registry.check_name("schedule", value, field, ALPHA_SCHEDULES)
+#: the settings whose names may come from plugins, and what kind of name each is
+_NAMES: dict[str, registry.Kind] = {
+    "environment": "environment",
+    "potential": "potential",
+    "drift": "drift",
+    "alpha_schedule": "schedule",
+    "lam_schedule": "schedule",
+    "network": "network",
+    "optimizer": "optimizer",
+}
+
+
+def canonical(field: str, value: str) -> str:
+    """Return the canonical form of a setting that is a name; a `UserError` if it is unknown."""
+    kind = _NAMES[field]
+    if kind == "environment":
+        return suite.environment(value).name
+    if kind == "potential" or kind == "drift":
+        return str(names.parse(value, kind, field))
+    return registry.check_name(kind, value, field)
 
 
 class _Model(BaseModel):
@@ -160,17 +178,10 @@ class Settings(_Model):
     #: `module==version` of the plugins that the names above come from; derived, not chosen
     plugins: Annotated[tuple[str, ...], Field(validate_default=True)] = ()
 
-    @field_validator("environment")
+    @field_validator(*_NAMES)
     @classmethod
-    def _environment(cls, value: str) -> str:
-        return suite.environment(value).name
-
-    @field_validator("potential", "drift")
-    @classmethod
-    def _regularizer(cls, value: str, info: ValidationInfo) -> str:
-        from mirrorax.regularizers.names import parse_drift, parse_potential
-
-        return str(parse_drift(value) if info.field_name == "drift" else parse_potential(value))
+    def _name(cls, value: str, info: ValidationInfo) -> str:
+        return canonical(str(info.field_name), value)
 
     @field_validator("reference")
     @classmethod
@@ -180,22 +191,12 @@ class Settings(_Model):
         # Its module needs jax, as reading a policy does; this one must not import it.
         return str(importlib.import_module("mirrorax.mdpo.references").canonical(value))
 
-    @field_validator("alpha_schedule", "lam_schedule")
-    @classmethod
-    def _schedule(cls, value: str, info: ValidationInfo) -> str:
-        return check_schedule(str(info.field_name), value)
-
-    @field_validator("network", "optimizer")
-    @classmethod
-    def _part(cls, value: str, info: ValidationInfo) -> str:
-        return registry.check_name(_NAMES[str(info.field_name)], value, str(info.field_name))
-
     @field_validator("plugins")
     @classmethod
     def _plugins(cls, value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
         if not all(name in info.data for name in _NAMES):
             return value  # another field is wrong, and raises its own error
-        used = _plugins_of(**{name: info.data[name] for name in _NAMES})
+        used = _plugins_of(info.data)
         if value and value != used:
             here = ", ".join(used) or "none"
             raise ValueError(f"plugins: {', '.join(value)} wanted, but these names are of: {here}")
@@ -245,9 +246,7 @@ class Settings(_Model):
     @property
     def drift_sees_advantages(self) -> bool:
         """Whether the drift is a functional of advantages; its lambda is then 1 by default."""
-        from mirrorax.regularizers.names import parse_drift, sees_advantages
-
-        return sees_advantages(parse_drift(self.drift))
+        return names.sees_advantages(names.parse(self.drift, "drift"))
 
     @property
     def on_policy(self) -> bool:
@@ -290,27 +289,21 @@ class Settings(_Model):
         """Whether lambda is learned during training (then `v` is given in its place)."""
         return self.lam_schedule in LEARNED
 
-
-#: the settings whose names may come from plugins, and what kind of name each is
-_NAMES: dict[str, registry.Kind] = {
-    "environment": "environment",
-    "potential": "potential",
-    "drift": "drift",
-    "alpha_schedule": "schedule",
-    "lam_schedule": "schedule",
-    "network": "network",
-    "optimizer": "optimizer",
-}
+    @property
+    def axes(self) -> tuple[str, str]:
+        """What a run is given: alpha and lam, or `w` and `v` where they are learned."""
+        return "w" if self.learned_alpha else "alpha", "v" if self.learned_lam else "lam"
 
 
-def _plugins_of(**names: str) -> tuple[str, ...]:
-    """Return the identities of the plugins that these names come from, sorted."""
-    from mirrorax.regularizers.names import parse_drift, parse_potential, plugins_of
-
-    used = plugins_of(parse_potential(names["potential"])) | plugins_of(parse_drift(names["drift"]))
-    owners = [suite.plugin_of(names["environment"])]
-    owners += [registry.owner(_NAMES[field], name) for field, name in names.items()]
-    return tuple(sorted(used | {str(owner) for owner in owners if owner is not None}))
+def _plugins_of(fields: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the identities of the plugins that the names of settings come from, sorted."""
+    used: set[str] = set()
+    for field, kind in _NAMES.items():
+        if kind == "potential" or kind == "drift":
+            used |= names.plugins_of(names.parse(fields[field], kind))
+        own = suite.plugin_of(fields[field]) if kind == "environment" else None
+        used |= {str(owner) for owner in (own, registry.owner(kind, fields[field])) if owner}
+    return tuple(sorted(used))
 
 
 #: Numbers of a run that a grid may vary: the temperatures, and the others.
@@ -336,13 +329,9 @@ class RunValues(_Model):
     reward_scale: Positive = 1.0
 
 
-#: field -> "static" or "traced"
-FIELDS: dict[str, Literal["static", "traced"]] = {
-    **dict.fromkeys(Settings.model_fields, "static"),
-    **dict.fromkeys(RunValues.model_fields, "traced"),
-}
-STATIC = tuple(name for name, kind in FIELDS.items() if kind == "static")
-TRACED = tuple(name for name, kind in FIELDS.items() if kind == "traced")
+#: what is static, and what is traced
+STATIC = tuple(Settings.model_fields)
+TRACED = tuple(RunValues.model_fields)
 
 
 def preset(name: str) -> dict[str, Any]:

@@ -12,16 +12,19 @@ it stood first.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Int, UInt32
+from jaxtyping import Int
 
 from mirrorax.formatting import Shown
 from mirrorax.runs import identity
 from mirrorax.runs.settings import TEMPERATURES, TRACED, RunValues, Settings
 from mirrorax.spec.study import Block, Study
+
+#: a configuration, and the traced columns of one grid of it
+_Piece = tuple[int, dict[str, np.ndarray]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -45,47 +48,44 @@ class Runs(Shown):
             self.ids[which],
         )
 
-    def keys(self) -> UInt32[np.ndarray, "runs 2"]:
-        """Return the random key of every run."""
-        return identity.run_keys(self.configurations, self.configuration, self.values)
-
     def ids_of_version(self, version: int) -> np.ndarray:
         """Return what the ids are, or would be, under a version of the algorithm."""
-        return identity.run_ids(self.configurations, self.configuration, self.values, version)
-
-
-#: How many of the ids that are taken on trust are computed after all.
-_SAMPLE = 256
+        ids = np.zeros_like(self.ids)
+        for k, settings in enumerate(self.configurations):
+            mine = self.configuration == k
+            columns = {name: column[mine] for name, column in self.values.items()}
+            ids[mine] = identity.run_ids(settings, columns, version)
+        return ids
 
 
 def expand(study: Study, recorded: np.ndarray | None = None) -> Runs:
     """Return all runs of a study, each once, in the documented order.
 
-    `recorded` are the ids of an earlier expansion: used, after a look at a sample, if they fit.
+    `recorded` are the ids of an earlier expansion: used if they fit, after a look at the first run
+    of every grid.
     """
     configurations: dict[Settings, int] = {}
     pieces = [piece for block in study.blocks for piece in _pieces(block, configurations)]
     values = {name: np.concatenate([piece[name] for _, piece in pieces]) for name in TRACED}
-    configuration = np.concatenate(
-        [np.full(len(piece["seed"]), which, dtype=np.int32) for which, piece in pieces]
-    )
+    sizes = [len(piece["seed"]) for _, piece in pieces]
     known = tuple(configurations)
+    configuration = np.repeat(np.array([which for which, _ in pieces], np.int32), sizes)
     if recorded is not None and len(recorded) == len(configuration):
-        some = np.linspace(0, len(recorded) - 1, _SAMPLE).astype(np.int64)
-        # One of each configuration besides: another version of a plugin may be in a single one.
-        some = np.union1d(some, np.unique(configuration, return_index=True)[1])
-        chosen = {name: column[some] for name, column in values.items()}
-        if (identity.run_ids(known, configuration[some], chosen) == recorded[some]).all():
+        firsts = [(k, {name: column[:1] for name, column in c.items()}) for k, c in pieces]
+        starts = np.cumsum([0, *sizes[:-1]])
+        if (_ids(known, firsts) == recorded[starts]).all():
             return Runs(known, configuration, values, recorded)
-    ids = identity.run_ids(known, configuration, values)
+    ids = _ids(known, pieces)
     runs = Runs(known, configuration, values, ids)
     _, first = np.unique(ids, return_index=True)
     return runs if len(first) == len(ids) else runs.select(np.sort(first))
 
 
-def _pieces(
-    block: Block, configurations: dict[Settings, int]
-) -> Iterable[tuple[int, dict[str, np.ndarray]]]:
+def _ids(configurations: Sequence[Settings], pieces: Sequence[_Piece]) -> np.ndarray:
+    return np.concatenate([identity.run_ids(configurations[k], each) for k, each in pieces])
+
+
+def _pieces(block: Block, configurations: dict[Settings, int]) -> Iterable[_Piece]:
     """Yield (configuration, traced columns) for each static combination of a block."""
     fixed = dict(block.fixed)
     defaults = RunValues(**{name: fixed.pop(name) for name in TRACED if name in fixed})
@@ -109,7 +109,7 @@ def _columns(
     block: Block, settings: Settings, values: Mapping[str, float | None]
 ) -> dict[str, np.ndarray]:
     """Return the traced columns of one grid; `values` are those that all its runs share."""
-    heat, drift = "w" if settings.learned_alpha else "alpha", "v" if settings.learned_lam else "lam"
+    heat, drift = settings.axes
     grid = np.meshgrid(getattr(block, heat), getattr(block, drift), block.seeds, indexing="ij")
     shared = {**values, **dict.fromkeys(TEMPERATURES)}
     count = grid[0].size

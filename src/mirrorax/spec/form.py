@@ -24,20 +24,18 @@ from pydantic import (
     model_validator,
 )
 
-from mirrorax.envs import suite
 from mirrorax.errors import UserError, nearest, shown
-from mirrorax.regularizers.names import parse_drift, parse_potential
 from mirrorax.runs.settings import (
-    FIELDS,
     STATIC,
     TEMPERATURES,
+    TRACED,
     NonNegative,
     Positive,
     RunValues,
     Settings,
     Weight,
     as_float32,
-    check_schedule,
+    canonical,
     coinciding,
 )
 
@@ -163,7 +161,7 @@ class EnvironmentEntry(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    name: Annotated[str, AfterValidator(lambda name: suite.environment(name).name)]
+    name: Annotated[str, AfterValidator(partial(canonical, "environment"))]
     reward_scale: _listed(Positive, BeforeValidator(_as_list), AfterValidator(_apart)) = (1.0,)  # type: ignore[valid-type]
 
 
@@ -181,27 +179,28 @@ def _two(value: Any) -> Any:
     return tuple(value)
 
 
-def _pair(names: tuple[str, str]) -> tuple[str, str]:
-    problems: list[str] = []
-    parsed: list[str] = []
-    for parse, name in zip((parse_potential, parse_drift), names, strict=True):
-        try:
-            parsed.append(str(parse(name)))
-        except UserError as error:
-            problems.append(str(error))
-    if problems:
-        raise ValueError("; ".join(problems))
-    return parsed[0], parsed[1]
+def _two_names(first: str, second: str) -> AfterValidator:
+    """Return the check of two names, each the value of a setting."""
+
+    def check(pair: tuple[str, str]) -> tuple[str, ...]:
+        names: list[str] = []
+        problems: list[str] = []
+        for field, name in zip((first, second), pair, strict=True):
+            try:
+                names.append(canonical(field, name))
+            except UserError as error:
+                problems.append(str(error))
+        if problems:
+            raise ValueError("; ".join(problems))
+        return tuple(names)
+
+    return AfterValidator(check)
 
 
 def _runs_once(entries: tuple[EnvironmentEntry, ...]) -> tuple[EnvironmentEntry, ...]:
     """Refuse environments that would make a run twice."""
     _once(tuple((e.name, as_float32(scale)) for e in entries for scale in e.reward_scale))
     return entries
-
-
-def _both_schedules(names: tuple[str, str]) -> tuple[str, str]:
-    return check_schedule("alpha_schedule", names[0]), check_schedule("lam_schedule", names[1])
 
 
 def _seeds(value: Any) -> Any:
@@ -220,7 +219,7 @@ AXES = ("environments", "pairs", "schedules", "alpha", "lam", "w", "v", "seeds")
 #: The keys that fix one setting or traced value of the trainer for all runs of a block.
 FIXED = tuple(
     name
-    for name in FIELDS
+    for name in (*STATIC, *TRACED)
     if name not in ("environment", "potential", "drift", *TEMPERATURES, "seed", "reward_scale")
     and name != "plugins"  # they follow from the names
 )
@@ -232,7 +231,7 @@ def _fixed_field(name: str) -> Any:
     if info.annotation is int:
         checks.append(BeforeValidator(_whole))
     if name in ("alpha_schedule", "lam_schedule"):
-        checks.append(AfterValidator(partial(check_schedule, name)))
+        checks.append(AfterValidator(partial(canonical, name)))
     return Annotated[info.annotation, *checks]
 
 
@@ -241,9 +240,11 @@ _axis_fields: dict[str, Any] = {
     "environments": _listed(
         Annotated[EnvironmentEntry, BeforeValidator(_environment_table)], AfterValidator(_runs_once)
     ),
-    "pairs": _listed(Annotated[_PairOfNames, AfterValidator(_pair)], AfterValidator(_once)),
+    "pairs": _listed(
+        Annotated[_PairOfNames, _two_names("potential", "drift")], AfterValidator(_once)
+    ),
     "schedules": _listed(
-        Annotated[_PairOfNames, AfterValidator(_both_schedules)], AfterValidator(_once)
+        Annotated[_PairOfNames, _two_names("alpha_schedule", "lam_schedule")], AfterValidator(_once)
     ),
     "alpha": _axis(NonNegative),
     "lam": _axis(NonNegative),

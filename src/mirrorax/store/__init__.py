@@ -2,7 +2,7 @@
 
     DIR/mirrorax-store.json   the mark and format of a store
     DIR/shards/               00000012-<digest>.parquet, one per finished chunk: the truth
-    DIR/parts/                <digest>.parquet, consolidated copies for fast loading; rebuildable
+    DIR/parts/                <digest>.parquet, a consolidated copy for fast loading; rebuildable
     DIR/studies/              00000001-<digest>.parquet, the studies that were run, expanded
     DIR/quarantine/           damaged shards, set aside
     DIR/tmp/                  files being written, workers' logs; emptied at the next start
@@ -12,10 +12,10 @@
 A file's name holds the digest of its content, and it appears by one atomic rename: what is visible
 is complete. Readers take no lock.
 
-- `files`: names, atomic writing.   - `lock`: one writer at a time.
-- `store`: the writer's view.        - `reading`: the reader's view, and consolidated copies.
-- `studies`: recorded studies.       - `exporting`: exports, and `read_results` for all.
-- `legacy`: runs from elsewhere, also of format 1, into a store.
+- `files`: names, atomic writing.    - `store`: the writer's view: one at a time.
+- `reading`: the reader's view, and the consolidated copy.
+- `studies`: recorded studies.
+- `exporting`: exports, imports (also of format 1), and `read_results` for all.
 """
 
 from mirrorax.store.exporting import export, load, load_curves, read_results

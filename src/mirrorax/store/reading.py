@@ -3,10 +3,10 @@
 Every file is checked: page checksums inside it, the digest of the whole in its name (page checksums
 do not cover the footer), and its form, which `runs.results` checks.
 
-A consolidated copy has the rows of a few hundred shards in one file, for fast loading. It lists its
-shards in its head, in the order of its chunks. It counts only while every one of them is still
-there: when a shard is set aside, its neighbours are read singly until the next consolidation.
-Copies can be deleted at any time; they are made again from the shards.
+A consolidated copy has the rows of many shards in one file, for fast loading. It lists its shards
+in its head, in the order of its chunks, and counts only while every one of them is still there:
+when a shard is set aside, all are read singly until the next consolidation. A copy can be deleted
+at any time; it is made again from the shards.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from mirrorax.runs.results import ROWS, Results
 from mirrorax.store import files, studies
 from mirrorax.store.files import DamagedShardWarning
 
-#: Shards in a full copy.
+#: A copy is made when this many shards are new, or a quarter of those that were copied.
 FULL = 256
 _THREADS = 4
 _TRIES = 5
@@ -47,18 +47,23 @@ def _parallel(function: Callable[[_Item], _Value], items: Sequence[_Item]) -> li
 def read(
     root: Path, name: str, columns: Sequence[str] | None = None, kind: str = "shards"
 ) -> Results:
-    """Read a shard or a copy, or some columns of it; raise `Damaged` or `FileNotFoundError`."""
+    """Read a shard or a copy, or some columns of it; raise `Damaged` or `FileNotFoundError`.
+
+    Of a shard all columns are checked, of a copy those that are wanted.
+    """
     data = files.read_verified(root, kind, name)
+    needed = columns if kind == "parts" else None
     try:
-        wanted = None if columns is None else ["run_id", *columns, results.ORIGIN]
-        table = arrow.decode(data, wanted)
-        runs = results.from_arrow(table, ROWS.names if columns is None else columns)
+        table = arrow.decode(data, needed and ["run_id", *needed, results.ORIGIN])
+        runs = results.from_arrow(table, ROWS.names if needed is None else needed)
         listed = arrow.read_head(table.schema.metadata).get("shards")
         if kind == "parts" and not (isinstance(listed, list) and len(listed) == len(runs.origins)):
             raise Damaged("it does not list one shard for each chunk")
     except Damaged as error:
         raise Damaged(f"{name}: {error}") from None
-    return runs
+    if columns is None:
+        return runs
+    return replace(runs, rows=runs.rows.select(["run_id", *columns]))
 
 
 def covered(root: Path, name: str) -> list[str]:
@@ -75,21 +80,15 @@ def covered(root: Path, name: str) -> list[str]:
     return known
 
 
-def usable(root: Path, present: set[str]) -> dict[str, list[str]]:
-    """Return the copies whose shards are all present, none overlapping, the largest first."""
-    candidates = []
+def copied(root: Path, present: Collection[str]) -> tuple[str, list[str]]:
+    """Return the copy of most shards, of which none is missing, and its shards; "" if none is."""
+    best = ("", list[str]())
     for name in files.listed(root, "parts"):
         with contextlib.suppress(Damaged, OSError):
             listed = covered(root, name)
-            if present.issuperset(listed):
-                candidates.append((name, listed))
-    chosen: dict[str, list[str]] = {}
-    taken: set[str] = set()
-    for name, listed in sorted(candidates, key=lambda item: (-len(item[1]), item[0])):
-        if taken.isdisjoint(listed):
-            chosen[name] = listed
-            taken.update(listed)
-    return chosen
+            if len(listed) > len(best[1]) and set(present).issuperset(listed):
+                best = (name, listed)
+    return best
 
 
 def damaged(root: Path) -> dict[str, str]:
@@ -117,37 +116,19 @@ def damaged(root: Path) -> dict[str, str]:
     return {name: why for (name, _), why in reasons if why}
 
 
-def consolidate(
-    root: Path, *, everything: bool = False, fault: files.Fault = files.no_fault
-) -> None:
-    """Copy shards that no full copy covers.
-
-    `everything` also copies a remainder of less than a full copy, and then removes the smaller
-    copies that it replaces.
-    """
+def consolidate(root: Path, fault: files.Fault = files.no_fault) -> None:
+    """Copy all shards into one file, unless there is such a copy; remove every other one."""
     present = files.listed(root, "shards")
-    parts = usable(root, set(present))
-    keep = {name for name, listed in parts.items() if len(listed) >= FULL}
-    done = {shard for name in keep for shard in parts[name]}
-    rest = [name for name in present if name not in done]
-    if everything and any(set(listed) == set(rest) for listed in parts.values()):
-        return
-    while len(rest) >= FULL or (everything and len(rest) > 1):
-        batch, rest = rest[:FULL], rest[FULL:]
-        tables = {}
-        for name in batch:
-            with contextlib.suppress(Damaged, FileNotFoundError):
-                tables[name] = read(root, name)
-        if not tables:
-            continue
-        table = results.to_arrow(results.concat(tables.values()), shards=list(tables))
-        data = arrow.encode(table.combine_chunks(), compact=True)
+    name, listed = copied(root, present)
+    if len(listed) < len(present) and len(present) > 1:
+        runs, shards = Reader(root).read_new()
+        table = results.to_arrow(runs, shards=shards).combine_chunks()
+        data = arrow.encode(table, compact=True)
         name = f"{files.digest(data)}.parquet"
         files.write(root, "parts", name, data, fault)
-        keep.add(name)
-    for name in files.listed(root, "parts"):
-        if name not in keep and (everything or name not in parts):
-            files.inside(root, "parts", name).unlink(missing_ok=True)
+    for other in files.listed(root, "parts"):
+        if other != name:
+            files.inside(root, "parts", other).unlink(missing_ok=True)
 
 
 class Reader:
@@ -167,43 +148,38 @@ class Reader:
         #: ill-formed shards, with the reason
         self.damaged: dict[str, str] = {}
 
+    def read_new(self) -> tuple[Results, list[str]]:
+        """Read what is new; return the runs of all files, and the shard of each chunk."""
+        for _ in range(_TRIES):
+            if self._refresh():
+                break
+        runs = results.concat(part for part, _ in self._parts.values())
+        return runs, [name for _, shards in self._parts.values() for name in shards]
+
     def _refresh(self) -> bool:
         """Read what is new; return False if a file vanished while it was being read."""
         listed = [n for n in files.listed(self.root, "shards") if n not in self._without]
         present = set(listed)
-        for name, (_, shards) in list(self._parts.items()):
-            if not present.issuperset(shards):  # one of its shards was set aside
-                del self._parts[name]
+        # A part goes when one of its shards was set aside.
+        self._parts = {n: part for n, part in self._parts.items() if present.issuperset(part[1])}
         self.damaged = {name: why for name, why in self.damaged.items() if name in present}
+        if not self._parts and len(present) > 1:
+            name, shards = copied(self.root, present)
+            # A damaged copy does not matter: the shards themselves are read below.
+            with contextlib.suppress(Damaged, OSError, files.UnsafeName):
+                if shards:
+                    self._parts[name] = read(self.root, name, self._columns, "parts"), shards
         seen = {shard for _, shards in self._parts.values() for shard in shards}
-        if len(present) - len(seen) > 1:
-            parts = usable(self.root, present)
-            fresh = [name for name, shards in parts.items() if seen.isdisjoint(shards)]
-            for name, runs in zip(fresh, _parallel(self._read_copy, fresh), strict=True):
-                if runs is not None:  # else the shards themselves are read below
-                    self._parts[name] = (runs, parts[name])
-                    seen.update(parts[name])
         for name in listed:
             if name in seen or name in self.damaged:
                 continue
             try:
-                self._parts[name] = (self._select(read(self.root, name)), [name])
+                self._parts[name] = read(self.root, name, self._columns), [name]
             except FileNotFoundError:
                 return False
             except (Damaged, files.UnsafeName) as error:
                 self.damaged[name] = str(error)
         return True
-
-    def _read_copy(self, name: str) -> Results | None:
-        try:
-            return self._select(read(self.root, name, self._columns, "parts"))
-        except (Damaged, OSError, files.UnsafeName):
-            return None
-
-    def _select(self, runs: Results) -> Results:
-        if self._columns is None:
-            return runs
-        return replace(runs, rows=runs.rows.select(["run_id", *self._columns]))
 
     def results(self, *, ordered: bool = False) -> Results:
         """Read what is new; return one row per run.
@@ -211,17 +187,12 @@ class Reader:
         A finished one counts before a failed one, and the first finished. `ordered` sorts by
         `run_id`; otherwise the order is that of reading.
         """
-        for _ in range(_TRIES):
-            if self._refresh():
-                break
-        if not self._parts:
-            return self._select(results.concat([]))
-        runs = results.concat(part for part, _ in self._parts.values())
+        runs, shards = self.read_new()
+        if not shards:
+            return runs
         # Chunks in the order in which they were committed: it settles which of two results counts.
-        written = [files.sequence_in(name) for _, shards in self._parts.values() for name in shards]
-        order = np.argsort(written, kind="stable")
-        rank = np.empty(len(order), np.int32)
-        rank[order] = np.arange(len(order), dtype=np.int32)
+        order = np.argsort([files.sequence_in(name) for name in shards], kind="stable")
+        rank = np.argsort(order).astype(np.int32)
         origins = tuple(runs.origins[k] for k in order)
         return Results(runs.rows, origins, rank[runs.origin]).unique(ordered=ordered)
 

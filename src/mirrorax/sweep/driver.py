@@ -10,17 +10,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from mirrorax.errors import in_one_line
-from mirrorax.formatting import Shown, counted
-from mirrorax.spec.study import Study
-from mirrorax.store import lock, studies
+from mirrorax.errors import UserError, in_one_line
+from mirrorax.formatting import Shown, check_whole, counted
+from mirrorax.spec.study import Study, read
+from mirrorax.store import studies
 from mirrorax.store.files import Fault, no_fault
-from mirrorax.store.store import Store
+from mirrorax.store.reading import Reader
+from mirrorax.store.store import Store, clear_live, write_live
 from mirrorax.sweep import plan as planning
 from mirrorax.sweep.engine import Engine, FinishedChunk
-from mirrorax.sweep.progress import CELL_COLUMNS, Display, SweepProgress
+from mirrorax.sweep.progress import SCORE_COLUMNS, Display, SweepProgress
 
 if TYPE_CHECKING:
     from mirrorax.callbacks import Logger
@@ -91,6 +92,62 @@ class Signals:
         os._exit(128 + number)
 
 
+def run_study(
+    study: Study | str | os.PathLike[str],
+    store: str | os.PathLike[str],
+    *,
+    engine: Literal["local", "ray"] = "local",
+    address: str = "auto",
+    workers: int | None = None,
+    gpus: int | None = None,
+    chunk_timeout: float | None = None,
+    progress: bool = True,
+    **options: Any,
+) -> SweepSummary:
+    """Run what a study has left to do; the same call resumes it.
+
+    Args:
+        study: a `mirrorax.Study`, or the path of a TOML file.
+        store: the folder of results; `mirrorax.load(store)` gives the runs.
+        engine: worker processes on this machine, or tasks on a Ray cluster.
+        address: of the Ray cluster: auto or HOST:PORT.
+        workers: how many chunks are trained at once; one for each core unless given.
+        gpus: how many GPUs are used, one for each worker.
+        chunk_timeout: with worker processes: the seconds after which a chunk is tried again.
+        progress: whether progress is shown.
+        options: `lanes`, `retry_failed`, `fail_fast`, `take_over`, and `log`, a logger of
+            `mirrorax.callbacks`; see `sweep`.
+    """
+    for name, value in (("workers", workers), ("gpus", gpus)):
+        if value is not None:
+            check_whole(name, value, 1)
+    if engine == "ray" and chunk_timeout:
+        raise UserError("chunk_timeout: a worker of this machine can be ended, not one of Ray's")
+    if engine != "ray" and address != "auto":
+        raise UserError(f"address: {address!r} is for the engine ray")
+    if engine == "ray":
+        from mirrorax.sweep.engines import ray
+
+        ray.check(address)  # before the store is made
+
+    def make_engine(logs: Path) -> Engine:
+        if engine == "ray":
+            return ray.RayEngine(address=address, workers=workers or gpus, gpus=float(bool(gpus)))
+        from mirrorax.sweep.engines.local import LocalEngine
+
+        return LocalEngine(logs=logs, workers=workers, gpus=gpus or 0, chunk_timeout=chunk_timeout)
+
+    return sweep(
+        study if isinstance(study, Study) else read(os.fspath(study)),
+        store,
+        make_engine,
+        gpu=bool(gpus),
+        check_memory=engine == "local" and not gpus,
+        display=Display(quiet=not progress),
+        **options,
+    )
+
+
 def sweep(
     study: Study,
     directory: str | os.PathLike[str],
@@ -119,7 +176,7 @@ def sweep(
         for name in store.set_aside:
             shown.say(f"damaged, set aside; its runs are run again: {name}")
         width = planning.lanes_for(runs, store.root, lanes, gpu=gpu)
-        stored = planning.known(store.root, columns=("wall_seconds", *CELL_COLUMNS))
+        stored = Reader(store.root, ["wall_seconds", *SCORE_COLUMNS]).results()
         plan = planning.make(runs, stored, lanes=width, retry_failed=retry_failed)
         for name, values in plan.mixed.items():
             shown.say(f"this store mixes results with different {name}: {', '.join(values)}")
@@ -136,9 +193,9 @@ def sweep(
             stopped_by = _loop(store, plan, engine, progress, shown, log_chunk, fail_fast)
         finally:
             engine.close()
-            lock.clear_live(store.root)
+            clear_live(store.root)
         if progress.done or progress.failed:
-            store.consolidate(everything=True)
+            store.consolidate()
         return SweepSummary(
             total=progress.total,
             done=progress.before + progress.done,
@@ -196,7 +253,7 @@ def _loop(
                 progress.activities = engine.activities()
                 if now - last_live >= _LIVE_EVERY:
                     last_live = now
-                    lock.write_live(store.root, progress.state())
+                    write_live(store.root, progress.state())
                     display.show(progress)
                 if now - last_held >= _HELD_EVERY:
                     last_held = now

@@ -17,6 +17,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
+from mirrorax import plugins
 from mirrorax.errors import Failure, UserError
 from mirrorax.runs import arrow, provenance
 from mirrorax.runs.arrow import Damaged
@@ -24,6 +25,7 @@ from mirrorax.runs.chunk import Outcome
 from mirrorax.runs.results import Results, from_arrow
 from mirrorax.sweep.measure import known_sizes
 from mirrorax.sweep.plan import Queue, QueuedChunk
+from mirrorax.sweep.worker import ChunkFunction, run_chunk
 
 #: How often a chunk is run again after its worker died.
 RETRIES = 3
@@ -110,9 +112,11 @@ def give_up(queued: QueuedChunk, reason: str, attempts: int = 1) -> FinishedChun
     return accept(queued, Outcome.failed(queued.chunk, text, origin).to_bytes())
 
 
-def out_of_memory(queued: QueuedChunk, workers: int, text: str) -> str:
-    """Say that a chunk did not fit, and what would."""
-    return f"out of memory at {queued.chunk.lanes} lanes; {fitting(queued, workers)} ({text[:500]})"
+def out_of_memory(queued: QueuedChunk, workers: int, text: str) -> FinishedChunk:
+    """Return a chunk that did not fit, and say what would."""
+    fits = fitting(queued, workers)
+    reason = f"out of memory at {queued.chunk.lanes} lanes; {fits} ({text[:500]})"
+    return give_up(queued, reason)
 
 
 def fitting(queued: QueuedChunk, workers: int) -> str:
@@ -121,3 +125,47 @@ def fitting(queued: QueuedChunk, workers: int) -> str:
     if sizes is None:
         return "run with fewer lanes"
     return f"about {sizes.lanes_that_fit(workers)} would fit now"
+
+
+class InlineEngine(Engine):
+    """The simplest engine: chunks one after the other in this process."""
+
+    workers = 1
+
+    def __init__(self, function: ChunkFunction) -> None:
+        self._function = function
+        self._configuration: int | None = None
+
+    def start(self, queue: Queue) -> None:
+        """Begin to take chunks from the queue."""
+        self.queue = queue
+
+    def busy(self) -> bool:
+        """Return whether chunks are waiting."""
+        return len(self.queue) > 0
+
+    def finished(self, timeout: float) -> list[FinishedChunk]:
+        """Run the next chunk."""
+        queued = self.queue.take(self._configuration)
+        if queued is None:
+            return []
+        self._configuration = queued.configuration
+        try:
+            data = run_chunk(self._function, queued.chunk.to_bytes(), plugins.loaded())
+            return [accept(queued, data)]
+        except Exception as error:
+            return [give_up(queued, f"{type(error).__name__}: {error}")]
+
+    def cancel(self) -> None:
+        """Start nothing more."""
+        self.queue.clear()
+
+    def activities(self) -> list[Activity]:
+        """Return nothing: between two calls nothing happens."""
+        return []
+
+    def kill(self) -> None:
+        """Do nothing: there are no workers to end."""
+
+    def close(self) -> None:
+        """Do nothing: there are no workers to end."""

@@ -38,7 +38,7 @@ from mirrorax.mdpo.machine import Sizes, cache_folder
 from mirrorax.runs import provenance
 from mirrorax.runs.results import Results
 from mirrorax.runs.settings import Settings
-from mirrorax.sweep import execute
+from mirrorax.sweep import worker
 
 if TYPE_CHECKING:
     from mirrorax.sweep.plan import Plan
@@ -232,19 +232,19 @@ def _ask(request: dict[str, Any]) -> list[tuple[int, Any]]:
 # --- in the child ---
 
 
-def _time_chunk(function: execute.ChunkFunction, data: bytes, driver_plugins: list[str]) -> float:
+def _time_chunk(function: worker.ChunkFunction, data: bytes, driver_plugins: list[str]) -> float:
     """Return the seconds of a whole chunk, from the time between its first two segments."""
     marks: list[tuple[float, float]] = []
 
     def on_segment(progress: Any) -> None:
         marks.append((time.perf_counter(), progress.fraction))
         if len(marks) >= 2:
-            raise execute.StopChunk
+            raise worker.StopChunk
 
     start = time.perf_counter()
     try:
-        execute.run_chunk(function, data, driver_plugins, on_segment)
-    except execute.StopChunk:
+        worker.run_chunk(function, data, driver_plugins, on_segment)
+    except worker.StopChunk:
         (first, done_first), (second, done_second) = marks
         if done_second > done_first:
             return (second - first) / (done_second - done_first)
@@ -254,7 +254,7 @@ def _time_chunk(function: execute.ChunkFunction, data: bytes, driver_plugins: li
 
 def _answers(request: dict[str, Any]) -> Iterator[tuple[int, Any]]:
     if "chunks" in request:
-        function = execute.resolve(request["function"])
+        function = worker.resolve(request["function"])
         for number, text in enumerate(request["chunks"]):
             yield number, _time_chunk(function, base64.b64decode(text), request["plugins"])
         return

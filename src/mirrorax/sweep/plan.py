@@ -8,7 +8,7 @@ configuration the study's order is kept.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -19,13 +19,12 @@ import pyarrow.compute as pc
 
 from mirrorax.errors import UserError
 from mirrorax.mdpo import machine
-from mirrorax.runs import arrow, provenance, results
+from mirrorax.runs import arrow, provenance
 from mirrorax.runs.chunk import Chunk
 from mirrorax.runs.results import Results
 from mirrorax.runs.settings import Settings
 from mirrorax.spec.expand import Runs
 from mirrorax.store import studies
-from mirrorax.store.reading import Reader
 from mirrorax.sweep import measure
 
 #: Lane widths to choose from, the preferred first; results depend on the width, so it is fixed
@@ -44,7 +43,7 @@ class QueuedChunk:
     configuration: int  # chunks with the same number share one compiled program
     chunk: Chunk
     seconds: float = 0.0  # how long it is expected to take
-    failed_before: int = 0  # how many of its runs have failed in an earlier sweep
+    places: Sequence[int] | np.ndarray = ()  # of its runs in the plan
 
     def __len__(self) -> int:
         return len(self.chunk)
@@ -75,11 +74,6 @@ class Plan:
         """The configurations that are left to do."""
         return [self.runs.configurations[i] for i in sorted({c.configuration for c in self.chunks})]
 
-    @property
-    def seconds(self) -> float:
-        """Worker-seconds that are left, compilation included."""
-        return self.seconds_on(1)
-
     def seconds_on(self, workers: int, speedup: float = 1.0) -> float:
         """Return how long the rest would take on other workers, each `speedup` times as fast.
 
@@ -100,16 +94,11 @@ class Plan:
 
     def largest(self) -> tuple[Settings, machine.Sizes] | None:
         """Return the configuration left to do that needs most memory; None if one is not known."""
-        sizes = [measure.known_sizes(settings) for settings in self.configurations]
-        known = [(s, size) for s, size in zip(self.configurations, sizes, strict=True) if size]
+        sizes = {settings: measure.known_sizes(settings) for settings in self.configurations}
+        known = [(settings, size) for settings, size in sizes.items() if size is not None]
         if not known or len(known) < len(sizes):
             return None
         return max(known, key=lambda pair: pair[1].lane_bytes)
-
-    def worker_bytes(self) -> int | None:
-        """Return the memory that a worker needs; None if a size is not known yet."""
-        largest = self.largest()
-        return None if largest is None else largest[1].worker_bytes(self.lanes)
 
     def check_memory(self, workers: int) -> None:
         """Raise `UserError`, with the width that would fit, if the workers cannot fit.
@@ -131,18 +120,6 @@ class Plan:
             f"{need / 2**30:.1f} GiB in {workers} workers, {free / 2**30:.1f} GiB are free; "
             f"{advice}"
         )
-
-
-def known(
-    root: Path | None,
-    without: Collection[str] = (),
-    columns: Sequence[str] = ("wall_seconds",),
-) -> Results:
-    """Read what planning needs to know of a store; no runs if there is none.
-
-    `without` names shards that do not count, even where a consolidated copy has their rows.
-    """
-    return results.concat([]) if root is None else Reader(root, columns, without).results()
 
 
 def choose_lanes(runs: Runs, widths: tuple[int, ...] = WIDTHS) -> int:
@@ -180,7 +157,10 @@ def make(
     retry_failed: bool = False,
     measured: dict[Settings, float] | None = None,
 ) -> Plan:
-    """Compare a study's runs with what a store knows (`known`) and cut the rest into chunks."""
+    """Compare a study's runs with what a store has and cut the rest into chunks.
+
+    Of the stored runs `wall_seconds` is read, see `mirrorax.store.reading.Reader`.
+    """
     wanted, present = arrow.id_column(runs.ids), stored.rows["run_id"]
     done = _among(wanted, present.filter(pa.array(stored.done)))
     failed = _among(wanted, present.filter(pa.array(~stored.done))) & ~done
@@ -196,7 +176,7 @@ def make(
         failed=failed,
         todo=todo,
         beyond=len(stored) - int(done.sum()) - int(failed.sum()),
-        chunks=list(_chunks(runs, todo, failed, lanes, rates)),
+        chunks=list(_chunks(runs, todo, lanes, rates)),
         rates=rates,
         mixed={name: [*map(str, values)] for name, values in seen.items() if len(values) > 1},
     )
@@ -207,7 +187,7 @@ def _among(wanted: pa.Array, present: pa.ChunkedArray) -> np.ndarray:
 
 
 def _chunks(
-    runs: Runs, todo: np.ndarray, failed: np.ndarray, lanes: int, rates: measure.Rates
+    runs: Runs, todo: np.ndarray, lanes: int, rates: measure.Rates
 ) -> Iterator[QueuedChunk]:
     left = np.flatnonzero(todo)
     left = left[np.argsort(runs.configuration[left], kind="stable")]
@@ -223,7 +203,7 @@ def _chunks(
     for number, (seconds, configuration, mine) in enumerate(longest_first):
         columns = {name: column[mine] for name, column in runs.values.items()}
         chunk = Chunk(runs.configurations[configuration], columns, lanes)
-        yield QueuedChunk(number, configuration, chunk, seconds, int(failed[mine].sum()))
+        yield QueuedChunk(number, configuration, chunk, seconds, mine)
 
 
 class Queue:

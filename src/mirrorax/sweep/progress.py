@@ -1,6 +1,7 @@
-"""How a sweep is doing (counts, rate, time left, the best cell), and how that is shown.
+"""How a sweep is doing, and how that is shown.
 
-It is a live picture on a terminal, and lines in a log otherwise.
+While it runs (`SweepProgress`, `Display`): a live picture on a terminal, lines in a log otherwise.
+From another process (`Watcher`): what the store alone says, per environment and pair.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ import sys
 import time
 from collections import Counter, deque
 from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,11 +19,14 @@ import pyarrow.compute as pc
 from jaxtyping import Float, Int
 
 from mirrorax.envs import suite
+from mirrorax.errors import UserError
 from mirrorax.formatting import counted, duration, notebook_line, rate
 from mirrorax.runs import arrow
 from mirrorax.runs.results import Results
-from mirrorax.runs.settings import TEMPERATURES
-from mirrorax.store.lock import LiveState
+from mirrorax.runs.settings import GRID
+from mirrorax.store import files, store, studies
+from mirrorax.store.reading import Reader
+from mirrorax.store.store import LiveState
 from mirrorax.sweep.engine import Activity
 from mirrorax.sweep.measure import COMPILE_SECONDS
 from mirrorax.sweep.plan import Plan, QueuedChunk
@@ -30,8 +36,8 @@ if TYPE_CHECKING:
     from rich.live import Live as RichLive
 
 
-#: The columns that the cells of stored runs need.
-CELL_COLUMNS = ("returns", *TEMPERATURES, "reward_scale")
+#: The columns that the scores of stored runs need.
+SCORE_COLUMNS = ("returns", "reward_scale")
 _WINDOW = 300.0  # seconds over which the rate is measured
 _BEST_EVERY = 2.0  # looking through a hundred thousand cells takes a while
 _TELLING = 0.05  # a chunk this far along says more of its length than the prediction
@@ -50,8 +56,6 @@ class SweepProgress:
     predicted: float = 0.0  # what the finished chunks should have taken
     actual: float = 0.0  # what they took
     activities: list[Activity] = field(default_factory=list)
-    #: (configuration, alpha or w, lambda, reward scale) -> sum of scores and their number
-    cells: dict[tuple[float, ...], tuple[float, int]] = field(default_factory=dict)
     _recent: deque[tuple[float, int]] = field(default_factory=deque)
     _best: tuple[float, str] = (-1e9, "")  # when it was looked for, and what was best
 
@@ -59,6 +63,7 @@ class SweepProgress:
         self.before = int(self.plan.done.sum())
         self.failed_before = int(self.plan.failed.sum())
         self.total = len(self.plan.runs)
+        self._scores = np.full(self.total, np.nan)
         self._left = sum(chunk.seconds for chunk in self.plan.chunks)
         self._uncompiled = {chunk.configuration for chunk in self.plan.chunks}
 
@@ -67,7 +72,7 @@ class SweepProgress:
         count = len(queued)
         self._left -= queued.seconds
         self._uncompiled.discard(queued.configuration)
-        self.failed_before -= queued.failed_before
+        self.failed_before -= int(self.plan.failed[queued.places].sum())
         if not results.done.all():
             self.failed += count
             return
@@ -79,35 +84,15 @@ class SweepProgress:
         self._recent.append((now, count))
         while self._recent and now - self._recent[0][0] > _WINDOW:
             self._recent.popleft()
-        self._add_cells(results, np.full(count, queued.configuration))
+        self._scores[queued.places] = _scores(results)
 
     def add_stored(self, results: Results) -> None:
-        """Take the cells of this study's earlier runs, which a store has."""
-        runs = self.plan.runs
-        index = pc.index_in(results.rows["run_id"], value_set=arrow.id_column(runs.ids))
-        place = pc.fill_null(index, -1).to_numpy()
+        """Take the scores of this study's earlier runs, which a store has."""
+        ids = arrow.id_column(self.plan.runs.ids)
+        place = pc.fill_null(pc.index_in(results.rows["run_id"], value_set=ids), -1).to_numpy()
         mine = np.flatnonzero((place >= 0) & results.done)
         if len(mine):
-            self._add_cells(results.take(mine), runs.configuration[place[mine]])
-
-    def _add_cells(self, results: Results, configuration: Int[np.ndarray, " runs"]) -> None:
-        """Add the scores of runs, whose configurations in the plan are given.
-
-        Without known bounds of returns there is none: it would change with every better run.
-        """
-        bounds = [o.bounds or (None, None) for o in results.origins]
-        low, high = results.of_origins(bounds, np.float64).reshape(-1, 2).T
-        scale = results.numbers("reward_scale")
-        returns, _ = arrow.read_lists(results.rows["returns"])
-        score = suite.normalize(returns.mean(axis=1), (low, high), scale)
-        parts = [_either(results, "alpha", "w"), _either(results, "lam", "v"), scale]
-        columns = np.column_stack([configuration, *parts])
-        held = np.isfinite(score)
-        places, which = np.unique(columns[held], axis=0, return_inverse=True)
-        sums, counts = np.bincount(which.ravel(), score[held]), np.bincount(which.ravel())
-        for place, more, count in zip(places.tolist(), sums, counts, strict=True):
-            total, seen = self.cells.get(tuple(place), (0.0, 0))
-            self.cells[tuple(place)] = (total + float(more), seen + int(count))
+            self._scores[place[mine]] = _scores(results.take(mine))
 
     @property
     def compiling(self) -> bool:
@@ -149,21 +134,33 @@ class SweepProgress:
         self.activities = []
         self._best = (time.monotonic(), self._find_best())
 
+    @cached_property
+    def _cell(self) -> Int[np.ndarray, " runs"]:
+        """The cell of each run: runs of a cell differ in their seeds alone."""
+        runs = self.plan.runs
+        values = [np.nan_to_num(runs.values[name], nan=-1.0) for name in GRID]
+        cells = np.column_stack([runs.configuration, *values])
+        return np.unique(cells, axis=0, return_inverse=True)[1].ravel()
+
     def _find_best(self) -> str:
-        if not self.cells:
+        held = np.isfinite(self._scores)
+        if not held.any():
             return ""
-        cell, (total, seen) = max(self.cells.items(), key=lambda item: item[1][0] / item[1][1])
-        number, heat, lam, scale = cell
-        settings = self.plan.runs.configurations[int(number)]
-        alpha = "w" if settings.learned_alpha else "alpha"
-        drift = "v" if settings.learned_lam else "lam"
+        cells, runs = self._cell[held], self.plan.runs
+        seen, total = np.bincount(cells), np.bincount(cells, self._scores[held])
+        mean = np.divide(total, seen, out=np.full(len(seen), -np.inf), where=seen > 0)
+        best = int(np.argmax(mean))
+        run = int(np.argmax(self._cell == best))
+        settings = runs.configurations[runs.configuration[run]]
+        at = " ".join(f"{name}={runs.values[name][run]:g}" for name in settings.axes)
         schedules = ""
         if (settings.alpha_schedule, settings.lam_schedule) != ("constant", "constant"):
             schedules = f" {settings.alpha_schedule}/{settings.lam_schedule}"
+        scale = runs.values["reward_scale"][run]
         scaled = "" if scale == 1.0 else f" x{scale:g}"
         return (
             f"{settings.environment}{scaled} ({settings.potential}, {settings.drift}){schedules} "
-            f"{alpha}={heat:g} {drift}={lam:g}: {total / seen:.3f} over {seen}"
+            f"{at}: {mean[best]:.3f} over {seen[best]}"
         )
 
     def state(self) -> LiveState:
@@ -182,10 +179,13 @@ class SweepProgress:
         )
 
 
-def _either(results: Results, name: str, weight: str) -> Float[np.ndarray, " runs"]:
-    """Return a temperature, or the weight of its target where it is learned."""
-    values = results.numbers(name)
-    return np.where(np.isnan(values), results.numbers(weight), values)
+def _scores(results: Results) -> Float[np.ndarray, " runs"]:
+    """Return the scores of runs; NaN where no bounds are known: best returns would change them."""
+    bounds = [o.bounds or (None, None) for o in results.origins]
+    low, high = results.of_origins(bounds, np.float64).reshape(-1, 2).T
+    returns, _ = arrow.read_lists(results.rows["returns"])
+    scale = results.numbers("reward_scale")
+    return np.asarray(suite.normalize(returns.mean(axis=1), (low, high), scale))
 
 
 _LINE_EVERY = 10.0
@@ -276,3 +276,83 @@ def _picture(progress: SweepProgress) -> RenderableType:
     grid.add_row("all", whole, f"{_counts(progress)}; {_speed(progress)}")
     best = progress.best()
     return Group(grid, Text(f"best cell so far: {best}")) if best else Group(grid)
+
+
+# --- from the store alone -------------------------------------------------------------------------
+
+#: what is counted of each environment and pair
+COUNTS = ("runs", "done", "running", "failed", "diverged")
+
+
+@dataclass(frozen=True)
+class Status:
+    """Everything `status` shows."""
+
+    study: str
+    #: environment and pair -> the counts of its runs, by the names in `COUNTS`
+    groups: dict[tuple[str, str], Counter[str]]
+    beyond: int
+    damaged: dict[str, str]
+    live: LiveState | None
+
+    def rows(self) -> list[list[str]]:
+        """Return the counts of the groups as text, a head first."""
+        head = ["environment", "pair", *COUNTS]
+        body = [[*key, *(f"{n[name]:,}" for name in COUNTS)] for key, n in self.groups.items()]
+        return [head, *body]
+
+    def summary(self) -> str:
+        """Return the overall counts in a line or two."""
+        total = sum(self.groups.values(), Counter[str]())
+        parts = [f"{total['done']:,} of {total['runs']:,} runs done"]
+        parts += [f"{total['running']:,} running"] if self.live else []
+        parts += [f"{total[name]:,} {name}" for name in ("failed", "diverged")]
+        lines = [f"{self.study}: " + ", ".join(parts)]
+        if self.live:
+            speed, left = rate(self.live.rate), duration(self.live.seconds_left)
+            workers = counted(self.live.workers, "worker")
+            lines.append(f"running on {workers}: {speed}, {left} left")
+            lines += [f"best cell so far: {self.live.best}"] if self.live.best else []
+        else:
+            lines.append("no sweep is running here now")
+        if self.beyond:
+            lines.append(f"{self.beyond:,} further runs in the store are not in this study")
+        for name, why in self.damaged.items():
+            lines.append(f"damaged: {name} ({why}); the next 'sweep run' sets it aside")
+        return "\n".join(lines)
+
+
+class Watcher:
+    """Follow a store: reads only what is new."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._reader = Reader(root, ["diverged_at"])
+
+    def status(self) -> Status:
+        """Return the present state; raise `UserError` if no study has been run here."""
+        study = studies.latest(self._root)
+        if study is None and files.listed(self._root, "studies"):
+            raise UserError(f"store: the record of the study in {self._root} is damaged")
+        if study is None:
+            raise UserError(f"store: {self._root} has no study yet; 'mirrorax sweep run' runs one")
+        results = self._reader.results()
+        index = pc.index_in(results.rows["run_id"], value_set=study.run_ids.combine_chunks())
+        place = pc.fill_null(index, -1).to_numpy()
+        mine = place >= 0
+        which = study.configuration[place[mine]]
+        chosen = {
+            "runs": study.configuration,
+            "done": which[results.done[mine]],
+            "failed": which[~results.done[mine]],
+            "diverged": which[results.diverged[mine]],
+        }
+        live = store.read_live(self._root)
+        groups: dict[tuple[str, str], Counter[str]] = {}
+        counts = {n: np.bincount(c, minlength=len(study.settings)) for n, c in chosen.items()}
+        for k, pair in enumerate(study.settings):
+            key = (pair.environment, f"{pair.potential} {pair.drift}")
+            group = groups.setdefault(key, Counter())
+            group.update({name: int(count[k]) for name, count in counts.items()})
+            group["running"] = live.running.get(" ".join(key), 0) if live else 0
+        return Status(study.name, groups, int((~mine).sum()), dict(self._reader.damaged), live)

@@ -1,15 +1,17 @@
-"""A worker process of the local engine: `python -m mirrorax.sweep.worker FD PARENT FUNCTION CORE`.
+"""A chunk in another process, bytes in and bytes out: `run_chunk`, the same for every engine.
 
-It receives chunks over a socket, trains them one after the other and sends back the bytes of their
-outcomes. A message is a frame of JSON; one that says `payload` is followed by a frame of bytes. The
-worker never outlives its driver: the kernel kills it when the driver dies (where it can), and the
-end of the socket ends it otherwise.
+The module is also the worker process of the local engine, which is started as
+`python -m mirrorax.sweep.worker FD PARENT FUNCTION CORE`. It receives chunks over a socket, trains
+them one after the other and sends back the bytes of their outcomes. A message is a frame of JSON;
+one that says `payload` is followed by a frame of bytes. The worker never outlives its driver: the
+kernel kills it when the driver dies (where it can), and the end of the socket ends it otherwise.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import importlib
 import json
 import os
 import queue
@@ -18,8 +20,69 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable, Iterable
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, Protocol
+
+from mirrorax import plugins
+from mirrorax.runs.chunk import Chunk, Outcome
+
+#: The function that trains, as "module:attribute". Only workers import it.
+CHUNK_FUNCTION = "mirrorax.mdpo.session:train_chunk"
+
+_MEMORY_WORDS = ("RESOURCE_EXHAUSTED", "Out of memory", "out of memory", "bad_alloc")
+
+
+class ChunkFunction(Protocol):
+    """`mirrorax.mdpo.session.train_chunk`, or what stands in for it."""
+
+    def __call__(self, chunk: Chunk, *, on_segment: Callable[[Any], None] | None = None) -> Outcome:
+        """Train the runs of a chunk."""
+
+
+class StopChunk(Exception):
+    """Raised inside a chunk, between two segments, to drop it."""
+
+
+class OutOfMemory(Exception):
+    """A chunk does not fit; trying again will not help."""
+
+
+def resolve(name: str) -> ChunkFunction:
+    """Import the chunk function from "module:attribute"."""
+    if name == CHUNK_FUNCTION:
+        from mirrorax.mdpo.machine import enable_cache
+
+        enable_cache()
+    module, _, attribute = name.partition(":")
+    function: ChunkFunction = getattr(importlib.import_module(module), attribute)
+    return function
+
+
+def run_chunk(
+    function: ChunkFunction,
+    data: bytes,
+    driver_plugins: Iterable[str],
+    on_segment: Callable[[Any], None] | None = None,
+) -> bytes:
+    """Train the chunk in `data`; return the bytes of its outcome.
+
+    The driver's plugins are loaded, whose user has typed or installed them. Raises `OutOfMemory`
+    where the memory did not suffice, whatever the library calls it.
+    """
+    plugins.load_all(driver_plugins)
+    chunk = Chunk.from_bytes(data)
+    try:
+        return function(chunk, on_segment=on_segment).to_bytes()
+    except MemoryError as error:
+        raise OutOfMemory(str(error)) from error
+    except RuntimeError as error:
+        if any(word in str(error) for word in _MEMORY_WORDS):
+            raise OutOfMemory(str(error)) from error
+        raise
+
+
+# --- the process of the local engine --------------------------------------------------------------
 
 _PR_SET_PDEATHSIG = 1
 _REPORT_EVERY = 0.25
@@ -97,8 +160,6 @@ class Worker:
 
     def on_segment(self, progress: Any) -> None:
         """Report how far the chunk is; drop it if the driver has asked to stop."""
-        from mirrorax.sweep.execute import StopChunk
-
         if self._stopping.is_set():
             raise StopChunk
         now = time.monotonic()
@@ -108,9 +169,7 @@ class Worker:
 
     def serve(self, function_name: str) -> None:
         """Import the chunk function, say so, and train what comes."""
-        from mirrorax.sweep import execute
-
-        function = execute.resolve(function_name)
+        function = resolve(function_name)
         self.send({"kind": "ready"})
         while True:
             message, chunk = self._received.get()
@@ -118,10 +177,10 @@ class Worker:
                 return
             answer: dict[str, Any] = {"number": message["number"]}
             try:
-                data = execute.run_chunk(function, chunk, message["plugins"], self.on_segment)
-            except execute.StopChunk:
+                data = run_chunk(function, chunk, message["plugins"], self.on_segment)
+            except StopChunk:
                 self.send({**answer, "kind": "stopped"})
-            except execute.OutOfMemory as error:
+            except OutOfMemory as error:
                 self.send({**answer, "kind": "error", "memory": True, "text": str(error)})
             except Exception as error:
                 traceback.print_exc()

@@ -9,10 +9,9 @@ from mirrorax.tabular.evaluation import (
     to_sac,
     uniform_policy,
 )
-from mirrorax.tabular.learned import LearnedLam
 from mirrorax.tabular.mdp import MDP, catch, chain, deepsea, garnet
 from mirrorax.tabular.mirror import best_response, mirror_step, objective
-from mirrorax.tabular.pmd import Trace, promised_rate, solve
+from mirrorax.tabular.pmd import LearnedLam, Trace, promised_rate, solve
 
 __all__ = [
     "MDP",

@@ -28,9 +28,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float64
 
+from mirrorax.convex import SMALLEST, minimize_on_simplex
 from mirrorax.errors import UserError
 from mirrorax.regularizers.drifts import ChiSquare, Divergence, Drift, ForwardKL, SquaredTV
 from mirrorax.regularizers.drifts import Zero as ZeroDrift
@@ -41,7 +44,6 @@ from mirrorax.regularizers.reference import To
 from mirrorax.simplex import largest, project, softmax, water_level
 from mirrorax.tabular import roots
 from mirrorax.tabular.inputs import check_policy, numbers, temperature
-from mirrorax.tabular.unstructured import solve_convex
 
 Rows = Float64[np.ndarray, "rows actions"]
 Weights = Float64[np.ndarray, "rows"]
@@ -133,7 +135,7 @@ def _solve(linear: Rows, old: Rows, mu: Rows, h: Potential, d: Drift, alpha: Any
         pulls.append((h.drift, mu, alpha))
     own = Zero() if isinstance(h, To) else h
     if not (_structured(own) and all(_structured(drift) for drift, _, _ in pulls)):
-        return solve_convex(linear, old, mu, h, d, alpha, lam)
+        return _solve_convex(linear, old, mu, h, d, alpha, lam)
     problem = Problem(linear.copy(), np.zeros(len(linear)), {})
     problem.add_potential(own, alpha)
     kinked = [pull for pull in pulls if isinstance(pull[0], SquaredTV)]
@@ -327,3 +329,57 @@ def best_response(
     q_values = np.asarray(q_values, float)
     uniform = np.full(q_values.shape[-1], 1 / q_values.shape[-1])
     return mirror_step(q_values, uniform, potential, ZeroDrift(), alpha, 0.0)
+
+
+# --- a pair of which nothing but its function is known: a user's own ------------------------------
+
+
+@dataclass(frozen=True)
+class _Objective:
+    """The objective as one jax function; hashable, so that it is compiled once for a pair."""
+
+    #: h, or the drift of a potential that is the distance from a reference mu
+    potential: Potential | Drift
+    drift: Drift
+
+    def __call__(
+        self,
+        p: jax.Array,
+        c: jax.Array,
+        q: jax.Array,
+        mu: jax.Array,
+        alpha: jax.Array,
+        lam: jax.Array,
+    ) -> jax.Array:
+        h = self.potential
+        value = h.value(p, mu) if isinstance(h, Drift) else h.value(p)
+        return -jnp.dot(c, p) + alpha * value + lam * self.drift.value(p, q)
+
+
+def _solve_convex(
+    linear: Rows, old: Rows, mu: Rows, h: Potential, d: Drift, alpha: Weights, lam: Weights
+) -> Rows:
+    """Minimise <p, -linear> + alpha h(p) + lam D(p, old) row by row.
+
+    The objective must be smooth and convex in p.
+    """
+    goal = _Objective(h.drift if isinstance(h, To) else h, d)
+    anchors = {"policy": (d, old)} | ({"reference": (h.drift, mu)} if isinstance(h, To) else {})
+    for field, (drift, anchor) in anchors.items():
+        if drift.infinite == "p > 0 = q" and not (anchor > 0).all():
+            raise UserError(
+                f"{field}: has zero entries, which '{drift}' can never raise; with a user's own "
+                "function give one that takes every action"
+            )
+    called = f"potential, drift: '{h}' with '{d}'"
+    for part in (goal.potential, d):
+        kinked = part.potential if isinstance(part, Divergence) else part
+        if isinstance(kinked, Max | SquaredTV):
+            raise UserError(
+                f"{called} has no exact mirror step: a user's own function needs a smooth partner, "
+                f"and '{kinked}' has kinks"
+            )
+    lifted = [np.maximum(x, SMALLEST) for x in (old, mu)]  # derivatives overflow at 1e-300
+    starts = [anchor for _, anchor in anchors.values()]
+    p = minimize_on_simplex(goal, (linear, *lifted, alpha, lam), linear.shape, called, starts)
+    return np.where((old == 0) & (p <= 1e3 * SMALLEST), 0, p)

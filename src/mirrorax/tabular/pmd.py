@@ -6,6 +6,7 @@ pi_{k+1}(s) = argmin over p of  <p, -Q^{pi_k}(s)> + alpha_k h(p) + lambda_k D(p,
 from __future__ import annotations
 
 import importlib
+import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,16 +19,58 @@ from jaxtyping import Float64
 from mirrorax import registry
 from mirrorax.errors import UserError, unknown
 from mirrorax.formatting import Shown
-from mirrorax.regularizers.drifts import Divergence, Drift
+from mirrorax.regularizers.drifts import Divergence, Drift, reference_drift
 from mirrorax.regularizers.drifts import drift as as_drift
 from mirrorax.regularizers.potentials import Max, Potential
 from mirrorax.regularizers.potentials import potential as as_potential
-from mirrorax.regularizers.scale import reference_drift
 from mirrorax.tabular.evaluation import Optimum, evaluate, optimum, uniform_policy
 from mirrorax.tabular.inputs import at_least, check_policy, random_generator, temperature
-from mirrorax.tabular.learned import LearnedLam
 from mirrorax.tabular.mdp import MDP
 from mirrorax.tabular.mirror import mirror_step
+
+#: exp of these is the smallest and the largest lambda.
+LOG_BOUNDS = (-20.0, 12.0)
+
+
+@dataclass(frozen=True)
+class LearnedLam:
+    """A lambda that finds itself, the counterpart of `lam_schedule = "learned"`: give it as `lam`.
+
+    Dual ascent on log lambda, so that the mean drift of a step over the states stays at v D_ref:
+
+        log lambda_{k+1} = log lambda_k + rate clip(E_s[D(pi_{k+1}(s), pi_k(s))] / (v_k D_ref) - 1)
+
+    with v_k = v, or v (1 - k / K) where the target is annealed, D_ref the `reference_drift` of the
+    drift, and clip to [-1, 1]. Each MDP and temperature of a batch has its own lambda. Near a fixed
+    point the drift vanishes and lambda falls to its lower bound.
+    """
+
+    v: float
+    start: float = 1.0
+    rate: float = 0.5
+    annealed: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0 < self.v <= 1:
+            raise UserError(f"v: {self.v!r} is not allowed: above 0, at most 1")
+        if not self.start > 0 or not math.isfinite(self.start):
+            raise UserError(f"start: {self.start!r} is not allowed: a positive number")
+        if not 0 < self.rate <= 2:
+            raise UserError(f"rate: {self.rate!r} is not allowed: above 0, at most 2")
+
+    def after(
+        self,
+        lam: Float64[np.ndarray, "*batch"],
+        drift: Float64[np.ndarray, "*batch"],
+        reference: float,
+        progress: float,
+    ) -> Float64[np.ndarray, "*batch"]:
+        """Return the next lambda, after a step with this mean drift; `progress` is k / K."""
+        target = self.v * reference * ((1 - progress) if self.annealed else 1.0)
+        excess = np.clip(drift / target - 1, -1.0, 1.0)
+        low, high = LOG_BOUNDS
+        return np.asarray(np.exp(np.clip(np.log(lam) + self.rate * excess, low, high)))
+
 
 #: a temperature: a number, an array of them (a grid, on leading axes), or a function of k
 Temperature = float | np.ndarray | Callable[[int], Any]
@@ -241,7 +284,7 @@ def solve(
         before = pi
         pi = mirror_step(q, pi, h, d, alphas[k][..., None], lams[k][..., None])
         if learned:
-            moved = np.asarray(d.value(pi, before)).mean(-1)
+            moved = np.asarray(np.mean(d.value(pi, before), axis=-1))
             current = learned.after(current, moved, size, k / iterations)
         known = evaluate(mdp, pi, h, reference)
         policies.append(pi)

@@ -126,8 +126,8 @@ class SearchRuns:
 
 def _engine(workers: int | None, logs: Path) -> Engine:
     if workers == 0:
-        from mirrorax.sweep.engines.inline import InlineEngine
-        from mirrorax.sweep.execute import CHUNK_FUNCTION, resolve
+        from mirrorax.sweep.engine import InlineEngine
+        from mirrorax.sweep.worker import CHUNK_FUNCTION, resolve
 
         return InlineEngine(resolve(CHUNK_FUNCTION))
     from mirrorax.sweep.engines.local import LocalEngine

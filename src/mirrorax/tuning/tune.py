@@ -72,7 +72,7 @@ def run_task(
                 on_batch(record, "choose" if record.candidates else "search")
         if on_batch is not None:
             on_batch(record, "check")
-        held.consolidate(everything=True)
+        held.consolidate()
     units = "return" if spec.best is None else "normalised return"
     return TuneResult(task.arms, dict(task.fixed), task.names, record, spec, units)
 

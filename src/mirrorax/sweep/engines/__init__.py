@@ -1,1 +1,1 @@
-"""The engines: `local` (worker processes), `ray` (a cluster), `inline` (this process)."""
+"""The engines of the command line: `local` (worker processes) and `ray` (a cluster)."""

@@ -22,21 +22,10 @@ from typing import Any
 
 from mirrorax import plugins
 from mirrorax.mdpo import machine
-from mirrorax.sweep.engine import (
-    RETRIES,
-    Activity,
-    Engine,
-    EngineError,
-    FinishedChunk,
-    NoResult,
-    accept,
-    fitting,
-    give_up,
-    out_of_memory,
-)
-from mirrorax.sweep.execute import CHUNK_FUNCTION
+from mirrorax.sweep import engine
+from mirrorax.sweep import worker as wire
+from mirrorax.sweep.engine import Activity, Engine, EngineError, FinishedChunk
 from mirrorax.sweep.plan import Queue, QueuedChunk
-from mirrorax.sweep.worker import receive, send
 
 _TAIL_BYTES = 4000
 _TAIL_LINES = 25
@@ -83,14 +72,14 @@ class LocalEngine(Engine):
         logs: Path,
         workers: int | None = None,
         gpus: int = 0,
-        function: str = CHUNK_FUNCTION,
+        function: str | None = None,
         chunk_timeout: float | None = None,
     ) -> None:
         self._cores = machine.cores()
         self._gpus = gpus
         self.workers = workers or gpus or len(self._cores)
         self._logs = logs
-        self._function = function
+        self._function = function or wire.CHUNK_FUNCTION
         self._timeout = chunk_timeout
         self._processes: list[_Process] = []
         self._attempts: Counter[int] = Counter()
@@ -131,7 +120,7 @@ class LocalEngine(Engine):
         for worker in self._processes:
             with contextlib.suppress(OSError):
                 if worker.fraction:
-                    send(worker.connection, {"kind": "stop"})
+                    wire.send(worker.connection, {"kind": "stop"})
                 else:
                     worker.process.kill()
 
@@ -193,12 +182,12 @@ class LocalEngine(Engine):
         worker.fraction, worker.since = 0.0, time.monotonic()
         message = {"kind": "chunk", "number": queued.number, "plugins": plugins.loaded()}
         with contextlib.suppress(OSError):  # a worker that has just died is noticed when we listen
-            send(worker.connection, message, queued.chunk.to_bytes())
+            wire.send(worker.connection, message, queued.chunk.to_bytes())
 
     def _attend(self, worker: _Process) -> list[FinishedChunk]:
         """Read the next message of a worker."""
         try:
-            message, payload = receive(worker.connection)
+            message, payload = wire.receive(worker.connection)
         except (EOFError, OSError):
             return self._bury(worker)
         kind = message["kind"]
@@ -221,11 +210,11 @@ class LocalEngine(Engine):
             return []
         if message["kind"] == "outcome":
             try:
-                return [accept(queued, payload)]
-            except NoResult as error:
+                return [engine.accept(queued, payload)]
+            except engine.NoResult as error:
                 return self._again(queued, str(error))
         if message["memory"]:
-            return [give_up(queued, out_of_memory(queued, self.workers, message["text"]))]
+            return [engine.out_of_memory(queued, self.workers, message["text"])]
         return self._again(queued, f"{message['text']}\n{worker.log_tail()}".strip())
 
     def _bury(self, worker: _Process) -> list[FinishedChunk]:
@@ -252,7 +241,7 @@ class LocalEngine(Engine):
         if worker.queued is not None:
             if code == -signal.SIGKILL and not worker.overdue:
                 lanes = f"it ran {worker.queued.chunk.lanes} lanes"
-                advice = fitting(worker.queued, self.workers)
+                advice = engine.fitting(worker.queued, self.workers)
                 reason += f"\nif the kernel killed it for lack of memory: {lanes}, {advice}"
             ended = self._again(worker.queued, reason)
         if len(self.queue) > 0:
@@ -261,8 +250,8 @@ class LocalEngine(Engine):
 
     def _again(self, queued: QueuedChunk, reason: str) -> list[FinishedChunk]:
         self._attempts[queued.number] += 1
-        if self._attempts[queued.number] > RETRIES:
-            return [give_up(queued, reason, self._attempts[queued.number])]
+        if self._attempts[queued.number] > engine.RETRIES:
+            return [engine.give_up(queued, reason, self._attempts[queued.number])]
         if not self._cancelled:
             self.queue.put_back(queued)
         return []

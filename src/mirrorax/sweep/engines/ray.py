@@ -17,19 +17,8 @@ from typing import Any
 from mirrorax import plugins
 from mirrorax.errors import UserError
 from mirrorax.mdpo import machine
-from mirrorax.sweep import execute
-from mirrorax.sweep.engine import (
-    RETRIES,
-    Activity,
-    Engine,
-    EngineError,
-    FinishedChunk,
-    NoResult,
-    accept,
-    give_up,
-    out_of_memory,
-)
-from mirrorax.sweep.execute import CHUNK_FUNCTION, OutOfMemory
+from mirrorax.sweep import engine, worker
+from mirrorax.sweep.engine import Activity, Engine, EngineError, FinishedChunk
 from mirrorax.sweep.plan import Queue, QueuedChunk
 
 #: Tasks submitted per place on the cluster: one under way, one waiting next to it.
@@ -57,7 +46,7 @@ def check(address: str) -> None:
 
 def _remote(function_name: str, chunk: bytes, driver_plugins: list[str]) -> bytes:
     """Train one chunk in a Ray worker."""
-    return execute.run_chunk(execute.resolve(function_name), chunk, driver_plugins)
+    return worker.run_chunk(worker.resolve(function_name), chunk, driver_plugins)
 
 
 class RayEngine(Engine):
@@ -69,7 +58,7 @@ class RayEngine(Engine):
         address: str = "auto",
         workers: int | None = None,
         gpus: float = 0.0,
-        function: str = CHUNK_FUNCTION,
+        function: str | None = None,
     ) -> None:
         check(address)
         # A driver whose workers ask for no GPU must not hide the GPUs from the others.
@@ -88,9 +77,9 @@ class RayEngine(Engine):
         environment = {} if gpus else machine.ONE_CPU
         resources: dict[str, Any] = {"num_gpus": gpus} if gpus else {"num_cpus": 1}
         self._run = self._ray.remote(
-            max_retries=RETRIES, runtime_env={"env_vars": environment}, **resources
+            max_retries=engine.RETRIES, runtime_env={"env_vars": environment}, **resources
         )(_remote)
-        self._function = function
+        self._function = function or worker.CHUNK_FUNCTION
         self._under_way: dict[Any, tuple[QueuedChunk, float]] = {}
         self._configuration: int | None = None
         self.workers = self._places()
@@ -140,16 +129,17 @@ class RayEngine(Engine):
     def _ended(self, reference: Any) -> FinishedChunk:
         queued, _ = self._under_way.pop(reference)
         try:
-            return accept(queued, self._ray.get(reference))
+            return engine.accept(queued, self._ray.get(reference))
         except self._ray.exceptions.RayTaskError as error:
             cause = error.cause
-            if isinstance(cause, OutOfMemory):
-                return give_up(queued, out_of_memory(queued, self.workers, str(cause)))
-            return give_up(queued, f"{type(cause).__name__}: {cause}\n{str(error)[-3000:]}")
+            if isinstance(cause, worker.OutOfMemory):
+                return engine.out_of_memory(queued, self.workers, str(cause))
+            return engine.give_up(queued, f"{type(cause).__name__}: {cause}\n{str(error)[-3000:]}")
         except self._ray.exceptions.RayError as error:
-            return give_up(queued, f"{type(error).__name__}: {error}"[:3000], RETRIES + 1)
-        except NoResult as error:
-            return give_up(queued, str(error))
+            reason = f"{type(error).__name__}: {error}"[:3000]
+            return engine.give_up(queued, reason, engine.RETRIES + 1)
+        except engine.NoResult as error:
+            return engine.give_up(queued, str(error))
 
     def cancel(self) -> None:
         """Submit nothing more and drop what is under way: a task cannot be asked to pause."""
