@@ -93,7 +93,7 @@ class ScoreMap(Shown):
         held = self.runs > 0
         i, j = full_grid(held)
         if i.sum() * j.sum() < _GRID_SHARE * held.sum():
-            i, j = held.any(axis=1), held.any(axis=0)
+            i, j = np.asarray(held.any(axis=1)), np.asarray(held.any(axis=0))
         at = np.ix_(i, j)
         return replace(
             self,
