@@ -1,16 +1,19 @@
-"""What a search finds with a budget of runs, on fifteen real tasks: it trains.
+"""What a search finds with a budget of runs: on real tasks, which it trains, and on simulated ones.
 
     python benchmarks/tune.py run STORES [--budget 32] [--seeds 2] [--only NAME] [--methods ...]
     python benchmarks/tune.py run STORES --only Bridge --methods tune --seeds 10
     python benchmarks/tune.py lengths STORES
-    python benchmarks/tune.py table results/tune/searches.jsonl docs/tuning.md
+    python benchmarks/tune.py surrogate results [--searches 8]
+    python benchmarks/tune.py table
 
-`run` and `lengths` write lines of JSON to standard output; results/tune/searches.jsonl holds them.
-`lengths` compares the same cells at both lengths: does a short training tell which cells to keep?
+`run` trains. It prints a line of JSON for each search as it ends, appends it to
+results/tune/searches.jsonl, and skips what stands there. `lengths` compares the same cells at both
+lengths: does a short training tell which cells to keep? `surrogate` simulates searches on published
+runs (see tune_landscapes.py) and trains nothing. `table` writes the tables of docs/tuning.md, which
+`surrogate` does, too.
 
-Tasks: the paper's four environments at two lengths, three reward scales of CartPole, MountainCar,
-two MinAtar games and the tutorial's. Every method has the same runs to search with, and chooses
-with the same number of further seeds as `mirrorax tune`:
+Every method has the same runs to search with, and chooses with the same number of further seeds as
+`mirrorax tune`:
 
 - tune: the search of `mirrorax tune`
 - random: cells at random from the same range, in `ORDERS` orders of one pool
@@ -22,8 +25,8 @@ search is the value of its choice. "Runs" is the number of runs after which the 
 first time a cell with 95% of the best value that is known of the task, looked at after 1, 2, 3, 4,
 6, 8, 11, ... runs; the choice from some runs is the same for all methods (`best_cells`).
 
-Runs are functions of their specification, so each task has one store for all methods and seeds:
-nothing is trained twice, and `run` goes on where it was stopped.
+Runs are functions of their specification, so each task has one store for all methods, seeds and
+budgets: nothing is trained twice, and `run` goes on where it was stopped.
 """
 
 from __future__ import annotations
@@ -34,10 +37,12 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import scipy.stats
+import tune_landscapes
 
 from mirrorax import plugins
 from mirrorax.analysis.landscape import landscapes
@@ -49,23 +54,29 @@ from mirrorax.tuning.space import Cell, Run
 from mirrorax.tuning.task import TuneTask, prepare
 from mirrorax.tuning.tune import specification
 
-SHORT, LONG = 50_000, 200_000
 FOUR = ("CartPole", "Acrobot", "Catch", "DeepSea")
+SHORT, LONG = (
+    {"preset": "on_policy", "hidden": (32, 32), "steps": steps} for steps in (20_480, 81_920)
+)
+#: The paper's environments at two lengths, three reward scales, the tutorial's task, the paper's
+#: environments with the default preset, and two others.
 TASKS: dict[str, tuple[str, dict]] = {
     "Bridge": ("Bridge", {"steps": 16_384, "potential": "burg"}),
-    **{f"{name}, short": (name, {"steps": SHORT}) for name in FOUR},
-    "CartPole x 0.01": ("CartPole", {"steps": SHORT, "reward_scale": 0.01}),
-    "CartPole x 0.1": ("CartPole", {"steps": SHORT, "reward_scale": 0.1}),
-    "CartPole x 2": ("CartPole", {"steps": SHORT, "reward_scale": 2.0}),
-    "MountainCar": ("MountainCar-v0", {"steps": SHORT}),
-    "Breakout": ("Breakout-MinAtar", {"steps": SHORT}),
-    "SpaceInvaders": ("SpaceInvaders-MinAtar", {"steps": SHORT}),
-    **{f"{name}, long": (name, {"steps": LONG}) for name in FOUR},
+    **{f"{name}, short": (name, SHORT) for name in FOUR},
+    **{f"{name}, long": (name, LONG) for name in FOUR},
+    **{f"CartPole x {c:g}": ("CartPole", {**LONG, "reward_scale": c}) for c in (0.01, 0.1, 2.0)},
+    **{f"{name}, off-policy": (name, {"steps": 25_600}) for name in ("Acrobot", "DeepSea")},
+    "Catch, off-policy": ("Catch", {"steps": 51_200}),
 }
 METHODS = ("default", "random", "tune", "tpe")
 #: Seeds of the values of cells and of the pool; those of searches are elsewhere.
 HELD, HELD_SEEDS, POOL_SEEDS = 3, 8_000_000, 9_000_000
 ORDERS = 4
+#: Cells of the pool: at least a search of 128 runs.
+POOL = 128
+SEARCHES = Path("results/tune/searches.jsonl")
+SIMULATIONS = Path("results/tune/simulated.jsonl")
+PAGE = Path("docs/tuning.md")
 LOOKS = (1, 2, 3, 4, 6, 8, 11, 14, 19, 24, 32, 48, 64, 96)
 
 
@@ -102,7 +113,10 @@ def random_cell(task: TuneTask, number: int) -> Cell:
 
 
 def at_random(task: TuneTask, spec: Specification, score, pool: int) -> list[Trial]:
-    order = np.random.default_rng([13, spec.seed]).permutation(pool)[: spec.budget.search]
+    """Search at random: in cells of a pool, or in cells of its own if there is none."""
+    count = spec.budget.search
+    order = np.random.default_rng([13, spec.seed]).permutation(pool or count)[:count]
+    order += 0 if pool else 1_000 * (spec.seed + 1)
     runs = [Run(random_cell(task, int(i)), POOL_SEEDS + int(i)) for i in order]
     return [Trial(run, value) for run, value in zip(runs, score(runs), strict=True)]
 
@@ -127,7 +141,7 @@ def with_tpe(task: TuneTask, spec: Specification, score) -> Iterator[Trial]:
             yield Trial(run, value)
 
 
-def play(method: str, task: TuneTask, spec: Specification, score, pool: int) -> dict:
+def play(method: str, task: TuneTask, spec: Specification, score, pool: int = 0) -> dict:
     """Search with a method; return its trials, its choices on the way and the last one."""
     record = Record(ranges=task.ranges)
     if method == "tune":
@@ -146,28 +160,44 @@ def play(method: str, task: TuneTask, spec: Specification, score, pool: int) -> 
     return {"choices": choices, "choice": drive(choose(spec, record), score), "trials": len(trials)}
 
 
+def read_lines(path: Path) -> list[dict]:
+    """Return the lines of a file of searches, without one that was cut off."""
+    out = []
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
+        with suppress(json.JSONDecodeError):
+            out.append(json.loads(line))
+    return out
+
+
 def run(args: argparse.Namespace) -> None:
     """Make the searches that are missing, and write a line for each."""
     load_tutorial()
+    keys = ("task", "budget", "method", "seed")
+    done = {tuple(row.get(key) for key in keys) for row in read_lines(args.searches)}
     for name in args.tasks:
+        orders = {"random": ORDERS, "default": 1}
+        searches = [(m, s) for m in args.methods for s in range(orders.get(m, args.seeds))]
+        searches = [each for each in searches if (name, args.budget, *each) not in done]
+        if not searches:
+            continue
         env, fields = TASKS[name]
         with Store(folder(args, name)) as store:
             task = prepare(env, budget=args.budget, **fields)
             spec = specification(task)
             with SearchRuns(task, store, args.workers, normalise=spec.best is not None) as runs:
-                for method in args.methods:
-                    orders = {"random": ORDERS, "default": 1}.get(method, args.seeds)
-                    for seed in range(orders):
-                        row = one(name, method, args.budget, seed, fields, runs, spec, args.pool)
-                        print(json.dumps(row), flush=True)
+                for method, seed in searches:
+                    line = json.dumps(one(name, method, args.budget, seed, fields, runs, spec))
+                    print(line, flush=True)
+                    with args.searches.open("a", encoding="utf-8") as file:
+                        file.write("\n" + line)  # after one that was cut off, too
             store.consolidate()
 
 
-def one(name, method, budget, seed, fields, runs, spec, pool) -> dict:
+def one(name, method, budget, seed, fields, runs, spec) -> dict:
     """Return the line of one search."""
     task = prepare(TASKS[name][0], budget=budget, seed=seed, **fields)
     spec = Specification(task.ranges, task.budget, 1, task.starts, seed, spec.random, spec.best)
-    found = play(method, task, spec, runs.scores, max(pool, spec.budget.search))
+    found = play(method, task, spec, runs.scores, POOL)
     cells = list(dict.fromkeys([*found["choices"].values(), found["choice"]]))
     held = [Run(cell, HELD_SEEDS + i) for cell in cells for i in range(HELD)]
     values = np.nan_to_num(np.reshape(runs.scores(held), (len(cells), HELD)), nan=0.0)
@@ -227,7 +257,10 @@ def table(rows: list[dict], budget: int) -> list[str]:
     """Return the table of one budget as Markdown lines, and what it adds up to."""
     rows = [row for row in rows if row["budget"] == budget or row["method"] == "default"]
     rows = [row for row in rows if row["task"] != "Bridge" or row["seed"] < ORDERS]
-    tasks = [t for t in TASKS if any(r["task"] == t and r["method"] == "tune" for r in rows)]
+    both = {(r["task"], r["method"]) for r in rows}
+    tasks = [t for t in TASKS if {(t, "tune"), (t, "random")} <= both]
+    if not tasks:
+        return ["(not run yet)"]
     methods = [m for m in METHODS if any(r["method"] == m for r in rows)]
     head = ["task", "random play", "best known", *methods]
     head += [f"runs, {method}" for method in methods if method != "default"]
@@ -295,18 +328,32 @@ def _error(scores: np.ndarray, rows: list[dict]) -> float:
     return float(np.hypot(within, between))
 
 
-def write_tables(source: Path, page: Path) -> str:
+def write_tables(page: Path, searches: Path, simulations: Path) -> str:
     """Return the page with its tables written from the searches."""
-    lines = [json.loads(line) for line in source.read_text(encoding="utf-8").splitlines()]
+    lines = read_lines(searches)
     rows = [row for row in lines if "task" in row]
     parts = {f"searches {b}": table(rows, b) for b in sorted({row["budget"] for row in rows})}
     parts["tutorial"] = tutorial_table(rows)
     parts["lengths"] = length_table([row for row in lines if "lengths" in row])
+    simulated = read_lines(simulations)
+    for budget in sorted({row["budget"] for row in simulated}):
+        parts[f"simulated {budget}"] = tune_landscapes.table(simulated, budget)
     text = page.read_text(encoding="utf-8")
     for name, content in parts.items():
         start, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
         text = text.split(start)[0] + start + "\n".join(content) + "\n" + end + text.split(end)[1]
     return text
+
+
+def simulate(args: argparse.Namespace) -> None:
+    """Simulate searches on the published landscapes and write a line for each landscape."""
+    rows = []
+    for landscape in tune_landscapes.simulated(args.results):
+        for budget, searches in ((32, args.searches), (128, max(args.searches // 4, 2))):
+            for method in args.methods:
+                rows.append(tune_landscapes.row(landscape, method, budget, searches, play))
+                print(json.dumps(rows[-1]), flush=True)
+    SIMULATIONS.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
 
 def main() -> None:
@@ -316,25 +363,29 @@ def main() -> None:
     trains.add_argument("stores")
     trains.add_argument("--budget", type=int, default=32)
     trains.add_argument("--seeds", type=int, default=2, help="of tune and tpe")
-    trains.add_argument("--pool", type=int, default=32, help="random cells, at least")
     trains.add_argument("--only", nargs="+", help="tasks whose names have this in it")
     trains.add_argument("--methods", default=",".join(METHODS))
-    trains.add_argument("--workers", type=int)
+    trains.add_argument("--workers", type=int, default=2)
+    trains.add_argument("--searches", type=Path, default=SEARCHES)
     compares = commands.add_parser("lengths")
     compares.add_argument("stores")
-    writes = commands.add_parser("table")
-    writes.add_argument("searches", type=Path)
-    writes.add_argument("page", type=Path)
+    simulates = commands.add_parser("surrogate")
+    simulates.add_argument("results", type=Path)
+    simulates.add_argument("--searches", type=int, default=8, help="of each method and landscape")
+    simulates.add_argument("--methods", default="random,tune,tpe")
+    commands.add_parser("table")
     args = parser.parse_args()
-    if args.command == "table":
-        args.page.write_text(write_tables(args.searches, args.page), encoding="utf-8")
-        return
+    if hasattr(args, "methods"):
+        args.methods = args.methods.split(",")
     if args.command == "lengths":
         lengths(args)
-        return
-    args.tasks = [t for t in TASKS if not args.only or any(each in t for each in args.only)]
-    args.methods = args.methods.split(",")
-    run(args)
+    elif args.command == "run":
+        args.tasks = [t for t in TASKS if not args.only or any(each in t for each in args.only)]
+        run(args)
+    else:
+        if args.command == "surrogate":
+            simulate(args)
+        PAGE.write_text(write_tables(PAGE, SEARCHES, SIMULATIONS), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -59,6 +60,19 @@ def test_a_study_that_is_not_done_is_said_in_every_format(store, full, monkeypat
     known.run_ids = done
     assert main(["robustness", "--store", store]) == 0
     assert "recorded study" not in capsys.readouterr().out
+
+
+def test_settings_that_cannot_be_compared_are_named_and_left_out(capsys):
+    """The published study of eight drifts, beside one of MinAtar with another network."""
+    results = str(Path(__file__).parents[2] / "results" / "on_policy")
+    assert main(["robustness", results, "--format", "json"]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert len(summary["rows"]) == 8
+    assert summary["environments"] == ["CartPole", "Acrobot", "Catch", "DeepSea"]
+    (note,) = (each for each in summary["notes"] if "not shown" in each)
+    assert "these are 8 pairs: usual settings; not shown: 1 pair: " in note
+    assert main(["robustness", results, "--environments", "Breakout-MinAtar"]) == 0
+    assert "Breakout-MinAtar" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

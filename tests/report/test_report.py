@@ -263,7 +263,9 @@ def test_the_command_makes_a_page(store, small, tmp_path, capsys):
     assert data["facts"]["title"] == "Mine"
     assert data["facts"]["done"] == small.num_rows
     assert len(data["algorithms"]) == 2
-    assert f"{small.num_rows} runs" in capsys.readouterr().out
+    *finding, last = capsys.readouterr().out.splitlines()
+    assert finding == data["headline"]
+    assert f"{small.num_rows} runs" in last
 
 
 def test_a_damaged_shard_is_named_and_left_out(store, tmp_path, capsys):

@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mirrorax import plugins, registry
-from mirrorax.errors import UserError, nearest, shown, unknown
+from mirrorax.errors import UserError, nearest, shown
 
 #: gymnax's name -> ours
 ALIASES = {
@@ -269,19 +269,18 @@ def names() -> tuple[str, ...]:
 
 def _unknown(name: str) -> UnknownEnvironment:
     """Build the error for a name that nothing explains."""
-    allowed = (*names(), *ALIASES)
-    if advice := registry.path_advice(name):
-        return UnknownEnvironment(f"environment: unknown value {shown(name)}{advice}")
-    if nearest(name, allowed, 0.7) is not None:
-        return UnknownEnvironment(str(unknown("environment", name, allowed)))
-    if re.fullmatch(r"[\w/.]+-v\d+", name):
-        return UnknownEnvironment(
-            f"environment: unknown value {shown(name)}; if it is one of Gymnasium's, write "
-            f"gymnasium:{name}; allowed: {', '.join(allowed)}"
-        )
-    return UnknownEnvironment(
-        str(unknown("environment", name, allowed, registry.advice("environment")))
-    )
+    if path := registry.path_advice(name):
+        return UnknownEnvironment(f"environment: unknown value {shown(name)}{path}")
+    few = (*SUITE, *registry.names("environment"))
+    allowed = f"allowed: {', '.join(few)}, and others: see 'mirrorax list environments'"
+    likely = nearest(name, (*names(), *ALIASES), 0.7)
+    if likely is not None:
+        advice = f" (did you mean {likely!r}?)"
+    elif re.fullmatch(r"[\w/.]+-v\d+", name):
+        advice = f"; if it is one of Gymnasium's, write gymnasium:{name}"
+    else:
+        advice = f"; {registry.advice('environment')}"
+    return UnknownEnvironment(f"environment: unknown value {shown(name)}{advice}; {allowed}")
 
 
 def environment(name: str) -> EnvironmentSpec:

@@ -64,18 +64,19 @@ def draw_frequency(curves: Sequence[FrequencyCurve], ax: Axes) -> Axes:
 
     if not curves:
         raise UserError("frequency: there is no curve to draw")
+    note = None
     for k, curve in enumerate(curves):
         colour, dash = MANY[k % len(MANY)], LINES[k % len(LINES)]
         ax.plot(curve.levels, curve.values, color=colour, linestyle=dash, label=curve.label)
         if np.isfinite(curve.low).any() and (k == 0 or len(curves) <= _BANDS):
             ax.fill_between(curve.levels, curve.low, curve.high, color=colour, alpha=0.15, lw=0)
+            note = "95% band of the first" if len(curves) > _BANDS else "95% bands"
     ax.set_xlim(curves[0].levels[0], curves[0].levels[-1])
     if np.ptp(curves[0].levels) <= 0.3:
         ax.xaxis.set_major_locator(MultipleLocator(0.05))
     ax.set_ylim(bottom=0)
     ax.set_xlabel(r"performance level $\tau$")
     ax.set_ylabel(r"share of pairs ($\alpha$, $\lambda$) with $d \geq \tau$")
-    note = "95% band of the first" if len(curves) > _BANDS else None
     ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), title=note, handlelength=2.4)
     return ax
 

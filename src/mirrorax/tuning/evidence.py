@@ -29,7 +29,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from jaxtyping import Float, Int
 
-from mirrorax.analysis.landscape import Landscape, landscapes
+from mirrorax.analysis.landscape import Landscape, full_grid, landscapes
 from mirrorax.analysis.scores import environment_scores
 from mirrorax.envs import suite
 from mirrorax.errors import UserError
@@ -91,23 +91,16 @@ class ScoreMap(Shown):
         emptiest line goes first. Scattered cells, of which no grid can be made, stay as they are.
         """
         held = self.runs > 0
-        i, j = np.flatnonzero(held.any(axis=1)), np.flatnonzero(held.any(axis=0))
-        every = self._at(i, j)
-        while not (here := held[np.ix_(i, j)]).all():
-            rows, cols = here.mean(axis=1), here.mean(axis=0)
-            if rows.min() <= cols.min():
-                i = np.delete(i, rows.argmin())
-            else:
-                j = np.delete(j, cols.argmin())
-        return self._at(i, j) if i.size * j.size >= _GRID_SHARE * held.sum() else every
-
-    def _at(self, i: Int[np.ndarray, " rows"], j: Int[np.ndarray, " cols"]) -> ScoreMap:
+        i, j = full_grid(held)
+        if i.sum() * j.sum() < _GRID_SHARE * held.sum():
+            i, j = np.asarray(held.any(axis=1)), np.asarray(held.any(axis=0))
+        at = np.ix_(i, j)
         return replace(
             self,
             alphas=self.alphas[i],
             lams=self.lams[j],
-            scores=self.scores[np.ix_(i, j)],
-            runs=self.runs[np.ix_(i, j)],
+            scores=self.scores[at],
+            runs=self.runs[at],
         )
 
 

@@ -9,15 +9,14 @@ scores again gets the same batches again. So a search whose finished runs are in
 record of its own, and goes on after an interruption by being asked from the start.
 
 - The first batch: the starting cells (the default, and what evidence suggests), and cells spread
-  evenly over the whole range.
-- Each further batch: a quarter goes on with the even spread, so that it is never worse than random
-  search with a quarter of the runs; one run repeats the best cell; the others are where functions
-  that are plausible after the runs so far (see `surrogate`) have their maximum. While nothing is
-  better than random play, the whole batch is of the even spread.
+  over the whole range, denser in its middle.
+- Each further batch: a third goes on with the spread, so that no place is left out for good; the
+  others are where a run is expected to raise the best expected score most (see `most_telling`).
+  While nothing is better than random play, the whole batch is of the spread.
 - The range grows by a decade where the best cell is at its edge, and on all sides while nothing is
   better than random play.
-- Then the best cells get further seeds. The best by these alone gets fresh seeds, and so do its
-  neighbours. Only those are the result: the best of many noisy scores flatters itself.
+- Then the best cells get further seeds. The best by all of its runs gets fresh seeds, and so do
+  its neighbours. Only those are the result: the best of many noisy scores flatters itself.
 """
 
 from __future__ import annotations
@@ -28,6 +27,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from jaxtyping import Float
+from scipy.special import betaincinv
 
 from mirrorax.formatting import Shown
 from mirrorax.tuning import surrogate
@@ -36,8 +36,8 @@ from mirrorax.tuning.space import Budget, Cell, Range, Run
 #: Seeds of the three parts: no run of one is a run of another.
 SEARCH_SEEDS, CHOICE_SEEDS, CHECK_SEEDS = 0, 1_000_000, 2_000_000
 SEED_STRIDE = 10_000_000
-#: Of a batch, one in so many goes on with the even spread.
-SPREAD_EVERY = 4
+#: Of a batch, one in so many goes on with the spread.
+SPREAD_EVERY = 3
 #: The first batch is this part of the search; further ones are smaller.
 FIRST_PART, NEXT_PART = 8, 12
 LEAST_FIRST, LEAST_NEXT = 8, 4
@@ -45,11 +45,15 @@ LEAST_FIRST, LEAST_NEXT = 8, 4
 EDGE = 0.1
 #: A score is near random play if it is no more than this part of the way to the best possible.
 NEAR_RANDOM = 0.1
-#: Cells closer than this are one cell (in decades).
-SAME = 0.08
 #: Candidates for further seeds are at least this far apart.
 APART = 0.15
-_PLACES = 256
+#: The density of the spread over a range is proportional to (u (1 - u))^(MIDDLE - 1).
+MIDDLE = 2.0
+#: Places that are compared: all over the range, and around the best cells, so far in decades.
+PLACES, BEST_CELLS, AROUND, NEAR = 96, 6, 16, 0.35
+#: Points and weights of a mean over a standard normal variable.
+_POINTS, _WEIGHTS = np.polynomial.hermite_e.hermegauss(7)
+_NORMAL = tuple(zip(_POINTS.tolist(), (_WEIGHTS / _WEIGHTS.sum()).tolist(), strict=True))
 
 
 @dataclass(frozen=True)
@@ -197,37 +201,24 @@ def batch_size(runs: int, number: int) -> int:
 
 def propose(spec: Specification, record: Record, size: int) -> list[Run]:
     """Return the runs of the next batch."""
-    number = len(record.batches)
-    spread_before = len(record.trials)  # no point of the spread comes twice; some are left out
-    cells: list[Cell] = []
-    if number == 0:
-        cells += list(dict.fromkeys(spec.starts))[:size]
-        cells += even_spread(spec, record.ranges, 0, size - len(cells))
+    if not record.batches:
+        cells = list(dict.fromkeys(spec.starts))[:size]
+        cells += spread(spec, record.ranges, 0, size - len(cells))
         return _numbered(spec, record, cells)
-    if near_random(spec, record.searched):
-        # There is nothing to learn from yet.
-        return _numbered(spec, record, even_spread(spec, record.ranges, spread_before, size))
-    cells += even_spread(spec, record.ranges, spread_before, _spread_count(size))
-    model = _model(spec, record)
-    best = best_cells(spec, record, 1)
-    cells += best[: size - len(cells)]
-    rng = np.random.default_rng([spec.seed, number])
-    cells += _plausible(spec, record, model, size - len(cells), rng)
+    # No point of the spread comes twice; some are left out.
+    lost = near_random(spec, record.searched)  # there is nothing to learn from yet
+    first = len(record.trials)
+    cells = spread(spec, record.ranges, first, size if lost else -(-size // SPREAD_EVERY))
+    cells += most_telling(spec, record, size - len(cells))
     return _numbered(spec, record, cells)
 
 
-def _spread_count(size: int) -> int:
-    """Return how many runs of a batch are of the even spread."""
-    return -(-size // SPREAD_EVERY)
-
-
-def even_spread(spec: Specification, ranges: Sequence[Range], first: int, count: int) -> list[Cell]:
+def spread(spec: Specification, ranges: Sequence[Range], first: int, count: int) -> list[Cell]:
     """Return points of an additive recurrence over the range, one arm after the other.
 
-    Its steps are powers of the root of x^(d+1) = x + 1, which spread evenly in d dimensions.
+    Its steps are powers of the root of x^(d+1) = x + 1, which spread evenly in d dimensions. They
+    are then drawn towards the middle of the range: good temperatures are seldom at its ends.
     """
-    if count <= 0:
-        return []
     axes = len(ranges)
     root = 2.0
     for _ in range(60):
@@ -236,7 +227,7 @@ def even_spread(spec: Specification, ranges: Sequence[Range], first: int, count:
     offset = np.random.default_rng([spec.seed, 1_000_003]).random(axes)
     out = []
     for index in range(first, first + count):
-        unit = (offset + (index + 1) * steps) % 1.0
+        unit = betaincinv(MIDDLE, MIDDLE, (offset + (index + 1) * steps) % 1.0)
         values = tuple(r.at(float(u)) for r, u in zip(ranges, unit, strict=True))
         out.append(Cell(index % spec.arms, values))
     return out
@@ -276,49 +267,38 @@ def _model(spec: Specification, record: Record) -> surrogate.Surrogate:
     return model
 
 
-def _plausible(
-    spec: Specification,
-    record: Record,
-    model: surrogate.Surrogate,
-    count: int,
-    rng: np.random.Generator,
-) -> list[Cell]:
-    """Return where functions drawn from the surrogate are largest, each in a place of its own."""
+def most_telling(spec: Specification, record: Record, count: int) -> list[Cell]:
+    """Return the cells where a run is expected to raise the best expected score most.
+
+    With the expected scores m and their covariance C at some places, a run at place j with noise v
+    changes m by Z C[:, j] / sqrt(C[j, j] + v), where Z is standard normal. Its worth is the mean
+    over Z of the largest entry of the new m (the knowledge gradient: Frazier et al., 2009). The
+    next one is chosen as if that run had scored as expected: m stays, C shrinks. A cell that was
+    tried is one of the places, so a cell whose score is in doubt is tried again.
+    """
     if count <= 0:
         return []
-    ends = np.array([r.ends for r in record.ranges])
-    known = list(dict.fromkeys(item.run.cell for item in record.trials))
-    places, arms = [], []
-    each = max(_PLACES // spec.arms, 64)
-    for number in range(spec.arms):
-        places.append(ends[:, 0] + rng.random((each, len(ends))) * (ends[:, 1] - ends[:, 0]))
-        arms.append(np.full(each, number))
-    mean, _ = model.predict(_places(spec.ranges, known), np.array([c.arm for c in known]))
-    for index in np.argsort(-mean, kind="stable")[:6]:
-        centre = _places(spec.ranges, [known[index]])
-        near = centre + 0.35 * rng.standard_normal((16, len(ends)))
-        places.append(np.clip(near, ends[:, 0], ends[:, 1]))
-        arms.append(np.full(16, known[index].arm))
-    x, arm = np.concatenate(places), np.concatenate(arms)
-    out: list[Cell] = []
-    for function in model.draw(x, arm, count, rng):
-        for index in np.argsort(-function, kind="stable"):
-            values = tuple(r.value(float(p)) for r, p in zip(record.ranges, x[index], strict=True))
-            cell = _merged(spec, Cell(int(arm[index]), values), known)
-            if cell not in out:
-                out.append(cell)
-                break
+    model, rng = _model(spec, record), np.random.default_rng([spec.seed, len(record.batches)])
+    tried = list(dict.fromkeys(item.run.cell for item in record.trials))
+    known, arms = _places(spec.ranges, tried), np.array([cell.arm for cell in tried])
+    low, high = np.array([r.ends for r in record.ranges]).T
+    best = np.argsort(-model.predict(known, arms)[0], kind="stable")[:BEST_CELLS]
+    near = np.repeat(known[best], AROUND, axis=0)
+    near = np.clip(near + NEAR * rng.standard_normal(near.shape), low, high)
+    far = low + rng.random((max(PLACES, AROUND * spec.arms), len(low))) * (high - low)
+    x = np.concatenate([known, near, far])
+    arm = np.concatenate([arms, np.repeat(arms[best], AROUND), np.arange(len(far)) % spec.arms])
+    mean, covariance = model.predict(x, arm)
+    out = []
+    for _ in range(count):
+        change = covariance / np.sqrt(np.diag(covariance) + model.noise)
+        worth = sum(w * (mean[:, None] + z * change).max(axis=0) for z, w in _NORMAL)
+        j = int(np.argmax(worth))
+        values = (r.value(float(place)) for r, place in zip(record.ranges, x[j], strict=True))
+        out.append(tried[j] if j < len(tried) else Cell(int(arm[j]), tuple(values)))
+        row = covariance[j]
+        covariance = covariance - np.outer(row, row) / (row[j] + model.noise)
     return out
-
-
-def _merged(spec: Specification, cell: Cell, known: Sequence[Cell]) -> Cell:
-    """Return the cell, or one that was tried and is as good as the same."""
-    mine = [other for other in known if other.arm == cell.arm]
-    if not mine:
-        return cell
-    gap = np.abs(_places(spec.ranges, mine) - _places(spec.ranges, [cell])).max(axis=1)
-    nearest = int(gap.argmin())
-    return mine[nearest] if gap[nearest] < SAME else cell
 
 
 def best_cells(spec: Specification, record: Record, count: int) -> list[Cell]:
@@ -348,10 +328,10 @@ def best_cells(spec: Specification, record: Record, count: int) -> list[Cell]:
 def _worth(
     model: surrogate.Surrogate, spec: Specification, cells: Sequence[Cell]
 ) -> Float[np.ndarray, " cells"]:
-    """Return the expected scores; of two that promise the same, the better known is worth more."""
+    """Return the expected scores less one standard error, so that a lucky cell does not win."""
     arms = np.array([cell.arm for cell in cells])
     mean, covariance = model.predict(_places(spec.ranges, cells), arms)
-    return mean - 0.25 * np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    return mean - np.sqrt(np.maximum(np.diag(covariance), 0.0))
 
 
 def grow(spec: Specification, record: Record) -> tuple[Range, ...]:

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Float, Int
 from scipy.linalg import cho_solve, solve_triangular
+from scipy.spatial.distance import cdist
 
 #: The values that each parameter is chosen from. All are given a weak preference for the middle.
 LENGTHS = (0.5, 0.9, 1.6, 2.8)
@@ -59,19 +60,10 @@ class Surrogate:
         covariance = _kernel(x, arm, x, arm, self.scales) - half.T @ half
         return mean, self.variance * covariance
 
-    def draw(
-        self,
-        x: Float[np.ndarray, "places axes"],
-        arm: Int[np.ndarray, " places"],
-        count: int,
-        rng: np.random.Generator,
-    ) -> Float[np.ndarray, "count places"]:
-        """Return functions that are plausible after the runs, at some places."""
-        mean, covariance = self.predict(x, arm)
-        size = max(float(np.trace(covariance)) / len(x), 1e-12)
-        covariance[np.diag_indices_from(covariance)] += 1e-4 * size
-        root = np.linalg.cholesky(covariance)
-        return mean + rng.standard_normal((count, len(x))) @ root.T
+    @property
+    def noise(self) -> float:
+        """The variance of one run around f."""
+        return self.variance * self.scales.noise
 
 
 def fit(
@@ -144,7 +136,6 @@ def _kernel(
     a: np.ndarray, arm_a: np.ndarray, b: np.ndarray, arm_b: np.ndarray, scales: Scales
 ) -> np.ndarray:
     lengths = np.array(scales.lengths)
-    gap = (a[:, None, :] - b[None, :, :]) / lengths
-    r = np.sqrt(5 * (gap**2).sum(axis=-1))
+    r = np.sqrt(5) * cdist(a / lengths, b / lengths)
     same = np.where(arm_a[:, None] == arm_b[None, :], 1.0, scales.correlation)
     return np.asarray(same * (1 + r + r**2 / 3) * np.exp(-r))
