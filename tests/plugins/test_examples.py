@@ -110,6 +110,8 @@ def test_all_of_it_is_swept_and_reported(run):
     assert "(burg, hellinger) alpha cosine" in table
     assert "Catch, Corridor(length=9)" in table
     run("report", "--store", "store", "--out", "own.html")
-    assert "Corridor(length=9)" in Path("own.html").read_text()
+    page = Path("own.html").read_text()
+    assert "Corridor(length=9)" in page
+    assert f'"command":"mirrorax train {" ".join(flags)} --potential' in page  # to copy
     assert "Corridor(length=9)" in run("sweep", "status", "--store", "store")
     assert "nothing is left to do" in run("sweep", "plan", "own.toml", "--store", "store", *flags)

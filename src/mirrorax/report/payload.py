@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -127,15 +128,16 @@ def _environment_flags(environment: ScoredEnvironment) -> str:
     return " ".join(as_flags({"env": environment.name, **scaled}))
 
 
-def _train_command(settings: Mapping[str, Any]) -> str:
+def _train_command(item: Landscape) -> str:
     """Return `mirrorax train` with what is the same for all cells and not the default."""
     changed = {
         name: value
-        for name, value in settings.items()
+        for name, value in dict(item.settings).items()
         if name in _DEFAULTS and value is not None
         if name in ("potential", "drift") or flag_text(value) != flag_text(_DEFAULTS[name])
     }
-    return " ".join(["mirrorax train", *as_flags(changed)])
+    plugins = (f"--plugin {shlex.quote(module)}" for module in _plugins(item))
+    return " ".join(["mirrorax train", *plugins, *as_flags(changed)])
 
 
 def _grids(
@@ -159,6 +161,16 @@ def _plain(value: float) -> float | None:
     return value if np.isfinite(value) else None
 
 
+def _plugins(item: Landscape) -> list[str]:
+    """Return the modules that the runs of a landscape need."""
+    results = item.results
+    if results is None or not any(c.settings.plugins for c in results.configurations):
+        return []
+    mine = results.take(item.rows[item.rows >= 0]).compact()
+    needed = (plugin for c in mine.configurations for plugin in c.settings.plugins)
+    return sorted({plugin.partition("==")[0] for plugin in needed})
+
+
 def _algorithm(
     item: Landscape,
     labels: Sequence[str],
@@ -177,7 +189,7 @@ def _algorithm(
         "stochastic": pack(item.runs("stochastic"), "<f4"),
         "greedy": pack(item.runs("greedy"), "<f4"),
         "grids": _grids(item, labels, row),
-        "command": _train_command(dict(item.settings)),
+        "command": _train_command(item),
         "settings": [[name, setting_text(value)] for name, value in dict(item.settings).items()],
         "reference": None,
         "state": None,
