@@ -21,8 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from mirrorax.runs.chunk import Outcome
-from mirrorax.spec.expand import expand
-from mirrorax.spec.study import read
+from mirrorax.spec.study import expand, read
 from mirrorax.store import files, reading
 from mirrorax.sweep.driver import sweep
 from mirrorax.sweep.engine import InlineEngine

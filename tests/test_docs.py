@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from mirrorax.analysis.reference import parse_reference
-from mirrorax.spec.expand import expand
-from mirrorax.spec.study import parse
+from mirrorax.spec.study import expand, parse
 
 ROOT = Path(__file__).parent.parent
 #: the tutorial's code and commands belong together: tests/test_tutorial.py runs both

@@ -27,8 +27,7 @@ from mirrorax.runs import arrow, results
 from mirrorax.runs.arrow import HEAD
 from mirrorax.runs.chunk import make_chunk
 from mirrorax.runs.settings import Settings
-from mirrorax.spec.expand import expand
-from mirrorax.spec.study import parse
+from mirrorax.spec.study import expand, parse
 from mirrorax.store import files, load
 from mirrorax.store.exporting import export
 

@@ -12,8 +12,7 @@ from stores import made_outcome
 from mirrorax.errors import UserError
 from mirrorax.runs import arrow, results
 from mirrorax.runs.arrow import HEAD
-from mirrorax.spec.expand import expand
-from mirrorax.spec.study import parse
+from mirrorax.spec.study import expand, parse
 from mirrorax.store import files, load, reading
 from mirrorax.store.files import DamagedShardWarning
 from mirrorax.store.store import Store

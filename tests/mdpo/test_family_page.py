@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 import scripts
 
-from mirrorax.spec.expand import expand
-from mirrorax.spec.study import read
+from mirrorax.spec.study import expand, read
 from mirrorax.store import read_results
 
 RESULTS = Path(__file__).parent.parent.parent / "results" / "on_policy"

@@ -6,8 +6,7 @@ import pytest
 
 from mirrorax.errors import UserError
 from mirrorax.paper import catalogue
-from mirrorax.spec.expand import expand
-from mirrorax.spec.study import parse, to_toml
+from mirrorax.spec.study import expand, parse, to_toml
 
 # Appendix C, typed from the paper: steps of 0.001, 0.01 and 0.1; the drift's values one by one.
 ALPHAS = tuple(

@@ -20,7 +20,7 @@ from mirrorax.paper.rank_correlation import correlations
 from mirrorax.paper.readings import reading, readings, samples
 from mirrorax.paper.runs import ReadingRuns
 from mirrorax.paper.side_by_side import write_readings
-from mirrorax.spec.expand import expand
+from mirrorax.spec.study import expand
 
 GRID = catalogue.GRIDS[6]
 

@@ -19,8 +19,7 @@ from mirrorax.errors import UserError
 from mirrorax.runs import results
 from mirrorax.runs.chunk import Outcome, make_chunk
 from mirrorax.runs.settings import RunValues, Settings
-from mirrorax.spec.expand import expand
-from mirrorax.spec.study import parse
+from mirrorax.spec.study import expand, parse
 from mirrorax.store import load
 from mirrorax.store.store import Store
 from mirrorax.sweep import worker

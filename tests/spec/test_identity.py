@@ -20,8 +20,7 @@ from mirrorax.runs.settings import (
     as_float32,
     make_settings,
 )
-from mirrorax.spec.expand import expand
-from mirrorax.spec.study import parse
+from mirrorax.spec.study import expand, parse
 
 
 def keys_of(runs):

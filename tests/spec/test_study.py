@@ -11,8 +11,7 @@ import pytest
 from specification import specification_of
 
 from mirrorax.errors import UserError
-from mirrorax.spec.expand import expand
-from mirrorax.spec.study import parse, read
+from mirrorax.spec.study import expand, parse, read
 
 SMALLEST = """
 environments = ["CartPole", "Catch"]
@@ -271,7 +270,7 @@ def test_reading_and_expanding_imports_no_jax():
     code = (
         "import sys\n"
         "from mirrorax.spec.study import parse\n"
-        "from mirrorax.spec.expand import expand\n"
+        "from mirrorax.spec.study import expand\n"
         f"expand(parse({SMALLEST!r}))\n"
         "print([name for name in ('jax', 'gymnax', 'pyarrow') if name in sys.modules])\n"
     )

@@ -14,8 +14,7 @@ from mirrorax.cli import main
 from mirrorax.errors import UserError
 from mirrorax.runs import arrow, flat
 from mirrorax.runs.presets import LATER
-from mirrorax.spec.expand import expand
-from mirrorax.spec.study import parse
+from mirrorax.spec.study import expand, parse
 from mirrorax.store import files, load_curves, read_results
 from mirrorax.store.exporting import export, import_runs, load
 from mirrorax.store.files import DamagedShardWarning

@@ -24,8 +24,7 @@ from mirrorax.errors import UserError
 from mirrorax.runs import arrow, flat, provenance, results
 from mirrorax.runs.arrow import Damaged
 from mirrorax.runs.presets import LATER
-from mirrorax.spec.expand import expand
-from mirrorax.spec.study import parse
+from mirrorax.spec.study import expand, parse
 from mirrorax.store import files, load_curves, reading, studies
 from mirrorax.store import store as stores
 from mirrorax.store.exporting import export, load, read_results

@@ -11,7 +11,7 @@ from mirrorax.paper.readings import reading
 from mirrorax.runs.chunk import Chunk, Outcome
 from mirrorax.runs.results import concat, from_arrow
 from mirrorax.runs.scoring import ABSENT, DONE, ScoredEnvironment
-from mirrorax.spec.expand import expand
+from mirrorax.spec.study import expand
 
 PAPER = dict(zip(PAIRS, (11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1), strict=True))
 EACH64 = reading("each64_all")

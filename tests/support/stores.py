@@ -11,7 +11,7 @@ import pyarrow as pa
 from mirrorax.envs import suite
 from mirrorax.runs.chunk import Chunk, Outcome
 from mirrorax.runs.results import Results
-from mirrorax.spec.expand import Runs
+from mirrorax.spec.study import Runs
 from mirrorax.store.exporting import add
 from mirrorax.store.store import Store
 

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 import standin
 
-from mirrorax.spec.expand import expand
-from mirrorax.spec.study import parse
+from mirrorax.spec.study import expand, parse
 from mirrorax.store import load_curves, read_results
 from mirrorax.sweep.driver import sweep
 from mirrorax.sweep.engine import RETRIES, EngineError, InlineEngine

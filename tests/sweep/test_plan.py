@@ -17,8 +17,7 @@ from mirrorax.mdpo.program import make_program
 from mirrorax.runs import results
 from mirrorax.runs.chunk import Chunk, Outcome
 from mirrorax.runs.settings import Settings
-from mirrorax.spec.expand import expand
-from mirrorax.spec.study import parse
+from mirrorax.spec.study import expand, parse
 from mirrorax.store.reading import Reader
 from mirrorax.store.store import Store
 from mirrorax.sweep import measure

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from mirrorax.errors import UserError
-from mirrorax.spec.expand import expand
-from mirrorax.spec.study import parse, to_toml
+from mirrorax.spec.study import expand, parse, to_toml
 from mirrorax.store import read_results
 from mirrorax.transfer.__main__ import main
 from mirrorax.transfer.answers import (

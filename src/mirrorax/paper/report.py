@@ -27,7 +27,7 @@ from mirrorax.paper.readings import Reading
 from mirrorax.paper.runs import ReadingRuns
 from mirrorax.paper.side_by_side import write_readings
 from mirrorax.runs.results import Results
-from mirrorax.spec.expand import expand
+from mirrorax.spec.study import expand
 
 _HEAD = ("claim", "paper", "ours", "95% interval", "runs", "verdict")
 

@@ -2,6 +2,6 @@
 
     study.toml --read--> Study (frozen blocks of axes) --expand--> Runs (columns)
 
-- `form`: the keys of a file.   - `study`: a file, every mistake in it reported at once.
-- `expand`: blocks of axes to columns of runs, in the documented order.
+- `form`: the keys of a file.
+- `study`: a file, every mistake in it reported at once; its runs, in the documented order.
 """

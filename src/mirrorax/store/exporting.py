@@ -27,8 +27,7 @@ from mirrorax.runs import arrow, results
 from mirrorax.runs.arrow import CURVE, HEAD, Damaged
 from mirrorax.runs.provenance import FIELDS
 from mirrorax.runs.results import ROWS, Results
-from mirrorax.spec.expand import expand
-from mirrorax.spec.study import Study
+from mirrorax.spec.study import Study, expand
 from mirrorax.store import files, reading
 from mirrorax.store.files import DamagedShardWarning
 from mirrorax.store.store import Store

@@ -27,8 +27,7 @@ from mirrorax.errors import UserError
 from mirrorax.runs import arrow, results
 from mirrorax.runs.arrow import Line
 from mirrorax.runs.provenance import host_hash
-from mirrorax.spec.expand import Runs
-from mirrorax.spec.study import Study
+from mirrorax.spec.study import Runs, Study
 from mirrorax.store import files, reading, studies
 from mirrorax.store.files import StoreError
 

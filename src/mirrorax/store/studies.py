@@ -19,8 +19,7 @@ from mirrorax._version import ALGORITHM_VERSION
 from mirrorax.runs import arrow, results
 from mirrorax.runs.arrow import Damaged, Line
 from mirrorax.runs.settings import one_line
-from mirrorax.spec.expand import Runs, expand
-from mirrorax.spec.study import Study
+from mirrorax.spec.study import Runs, Study, expand
 from mirrorax.store import files
 
 _Count = Annotated[int, Field(ge=1, lt=10**9)]

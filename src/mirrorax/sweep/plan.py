@@ -23,7 +23,7 @@ from mirrorax.runs import arrow, provenance
 from mirrorax.runs.chunk import Chunk
 from mirrorax.runs.results import Results
 from mirrorax.runs.settings import Settings
-from mirrorax.spec.expand import Runs
+from mirrorax.spec.study import Runs
 from mirrorax.store import studies
 from mirrorax.sweep import measure
 
