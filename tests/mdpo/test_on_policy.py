@@ -11,8 +11,9 @@ import pytest
 import mirrorax
 from mirrorax.errors import UserError
 from mirrorax.mdpo import on_policy
+from mirrorax.mdpo.advantages import estimate_advantages
 from mirrorax.mdpo.program import make_program, make_values
-from mirrorax.mdpo.replay import unpack
+from mirrorax.mdpo.replay import pack, unpack
 from mirrorax.mdpo.schedules import Clock
 from mirrorax.mdpo.session import Session
 from mirrorax.mdpo.update import init_learner
@@ -41,14 +42,30 @@ def values_of(**columns):
 
 
 @pytest.fixture(scope="module")
-def draw_rollout(make_rows):
-    """Make a rollout of 6 steps in 4 environments and the words of 4 epochs, from a seed."""
+def draw_rollout():
+    """Make a rollout of 6 steps in 4 environments and the words of 4 epochs, from a seed.
 
-    def draw(program, seed=0, epochs=4):
-        rng = np.random.default_rng(seed)
-        rows = make_rows(program.env, 24, rng)
+    Episodes follow each other. With `time_outs` some are cut and would have gone on.
+    """
+
+    def draw(program, seed=0, epochs=4, time_outs=True):
+        env, rng = program.env, np.random.default_rng(seed)
+        step, reset = jax.jit(env.step), jax.jit(env.reset)
+        rows = np.zeros((6, 4), object)
+        for column in range(4):
+            state = reset(jnp.asarray(rng.integers(0, 2**32, 1, dtype=np.uint32)))
+            for row in range(6):
+                action = jnp.int32(rng.integers(3))
+                after = step(state, action, jnp.zeros(0, jnp.uint32))
+                stops = after.terminated
+                ended = stops | (time_outs and rng.random() < 0.2)
+                memories = env.remember(state), env.remember(after.state)
+                rows[row, column] = pack(env, *memories, action, after.reward, stops, ended)
+                words = jnp.asarray(rng.integers(0, 2**32, 1, dtype=np.uint32))
+                state = reset(words) if ended else after.state
         words = rng.integers(0, 2**32, epochs * 24, dtype=np.uint32)
-        return on_policy.Rollout(rows.reshape(6, 4, -1), jnp.asarray(words))
+        rollout = jnp.stack(rows.reshape(-1).tolist()).reshape(6, 4, -1)
+        return on_policy.Rollout(rollout, jnp.asarray(words))
 
     return draw
 
@@ -200,9 +217,28 @@ def test_a_learned_lambda_follows_the_drift_of_the_update(draw_rollout):
     assert step(drift / reference * 1.1)[0] < 0
 
 
-def test_a_learned_lambda_needs_a_drift_of_two_policies():
-    with pytest.raises(UserError, match=r"'ppo_clip\(0.2\)' sees advantages"):
-        make_program(small(drift="ppo_clip(0.2)", lam_schedule="learned"))
+@pytest.mark.parametrize("time_outs", [False, True])
+def test_estimates_are_those_with_the_value_of_every_next_state(draw_rollout, time_outs):
+    """They are computed from the rows alone where no episode was cut by time."""
+    program, values = make_program(small()), values_of(alpha=0.0, lam=0.0)
+    learner, rollout = learner_of(program, values), draw_rollout(program, 5, time_outs=time_outs)
+    samples, _ = on_policy.estimate(
+        program, learner, rollout.rows, values.alpha, values.gamma, values.reward_scale
+    )
+    batch = unpack(program.env, samples.rows)
+    assert bool(jnp.any(batch.ended & (batch.follows > 0))) == time_outs
+    assert bool(jnp.any(batch.follows == 0))
+    value, later = (
+        program.critic(learner.critics[0], x)[0]
+        for x in (batch.observation, batch.next_observation)
+    )
+    steps = (batch.reward, value, later, batch.follows, batch.ended)
+    for column in range(4):
+        expected = estimate_advantages(
+            *(x.reshape(6, 4)[:, column] for x in steps), values.gamma, 0.95
+        )
+        for got, wanted in zip((samples.advantage, samples.target), expected, strict=True):
+            np.testing.assert_allclose(got.reshape(6, 4)[:, column], wanted, rtol=1e-5, atol=1e-6)
 
 
 def test_a_shuffle_has_every_sample_once_and_is_the_order_of_its_words():
@@ -310,6 +346,10 @@ def test_younger_settings_leave_the_ids_of_off_policy_runs_as_they_are():
         ({"gae_lambda": 0.5}, "gae_lambda: 0.5 has no meaning with algorithm = 'off_policy'"),
         ({"algorithm": "on_policy", "tau": 0.5}, "tau: 0.5 has no meaning"),
         ({"algorithm": "on_policy", "batch_size": 100}, "batch_size: 100 does not divide"),
+        (
+            {"algorithm": "on_policy", "drift": "dpo", "lam_schedule": "learned"},
+            "lam_schedule: 'learned' needs a drift of two policies; 'dpo' sees the advantages",
+        ),
         ({"algorithm": "sideways"}, "algorithm: "),
     ],
 )

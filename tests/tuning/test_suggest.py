@@ -324,6 +324,7 @@ def test_results_that_do_not_meet_are_one_line(make_bump):
         (["--validate", "--potential", "max"], "--potential: --validate takes all"),
         (["--validate", "--reward-scale", "3"], "--reward-scale: --validate takes all"),
         (["--env", "Catch", "--threshold", "0.8"], "--threshold: 0.8 needs --validate"),
+        (["--env", "Catch", "--algorithm", "on_policy"], "mirrorax tune --algorithm on_policy"),
     ],
 )
 def test_a_flag_that_would_be_ignored_is_refused(words, said, capsys):

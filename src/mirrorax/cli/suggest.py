@@ -34,6 +34,7 @@ FLAGS = """
 --reward-scale X=1  factor on all rewards
 --potential NAME    suggest for this potential h only
 --drift NAME        suggest for this drift D only
+--algorithm NAME    off_policy; there are no results of on_policy yet
 --results PATH      learn from a store or exports (the shipped table)
 --validate          leave each environment out in turn and predict it from the others
 --threshold X       with --validate: a good score (0.9)
@@ -46,6 +47,11 @@ def run(args: argparse.Namespace) -> int:
     """Suggest, or validate."""
     from mirrorax.tuning.suggestion import suggest
 
+    if args.algorithm not in (None, "off_policy"):
+        raise UserError(
+            f"--algorithm: {args.algorithm!r} is not allowed: there are results of 'off_policy' "
+            "alone; search with: mirrorax tune --algorithm on_policy"
+        )
     if args.validate:
         return _validate(args)
     if args.threshold is not None:

@@ -47,7 +47,7 @@ def estimate_advantages(
         return advantage, advantage
 
     start = jnp.zeros_like(delta[0])
-    _, advantage = jax.lax.scan(back, start, (delta, carried), reverse=True)
+    _, advantage = jax.lax.scan(back, start, (delta, carried), reverse=True, unroll=8)
     return Estimates(advantage, advantage + value)
 
 

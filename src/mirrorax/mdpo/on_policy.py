@@ -105,28 +105,48 @@ def estimate(
     flat = rows.reshape(-1, rows.shape[-1])
     batch = unpack(program.env, flat)
     x = batch.observation
-    logits = program.actor(learner.actor, x).T
+
+    def value_of(x: Float[Array, "obs batch"]) -> Float[Array, " batch"]:
+        return program.critic(learner.critics[0], x)[0]
+
+    logits, value = in_minibatches(
+        program, lambda x: (program.actor(learner.actor, x), value_of(x)), x
+    )
+    logits = logits.T
     h = jnp.asarray(program.potential_at(x).value_from_logits(logits))
     reward = reward_scale * batch.reward
     if settings.actor_q == "regularized":
         reward = regularized_reward(reward, h, alpha)
+    follows, ended = batch.follows, batch.ended
 
-    def by_env(x: Array) -> Array:
-        return x.reshape(shape)
+    def all_next(x: Float[Array, "obs samples"]) -> Float[Array, " samples"]:
+        return in_minibatches(program, value_of, x)
 
+    def last_next(x: Float[Array, "obs samples"]) -> Float[Array, " samples"]:
+        return jnp.concatenate([value[shape[1] :], value_of(x[:, -shape[1] :])])
+
+    # Within an episode the next state is that of the next row. Where an episode ended, its last
+    # state has a value only if time ran out: many rollouts have no such step.
+    next_value = jax.lax.cond(
+        jnp.any(ended & (follows > 0)), all_next, last_next, batch.next_observation
+    )
     estimates = jax.vmap(
         partial(estimate_advantages, gamma=gamma, gae_lambda=settings.gae_lambda),
         in_axes=1,
         out_axes=1,
-    )(
-        by_env(reward),
-        by_env(program.critic(learner.critics[0], x)[0]),
-        by_env(program.critic(learner.critics[0], batch.next_observation)[0]),
-        by_env(batch.follows),
-        by_env(batch.ended),
-    )
+    )(*(x.reshape(shape) for x in (reward, value, next_value, follows, ended)))
     advantage, target = (x.reshape(-1) for x in estimates)
     return Samples(flat, logits, advantage, target), jnp.mean(h)
+
+
+def in_minibatches(
+    program: Program, function: Callable[[Array], Any], x: Float[Array, "obs samples"]
+) -> Any:
+    """Return function(x), for as many columns at a time as a minibatch has: they fit the cache."""
+    size = program.settings.batch_size
+    parts = jnp.moveaxis(x.reshape(x.shape[0], -1, size), 1, 0)
+    outputs = jax.lax.map(function, parts)
+    return jax.tree.map(lambda y: jnp.moveaxis(y, 0, -2).reshape(*y.shape[1:-1], -1), outputs)
 
 
 def shuffles(words: UInt32[Array, " words"], samples: int) -> Int[Array, "epochs samples"]:

@@ -226,9 +226,11 @@ class Settings(_Model):
         if bool(self.reference) != self.potential.startswith("to(policy,"):
             needs = "the potential to(policy, d) needs a saved policy, and no other has one"
             yield f"reference: {self.reference!r} with potential = {self.potential!r}; {needs}"
-        if not self.on_policy and self.drift_sees_advantages:
-            only = "which only algorithm = 'on_policy' has"
-            yield f"drift: {self.drift!r} sees the advantages of the actions taken, {only}"
+        sees = f"{self.drift!r} sees the advantages of the actions taken"
+        if self.drift_sees_advantages and not self.on_policy:
+            yield f"drift: {sees}, which only algorithm = 'on_policy' has"
+        if self.drift_sees_advantages and self.learned_lam:
+            yield f"lam_schedule: {self.lam_schedule!r} needs a drift of two policies; {sees}"
         held, buffer = self.replay_slots * self.num_envs, f"{self.buffer_size}"
         if size > held:
             holds = f"buffer_size = {buffer}, which holds {held} transitions"
@@ -360,9 +362,7 @@ def check_values(settings: Settings, values: Mapping[str, Any]) -> RunValues:
     Under a learned schedule the weight of its target is required (`w` for alpha, `v` for lambda),
     and the temperature must be absent or None; otherwise the other way round.
     """
-    fields = dict(values)
-    if settings.drift_sees_advantages:
-        fields.setdefault("lam", 1.0)
+    fields = {"lam": 1.0, **values} if settings.drift_sees_advantages else dict(values)
     _check_temperature(fields, "alpha", "w", settings.alpha_schedule)
     _check_temperature(fields, "lam", "v", settings.lam_schedule)
     return RunValues(**fields)
