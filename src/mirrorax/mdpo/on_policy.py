@@ -13,6 +13,7 @@ trained one after the other, each in epochs over shuffled minibatches of the rol
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -106,24 +107,21 @@ def estimate(
     batch = unpack(program.env, flat)
     x = batch.observation
 
-    def value_of(x: Float[Array, "obs batch"]) -> Float[Array, " batch"]:
-        return program.critic(learner.critics[0], x)[0]
-
-    logits, value = in_minibatches(
-        program, lambda x: (program.actor(learner.actor, x), value_of(x)), x
-    )
-    logits = logits.T
+    logits = program.actor(learner.actor, x).T
     h = jnp.asarray(program.potential_at(x).value_from_logits(logits))
     reward = reward_scale * batch.reward
     if settings.actor_q == "regularized":
         reward = regularized_reward(reward, h, alpha)
     follows, ended = batch.follows, batch.ended
+    value = values_of(program, learner, x)
 
     def all_next(x: Float[Array, "obs samples"]) -> Float[Array, " samples"]:
-        return in_minibatches(program, value_of, x)
+        return values_of(program, learner, x)
 
     def last_next(x: Float[Array, "obs samples"]) -> Float[Array, " samples"]:
-        return jnp.concatenate([value[shape[1] :], value_of(x[:, -shape[1] :])])
+        # A whole minibatch of states, because fewer are rounded differently.
+        last = values_of(program, learner, x[:, -math.lcm(settings.batch_size, shape[1]) :])
+        return jnp.concatenate([value[shape[1] :], last[-shape[1] :]])
 
     # Within an episode the next state is that of the next row. Where an episode ended, its last
     # state has a value only if time ran out: many rollouts have no such step.
@@ -139,14 +137,12 @@ def estimate(
     return Samples(flat, logits, advantage, target), jnp.mean(h)
 
 
-def in_minibatches(
-    program: Program, function: Callable[[Array], Any], x: Float[Array, "obs samples"]
-) -> Any:
-    """Return function(x), for as many columns at a time as a minibatch has: they fit the cache."""
-    size = program.settings.batch_size
-    parts = jnp.moveaxis(x.reshape(x.shape[0], -1, size), 1, 0)
-    outputs = jax.lax.map(function, parts)
-    return jax.tree.map(lambda y: jnp.moveaxis(y, 0, -2).reshape(*y.shape[1:-1], -1), outputs)
+def values_of(
+    program: Program, learner: Learner, x: Float[Array, "obs samples"]
+) -> Float[Array, " samples"]:
+    """Return V of every column, as many at a time as a minibatch has: these fit the cache."""
+    parts = jnp.moveaxis(x.reshape(x.shape[0], -1, program.settings.batch_size), 1, 0)
+    return jax.lax.map(lambda x: program.critic(learner.critics[0], x)[0], parts).reshape(-1)
 
 
 def shuffles(words: UInt32[Array, " words"], samples: int) -> Int[Array, "epochs samples"]:
