@@ -38,7 +38,6 @@ SMALLEST = 1e-100
 _STEPS = 300
 _PATIENCE = 12
 _EPS = np.finfo(float).eps
-_RULE = "a function of your own must be smooth and convex in p"
 
 
 class _Points(NamedTuple):
@@ -117,9 +116,10 @@ def minimize_on_simplex(
             return _Points(p, *map(np.asarray, compiled(p, *fixed)))
 
         start = _start(evaluate, shape, starts, called)
-        best, gap = _descend(evaluate, start)
-        for at in (best, start):
-            _check_convexity(evaluate, at, called)
+        best, gap, bent = _descend(evaluate, start)
+        ends = [(at.p, _least_curvature(at)) for at in (start, best)]
+        _check_convexity(evaluate, [*ends, bent], called)
+        _check_tangent(evaluate, best, called)
         _check_gap(evaluate, best, gap, called)
     return best.p
 
@@ -151,8 +151,8 @@ def _start(evaluate: Any, shape: tuple[int, int], starts: Sequence[Any], called:
     return best
 
 
-def _descend(evaluate: Any, now: _Points) -> tuple[_Points, Any]:
-    """Return the solutions and their gaps.
+def _descend(evaluate: Any, now: _Points) -> tuple[_Points, Any, tuple[Any, Any]]:
+    """Return the solutions, their gaps, and (points, directions) where f bends down.
 
     The solution is the point of least gap. Where rounding keeps every gap above the tolerance it is
     the last point, at which Newton's method stands still.
@@ -162,6 +162,7 @@ def _descend(evaluate: Any, now: _Points) -> tuple[_Points, Any]:
     t = np.maximum(0.1 * gap, _GOAL) / actions
     decrement = np.full(rows, np.inf)
     quiet = np.zeros(rows, int)
+    bent = now.p, np.zeros_like(now.p)
     for _ in range(_STEPS):
         size = 1 + np.abs(now.value)
         least = 1e-3 * _GOAL * size / actions
@@ -170,17 +171,19 @@ def _descend(evaluate: Any, now: _Points) -> tuple[_Points, Any]:
         active = (gap > _GOAL * size) & (quiet < _PATIENCE)
         if not active.any():
             break
-        x, decrement, mu = _newton(now, t)
+        x, decrement, mu, lowest, along = _newton(now, t)
+        down = (active & (lowest < -1e-9))[:, None]
+        bent = np.where(down, now.p, bent[0]), np.where(down, along, bent[1])
         now = _search(evaluate, active, now, x, decrement, mu, t)
         quiet = np.where(now.gap < 0.5 * gap, 0, quiet)
         best, gap = np.where((now.gap < gap)[:, None], now.p, best), np.minimum(now.gap, gap)
     rounded = gap > TOLERANCE * (1 + np.abs(now.value))
     solution = evaluate(np.where(rounded[:, None], now.p, best))
-    return solution, np.where(rounded, now.gap, gap)
+    return solution, np.where(rounded, now.gap, gap), bent
 
 
-def _newton(at: _Points, t: Any) -> tuple[Any, Any, Any]:
-    """Return steps dp / p, decrements and multipliers mu.
+def _newton(at: _Points, t: Any) -> tuple[Any, Any, Any, Any, Any]:
+    """Return steps dp / p, decrements, multipliers mu, and the least curvatures with directions.
 
     In relative steps the barrier's Hessian is t. Where an action is on its way to zero, p z with
     its multiplier z = grad_i f - mu takes the place of t, as in a primal-dual method.
@@ -210,7 +213,7 @@ def _newton(at: _Points, t: Any) -> tuple[Any, Any, Any]:
     first, second = solve(slope), solve(across)
     share = (across * first).sum(-1) / (across * second).sum(-1)
     y = share[:, None] * second - first
-    return y / root, -(slope * y).sum(-1), mu
+    return y / root, -(slope * y).sum(-1), mu, values[:, 0], vectors[:, :, 0] / root
 
 
 def _search(
@@ -240,17 +243,18 @@ def _search(
 
 
 def _check_gap(evaluate: Any, at: _Points, gap: Any, called: str) -> None:
-    """Raise where the gap is too large."""
+    """Raise where the gap is too large, and say so if there is a kink."""
     allowed = TOLERANCE * (1 + np.abs(at.value))
     large = ~(gap <= allowed)
     if large.any():
         large &= ~(gap <= allowed + 8 * _rounding(evaluate, at))
     if large.any():
+        _check_smoothness(evaluate, at.p, large, called)
         row = int(np.argmax(large))
         raise UserError(
             f"{called}: the minimum is known only to {gap[row]:.1e}, at p = {_shown(at.p[row])} "
-            f"with the value {at.value[row]:.6g}: {_RULE}, and a kink or too few digits there hide "
-            "the minimum"
+            f"with the value {at.value[row]:.6g}; no test of convexity or smoothness failed, so "
+            "the function may be computed with too few digits there"
         )
 
 
@@ -269,23 +273,68 @@ def _rounding(evaluate: Any, at: _Points) -> Any:
     return (at.p * spread).sum(-1) + lowest
 
 
-def _check_convexity(evaluate: Any, at: _Points, called: str) -> None:
+def _least_curvature(at: _Points) -> Any:
+    """Return, in relative steps along the simplex, the directions of least curvature, if < 0."""
+    across = at.p / np.linalg.norm(at.p, axis=-1, keepdims=True)
+    along = np.eye(at.p.shape[1]) - across[:, :, None] * across[:, None, :]
+    values, vectors = np.linalg.eigh(np.nan_to_num(along @ at.relative @ along))
+    down = values[:, 0] < -1e-9 * np.abs(values).max(-1)
+    return np.where(down[:, None], vectors[:, :, 0], 0)
+
+
+def _check_convexity(evaluate: Any, bent: list[tuple[Any, Any]], called: str) -> None:
+    """Confirm by the gradient at two points what a negative eigenvalue of the Hessian suggests."""
+    for at, relative in bent:
+        if not relative.any():
+            continue
+        relative = relative - (at * relative).sum(-1, keepdims=True)
+        longest = np.maximum(np.abs(relative).max(-1, keepdims=True), 1e-300)
+        for length in (0.5, 0.05, 0.005):
+            step = length * at * relative / longest
+            ends = at - step, at + step
+            rise, size = _rise(evaluate, *ends, step)
+            _refuse(called, rise < -1e-8 * size, "convex: its slope falls between {} and {}", *ends)
+
+
+def _check_tangent(evaluate: Any, at: _Points, called: str) -> None:
     """Test at other points what makes the gap a bound: f(r) >= f(p) + <grad f(p), r - p>."""
-    rows, actions = at.p.shape
-    corners = 0.9 * np.eye(actions)[np.linspace(0, actions - 1, 8).astype(int)] + 0.1 / actions
-    inside = np.random.default_rng(1).dirichlet(np.ones(actions), 8)
-    near = [(1 - step) * at.p + step / actions for step in (0.01, 0.1)]
-    fixed = [np.broadcast_to(point, (rows, actions)) for point in (*corners, *inside)]
-    for other in (*fixed, *near):
+    for action in np.unique(np.linspace(0, at.p.shape[1] - 1, 8).astype(int)):
+        other = np.full(at.p.shape, 0.1 / at.p.shape[1])
+        other[:, action] += 0.9
         value, rise = evaluate(other).value, at.gradient * (other - at.p)
         below = value - at.value - rise.sum(-1)
         size = np.abs(value) + np.abs(at.value) + np.abs(rise).sum(-1)
-        if (bad := below < -1e-8 * size).any():
-            row = int(np.argmax(bad))
-            raise UserError(
-                f"{called}: {_RULE}; this one is not convex: at p = {_shown(other[row])} it is "
-                f"below its tangent at p = {_shown(at.p[row])}"
-            )
+        words = "convex: at {} it is below its tangent at {}"
+        _refuse(called, below < -1e-8 * size, words, other, at.p)
+
+
+def _check_smoothness(evaluate: Any, p: Any, rows: Any, called: str) -> None:
+    """Look for a kink: a change of slope that does not shrink with the distance."""
+    generator = np.random.default_rng(1)
+    for _ in range(8):
+        along = p * generator.choice([-1.0, 1.0], p.shape)
+        along -= p * along.sum(-1, keepdims=True)
+        far, _ = _rise(evaluate, p - 1e-3 * along, p + 1e-3 * along, along)
+        ends = p - 1e-7 * along, p + 1e-7 * along
+        near, size = _rise(evaluate, *ends, along)
+        kink = rows & (near > 0.1 * far) & (near > 1e-6 * size)
+        _refuse(called, kink, "smooth: its slope jumps between {} and {}", *ends)
+
+
+def _rise(evaluate: Any, left: Any, right: Any, along: Any) -> tuple[Any, Any]:
+    """Return the change of the slope along a direction between two points, and the slopes' size."""
+    before, after = evaluate(left).gradient, evaluate(right).gradient
+    size = ((np.abs(before) + np.abs(after)) * np.abs(along)).sum(-1)
+    return ((after - before) * along).sum(-1), size
+
+
+def _refuse(called: str, rows: Any, words: str, *points: Any) -> None:
+    """Raise if there are such rows, with the points of the first one."""
+    if rows.any():
+        row = int(np.argmax(rows))
+        why = words.format(*(f"p = {_shown(p[row])}" for p in points))
+        rule = "a function of your own must be smooth and convex in p"
+        raise UserError(f"{called}: {rule}; this one is not {why}")
 
 
 def _shown(p: Any) -> str:

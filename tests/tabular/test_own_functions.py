@@ -123,12 +123,12 @@ class TestRefusals:
     def points(self, text):
         return [np.array(as_numbers(found)) for found in re.findall(r"\[([^\]]*)\]", text)]
 
-    def test_a_concave_function_and_a_point_below_its_tangent(self):
+    def test_a_concave_function_and_the_points_between_which_its_slope_falls(self):
         said = self.refusal(FunctionPotential("bump", lambda p: -jnp.sum(p**2)))
         assert "not convex" in said
-        below, at = self.points(said)
-        assert -below @ below + at @ at < -2 * at @ (below - at)
-        np.testing.assert_allclose([below.sum(), at.sum()], 1, rtol=1e-6)
+        left, right = self.points(said)
+        assert (-2 * (right - left) @ (right - left)) < 0
+        np.testing.assert_allclose([left.sum(), right.sum()], 1, rtol=1e-6)
 
     def test_a_second_minimum_elsewhere_and_a_point_that_shows_it(self):
         said = self.refusal(FunctionPotential("wave", lambda p: jnp.cos(9 * p[0]) - 4 * p[0]))
@@ -138,12 +138,13 @@ class TestRefusals:
         chord = np.cos(9 * below[0]) - 4 * below[0] - np.cos(9 * at[0]) + 4 * at[0]
         assert chord < slope * (below[0] - at[0])
 
-    def test_a_kink_hides_the_minimum(self):
+    def test_a_kink_and_the_points_it_lies_between(self):
         tv = FunctionDrift("tv", lambda p, q: jnp.abs(p - q).sum() / 2)
         said = self.refusal(potential("entropy"), tv, 1.0)
-        assert "must be smooth and convex in p, and a kink" in said
-        (at,) = self.points(said)
-        assert np.isclose(at, [0.2, 0.3, 0.5], atol=1e-3).any()
+        assert "not smooth" in said
+        left, right = self.points(said)
+        crossed = (left - [0.2, 0.3, 0.5]) * (right - [0.2, 0.3, 0.5]) <= 0
+        assert crossed.any()
 
     def test_a_function_without_values_is_not_called_concave(self):
         said = self.refusal(FunctionPotential("nowhere", lambda p: jnp.log(p - 1).sum()))
