@@ -156,12 +156,12 @@ def apmd(runs: ReadingRuns, rng: np.random.Generator) -> Findings:
         interval = central(draws[0] - draws[1])
     largest = f"largest change of a cell {np.abs(change).max():.2f}"
     return {
-        "ours": f"{change.mean():+.3f}",
+        "ours": f"{change.mean():+z.3f}",
         "interval": ends(interval),
         "runs": int(np.isfinite(first).sum() + np.isfinite(second).sum()),
         "verdict": decide(interval, -MARGIN, MARGIN),
         "note": joined(sizes((plain, other)), largest, why),
-        "key": f"{change.mean():+.2f}",
+        "key": f"{change.mean():+z.2f}",
     }
 
 

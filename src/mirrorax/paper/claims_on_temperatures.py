@@ -123,7 +123,7 @@ def constant_lam(runs: ReadingRuns, rng: np.random.Generator) -> Findings:
                 return np.asarray(gain({s: _best_draws(p, share, rng) for s, p in panels.items()}))
 
             value = gain({s: _best(each, share) for s, each in panels.items()})
-            yield f"{name} {100 * share:g}%", f"{value:+.3f}", draw
+            yield f"{name} {100 * share:g}%", f"{value:+z.3f}", draw
 
     return _both_pairs(runs, numbers, lambda interval: decide(interval, low=0.0))
 
@@ -153,7 +153,7 @@ def alpha_handling(runs: ReadingRuns, rng: np.random.Generator) -> Findings:
                 return drawn(one) - drawn(other)
 
             label = f"{name} {one} - {other}".replace("_", " ")
-            yield label, f"{best[one] - best[other]:+.3f}", draw
+            yield label, f"{best[one] - best[other]:+z.3f}", draw
 
     return _both_pairs(runs, numbers, lambda interval: decide(interval, -MARGIN, MARGIN))
 
