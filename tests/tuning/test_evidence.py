@@ -62,8 +62,10 @@ def test_settings_that_few_runs_have_are_left_out(study, synthetic):
 
 def test_without_runs_that_count_it_says_so(study):
     scheduled = study.filter(pa.compute.equal(study["alpha_schedule"], "linear"))
-    with pytest.raises(UserError, match="results: no runs with constant temperatures"):
-        evidence.gather(scheduled)
+    on_policy = study.append_column("algorithm", pa.array(["on_policy"] * study.num_rows))
+    for table in (scheduled, on_policy):
+        with pytest.raises(UserError, match="results: no off-policy runs with constant"):
+            evidence.gather(table)
 
 
 def test_runs_with_rescaled_rewards_do_not_count(synthetic):

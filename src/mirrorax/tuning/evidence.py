@@ -146,7 +146,10 @@ def gather(table: Results | pa.Table) -> Evidence:
     """Derive the evidence from a table of runs; those with rescaled rewards do not count."""
     chosen = [item for item in landscapes(table) if _counts(item)]
     if not chosen:
-        raise UserError("results: no runs with constant temperatures and positive alpha and lam")
+        raise UserError(
+            "results: no off-policy runs with constant temperatures, positive alpha and lam, and "
+            "actor_q='regularized'; only such runs count"
+        )
     usual = _usual(chosen)
     maps = [one for item in chosen if _rest(item) == usual for one in _maps(item) if one.runs.any()]
     if not maps:
@@ -160,9 +163,9 @@ def gather(table: Results | pa.Table) -> Evidence:
 def _counts(item: Landscape) -> bool:
     settings = item.settings
     constant = all(settings[name] == "constant" for name in ("alpha_schedule", "lam_schedule"))
-    regularised = settings["actor_q"] == "regularized"
+    usual = settings["algorithm"] == "off_policy" and settings["actor_q"] == "regularized"
     positive = bool((item.alphas > 0).any() and (item.lams > 0).any())
-    return constant and regularised and positive
+    return constant and usual and positive
 
 
 def _rest(item: Landscape) -> tuple[tuple[str, Any], ...]:
