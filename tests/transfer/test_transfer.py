@@ -152,6 +152,15 @@ def test_runs_that_are_missing_leave_answers_out():
     assert answer(half).complete == 0.5
 
 
+def test_regions_of_two_pairs_are_told_apart():
+    other = surface(0)
+    other.label = "(entropy, bregman(max)) [temperature_units=reward]"
+    lines = region_table(regions(surface(0)) + regions(other)).splitlines()[2:]
+    assert [line.split(" | ")[0] for line in lines] == ["| (entropy, kl)"] * 4 + [
+        "| (entropy, bregman(max))"
+    ] * 4
+
+
 def test_the_page_holds_what_the_published_runs_say():
     text = (ROOT / "docs" / "transfer.md").read_text(encoding="utf-8")
     assert fill(text, read_results(ROOT / "results" / "transfer", "results")) == text

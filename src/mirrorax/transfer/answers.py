@@ -62,7 +62,7 @@ def answer(landscape: Landscape, threshold: float = THRESHOLD) -> Answer:
     scores = cell_scores(runs)[mask]
     shares = held_out_solved(runs[mask], threshold) if mask.any() else None
     return Answer(
-        label=landscape.label.split(" [")[0],
+        label=pair_name(landscape),
         units=unit_name(landscape),
         apart=regions_apart(landscape, threshold),
         solved=None if shares is None else float(shares.mean()),
@@ -78,6 +78,11 @@ def answer(landscape: Landscape, threshold: float = THRESHOLD) -> Answer:
     )
 
 
+def pair_name(landscape: Landscape) -> str:
+    """Return the pair of regularisers."""
+    return landscape.label.split(" [")[0].split(" alpha ")[0]
+
+
 def unit_name(landscape: Landscape) -> str:
     """Return the unit of temperatures, and that lambda is learned."""
     units = str(landscape.settings["temperature_units"])
@@ -88,9 +93,11 @@ def unit_name(landscape: Landscape) -> str:
 class Region:
     """The good cells of one task: their smallest, mean and largest place, in decades."""
 
+    pair: str
     units: str
     label: str
     environment: str
+    reward_scale: float
     max_return: float
     share: float  # of the cells with runs, that are good
     #: (smallest, mean, largest) of alpha and of lambda or v; NaN without a good cell
@@ -114,9 +121,11 @@ def regions(landscape: Landscape, threshold: float = THRESHOLD) -> list[Region]:
         alpha, lam = (_span(each) for each in _places(landscape, whole, threshold))
         out.append(
             Region(
+                pair=pair_name(landscape),
                 units=unit_name(landscape),
                 label=task.label,
                 environment=task.name,
+                reward_scale=task.reward_scale,
                 max_return=task.return_max,
                 share=float((measured & (whole >= threshold)).sum() / max(measured.sum(), 1)),
                 alpha=alpha,
@@ -224,8 +233,8 @@ def verdict(answers: Sequence[Answer]) -> str:
     most = max((each.tasks for each in answers), default=0)
     whole = [e for e in answers if e.tasks == most and e.complete == 1 and e.solved is not None]
     lines = []
-    for pair in dict.fromkeys(each.label.split(" alpha ")[0] for each in answers):
-        mine = {e.units: e for e in whole if e.label.split(" alpha ")[0] == pair}
+    for pair in dict.fromkeys(each.label for each in answers):
+        mine = {e.units: e for e in whole if e.label == pair}
         if len(mine) < 2 or "reward" not in mine:
             lines.append(f"- {pair}: not decided, runs are missing.")
             continue
@@ -255,9 +264,10 @@ def region_table(found: Sequence[Region]) -> str:
             return "none good"
         return f"{10 ** span[1]:.2g} [{10 ** seeds[0]:.2g}, {10 ** seeds[1]:.2g}]"
 
-    head = ["unit", "task", "maximum return", "good cells", "alpha", "lambda or v"]
+    head = ["pair", "unit", "task", "maximum return", "good cells", "alpha", "lambda or v"]
     rows = [
         [
+            each.pair,
             each.units,
             each.label,
             f"{each.max_return:g}",
