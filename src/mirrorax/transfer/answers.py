@@ -19,7 +19,7 @@ from jaxtyping import Float
 from mirrorax.analysis.estimates import Estimate, robustness
 from mirrorax.analysis.landscape import Landscape, landscapes
 from mirrorax.analysis.scores import cell_scores, environment_scores, top
-from mirrorax.formatting import counted
+from mirrorax.formatting import counted, markdown_table
 from mirrorax.runs.results import Results
 
 THRESHOLD = 0.9
@@ -222,7 +222,7 @@ def table(answers: Sequence[Answer]) -> str:
             for g in gaps
         ]
         rows.append(cells)
-    return markdown(head, rows)
+    return markdown_table(head, rows).rstrip()
 
 
 def verdict(answers: Sequence[Answer]) -> str:
@@ -277,10 +277,4 @@ def region_table(found: Sequence[Region]) -> str:
         ]
         for each in found
     ]
-    return markdown(head, rows)
-
-
-def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table in Markdown."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return markdown_table(head, rows).rstrip()
