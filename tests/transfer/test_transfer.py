@@ -15,6 +15,7 @@ from mirrorax.transfer.__main__ import main
 from mirrorax.transfer.answers import (
     answer,
     held_out_solved,
+    held_out_top,
     region_table,
     regions,
     regions_apart,
@@ -92,14 +93,14 @@ def surface(shift, seeds=2):
 
 def test_regions_that_do_not_move_are_not_apart_and_one_setting_solves_all():
     still, moving = answer(surface(0)), answer(surface(2))
-    assert still.apart == {"A": (0.0, 0.0)}
+    assert still.apart == {"A": ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0))}
     assert still.solved == 1
-    assert moving.apart["A"][0] > 2
-    assert moving.apart["A"][1] == 0
+    assert moving.apart["A"][0].value > 2
+    assert moving.apart["A"][1].value == 0
     assert moving.solved < 1
     assert still.rbst.value > moving.rbst.value
     text = table([still, moving])
-    assert "0.0, 0.0" in text
+    assert "0.0 [0.0, 0.0], 0.0 [0.0, 0.0]" in text
     assert "1.00 of 4" in text
 
 
@@ -108,7 +109,7 @@ def test_no_good_cell_is_said_and_one_seed_has_no_answer():
     flat.scores = flat.scores * 0.1
     result = answer(flat)
     assert result.solved is None
-    assert np.isnan(result.apart["A"][0])
+    assert np.isnan(result.apart["A"][0].value)
     assert "none good" in table([result])
 
 
@@ -120,7 +121,11 @@ def test_a_lucky_setting_is_judged_on_other_seeds():
     chosen = (runs[..., 0] >= 0.9).mean(axis=1).max()
     assert chosen >= 0.8  # what the choice itself would say
     assert shares.mean() < chosen
-    assert regions_apart(surface(1), 0.9)["A"][0] == pytest.approx(2.0, abs=0.6)
+    best = held_out_top(runs, 0.02)
+    assert runs.mean(axis=(1, 2)).max() > best.value
+    first, second = runs.mean(axis=1).T
+    assert {best.low, best.high} == {second[first.argmax()], first[second.argmax()]}
+    assert regions_apart(surface(1), 0.9)["A"][0].value == pytest.approx(2.0, abs=0.6)
 
 
 def test_regions_are_where_the_good_cells_are():
@@ -129,12 +134,14 @@ def test_regions_are_where_the_good_cells_are():
     for each, centre in zip(found, (-3, -2, -1, -2), strict=True):
         assert each.alpha == pytest.approx((centre - 1, centre, centre + 1))
         assert each.lam == pytest.approx((0, 0.5, 1))
-        assert each.alpha_seeds == pytest.approx((centre, centre))
+        assert each.alone[:, 0] == pytest.approx((centre, centre))
         assert each.share == pytest.approx(6 / 36)
     moved = surface(1)
     moved.scores[..., 1] = np.roll(moved.scores[..., 1], 1, axis=1)
-    low, high = regions(moved, 0.9)[0].lam_seeds
-    assert (low, high) == pytest.approx((0.5, 1.5))
+    assert regions(moved, 0.9)[0].alone[:, 1] == pytest.approx((0.5, 1.5))
+    one = surface(0)  # here one seed of one scale is elsewhere
+    one.scores[..., 0, 1] = np.roll(one.scores[..., 0, 1], 1, axis=1)
+    assert regions_apart(one, 0.9)["A"][1] == pytest.approx((0.5, 0, 1))
 
 
 def test_runs_that_are_missing_leave_answers_out():
@@ -144,7 +151,7 @@ def test_runs_that_are_missing_leave_answers_out():
     partial.scores[:3, :, 2] = np.nan
     result = answer(partial)
     assert (result.complete, result.solved, result.rbst) == (0, None, None)
-    assert np.isnan(result.top_1)
+    assert np.isnan(result.top_1.value)
     assert "0% of 4 tasks" in table([result])
     assert "none good" in region_table(regions(partial, 0.9))
     half = surface(0)

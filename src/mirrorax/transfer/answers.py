@@ -4,7 +4,9 @@
 (b) What share of tasks (environment and reward scale) one single setting solves: it is chosen on
     half of the seeds and judged on the other half, both ways round.
 (c) Rbst over all tasks.
-(d) The mean score of the best 1% and 10% of cells.
+(d) The mean score of the best 1% and 10% of cells, chosen and judged on other seeds like (b).
+
+Two seeds give no interval. A `Spread` has the values by each seed, or half of the seeds, alone.
 """
 
 from __future__ import annotations
@@ -12,17 +14,39 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
 from mirrorax.analysis.estimates import Estimate, robustness
 from mirrorax.analysis.landscape import Landscape, landscapes
-from mirrorax.analysis.scores import cell_scores, environment_scores, top
+from mirrorax.analysis.scores import cell_scores, environment_scores, top_count
 from mirrorax.formatting import counted, markdown_table
 from mirrorax.runs.results import Results
 
 THRESHOLD = 0.9
+
+
+class Spread(NamedTuple):
+    """A number by all seeds, and the least and the largest by some of them alone; NaN if none."""
+
+    value: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, value: float, alone: Float[np.ndarray, " parts"]) -> Spread:
+        """Return the spread of a value and what single parts of the seeds say."""
+        known = alone[np.isfinite(alone)]
+        low, high = (known.min(), known.max()) if known.size else (math.nan, math.nan)
+        return cls(float(value), float(low), float(high))
+
+    def text(self, digits: int) -> str:
+        """Write it as `value [low, high]`."""
+        if math.isnan(self.value):
+            return "-"
+        return f"{self.value:.{digits}f} [{self.low:.{digits}f}, {self.high:.{digits}f}]"
 
 
 @dataclass(frozen=True)
@@ -33,7 +57,7 @@ class Answer:
     units: str
     #: environment -> how far apart the good regions of its reward scales are in alpha and in
     #: lambda, in decades; NaN where a scale has no good cell
-    apart: dict[str, tuple[float, float]]
+    apart: dict[str, tuple[Spread, Spread]]
     #: the share of tasks that one setting solves, held out; None with a single seed
     solved: float | None
     #: the same of each task: 0, 0.5 or 1, for the two halves of the seeds
@@ -42,8 +66,8 @@ class Answer:
     solved_interval: tuple[float, float] | None
     #: None where no cell has runs in every task
     rbst: Estimate | None
-    top_1: float
-    top_10: float
+    top_1: Spread
+    top_10: Spread
     tasks: int
     #: the share of the grid that has runs in every task
     complete: float
@@ -59,7 +83,6 @@ def answer(landscape: Landscape, threshold: float = THRESHOLD) -> Answer:
     runs = landscape.runs()
     positive = landscape.cells("positive")
     mask = positive & np.isfinite(cell_scores(runs))
-    scores = cell_scores(runs)[mask]
     shares = held_out_solved(runs[mask], threshold) if mask.any() else None
     return Answer(
         label=pair_name(landscape),
@@ -71,8 +94,8 @@ def answer(landscape: Landscape, threshold: float = THRESHOLD) -> Answer:
         else dict(zip((e.label for e in landscape.environments), shares.tolist(), strict=True)),
         solved_interval=None if shares is None else _interval(shares),
         rbst=robustness(runs, [threshold], cells=mask)[0] if mask.any() else None,
-        top_1=top(scores, 0.01).mean if mask.any() else math.nan,
-        top_10=top(scores, 0.1).mean if mask.any() else math.nan,
+        top_1=held_out_top(runs[mask], 0.01),
+        top_10=held_out_top(runs[mask], 0.1),
         tasks=len(landscape.environments),
         complete=float(mask.sum() / max(positive.sum(), 1)),
     )
@@ -103,9 +126,8 @@ class Region:
     #: (smallest, mean, largest) of alpha and of lambda or v; NaN without a good cell
     alpha: tuple[float, float, float]
     lam: tuple[float, float, float]
-    #: the mean places by the runs of each seed alone, from the lowest to the highest
-    alpha_seeds: tuple[float, float]
-    lam_seeds: tuple[float, float]
+    #: the mean places of alpha and of lambda or v, by the runs of each seed alone
+    alone: Float[np.ndarray, "seeds 2"]
 
 
 def regions(landscape: Landscape, threshold: float = THRESHOLD) -> list[Region]:
@@ -114,10 +136,8 @@ def regions(landscape: Landscape, threshold: float = THRESHOLD) -> list[Region]:
     out = []
     for e, task in enumerate(landscape.environments):
         whole = environment_scores(runs)[..., e]
-        alone = [_places(landscape, runs[..., e, s], threshold) for s in range(runs.shape[-1])]
+        seeds = [_places(landscape, runs[..., e, s], threshold) for s in range(runs.shape[-1])]
         measured = landscape.cells("positive") & np.isfinite(whole)
-        means = np.array([[places.mean() for places in each] for each in alone if each[0].size])
-        low, high = (means.min(0), means.max(0)) if len(means) else (np.full(2, np.nan),) * 2
         alpha, lam = (_span(each) for each in _places(landscape, whole, threshold))
         out.append(
             Region(
@@ -130,8 +150,7 @@ def regions(landscape: Landscape, threshold: float = THRESHOLD) -> list[Region]:
                 share=float((measured & (whole >= threshold)).sum() / max(measured.sum(), 1)),
                 alpha=alpha,
                 lam=lam,
-                alpha_seeds=(float(low[0]), float(high[0])),
-                lam_seeds=(float(low[1]), float(high[1])),
+                alone=np.array([[_span(axis)[1] for axis in each] for each in seeds]),
             )
         )
     return sorted(out, key=lambda each: (each.environment, each.max_return))
@@ -151,15 +170,16 @@ def _span(places: np.ndarray) -> tuple[float, float, float]:
     return float(places.min()), float(places.mean()), float(places.max())
 
 
-def regions_apart(landscape: Landscape, threshold: float) -> dict[str, tuple[float, float]]:
+def regions_apart(landscape: Landscape, threshold: float) -> dict[str, tuple[Spread, Spread]]:
     """Return how far apart the centres of good regions are, for each environment with scales."""
     found = regions(landscape, threshold)
     out = {}
     for name in dict.fromkeys(each.environment for each in found):
-        mine = [(each.alpha[1], each.lam[1]) for each in found if each.environment == name]
+        mine = [each for each in found if each.environment == name]
         if len(mine) > 1:
-            gaps = np.ptp(np.array(mine), axis=0)  # NaN if one has none
-            out[name] = (float(gaps[0]), float(gaps[1]))
+            gaps = np.ptp([(each.alpha[1], each.lam[1]) for each in mine], axis=0)
+            alone = np.ptp([each.alone for each in mine], axis=0)  # NaN if a scale has no good cell
+            out[name] = (Spread.of(gaps[0], alone[:, 0]), Spread.of(gaps[1], alone[:, 1]))
     return out
 
 
@@ -171,17 +191,35 @@ def held_out_solved(
     The setting is the one that solves most tasks on half of the seeds; of several, the one with
     the best mean score.
     """
-    seeds = runs.shape[-1]
-    if seeds < 2:
+    if runs.shape[-1] < 2:
         return None
-    halves = [np.arange(0, seeds, 2), np.arange(1, seeds, 2)]
     out = []
-    for chosen, judged in (halves, halves[::-1]):
-        first = environment_scores(runs[..., chosen])
+    for chosen, judged in _halves(runs):
+        first = environment_scores(chosen)
         solved = (first >= threshold).mean(axis=1)
         best = np.lexsort((np.nan_to_num(first).mean(axis=1), solved))[-1]
-        out.append(environment_scores(runs[..., judged])[best] >= threshold)
+        out.append(environment_scores(judged)[best] >= threshold)
     return np.asarray(np.mean(out, axis=0))
+
+
+def held_out_top(runs: Float[np.ndarray, "cells task seed"], share: float) -> Spread:
+    """Return the mean score of the best share of the cells, on seeds not used to choose them."""
+    if not len(runs) or runs.shape[-1] < 2:
+        return Spread(math.nan, math.nan, math.nan)
+    count = top_count(len(runs), share)
+    out = np.array(
+        [
+            cell_scores(judged)[np.argsort(-cell_scores(chosen), kind="stable")[:count]].mean()
+            for chosen, judged in _halves(runs)
+        ]
+    )
+    return Spread.of(out.mean(), out)
+
+
+def _halves(runs: Float[np.ndarray, "cells task seed"]) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return the runs of half of the seeds and those of the others, both ways round."""
+    even, odd = runs[..., ::2], runs[..., 1::2]
+    return [(even, odd), (odd, even)]
 
 
 def _interval(shares: Float[np.ndarray, " task"]) -> tuple[float, float]:
@@ -214,12 +252,17 @@ def table(answers: Sequence[Answer]) -> str:
         cells += [
             solved,
             rbst,
-            *("-" if math.isnan(v) else f"{v:.3f}" for v in (each.top_1, each.top_10)),
+            each.top_1.text(3),
+            each.top_10.text(3),
         ]
         gaps = [each.apart.get(name) for name in names]
         cells += [
-            "-" if g is None else "none good" if math.isnan(g[0]) else f"{g[0]:.1f}, {g[1]:.1f}"
-            for g in gaps
+            "-"
+            if gap is None
+            else "none good"
+            if math.isnan(gap[0].value)
+            else f"{gap[0].text(1)}, {gap[1].text(1)}"
+            for gap in gaps
         ]
         rows.append(cells)
     return markdown_table(head, rows).rstrip()
@@ -259,10 +302,11 @@ def _changes(before: dict[str, float], after: dict[str, float]) -> tuple[int, in
 def region_table(found: Sequence[Region]) -> str:
     """Write where the good cells are as Markdown: the mean place, and by each seed alone."""
 
-    def place(span: tuple[float, float, float], seeds: tuple[float, float]) -> str:
+    def place(span: tuple[float, float, float], alone: Float[np.ndarray, " seeds"]) -> str:
         if math.isnan(span[1]):
             return "none good"
-        return f"{10 ** span[1]:.2g} [{10 ** seeds[0]:.2g}, {10 ** seeds[1]:.2g}]"
+        value, low, high = (f"{10**each:.2g}" for each in Spread.of(span[1], alone))
+        return f"{value} [{low}, {high}]"
 
     head = ["pair", "unit", "task", "maximum return", "good cells", "alpha", "lambda or v"]
     rows = [
@@ -272,8 +316,8 @@ def region_table(found: Sequence[Region]) -> str:
             each.label,
             f"{each.max_return:g}",
             f"{each.share:.0%}",
-            place(each.alpha, each.alpha_seeds),
-            place(each.lam, each.lam_seeds),
+            place(each.alpha, each.alone[:, 0]),
+            place(each.lam, each.alone[:, 1]),
         ]
         for each in found
     ]
