@@ -13,6 +13,7 @@ from mirrorax.spec.study import expand, parse, to_toml
 from mirrorax.store import read_results
 from mirrorax.transfer.__main__ import main
 from mirrorax.transfer.answers import (
+    Spread,
     answer,
     held_out_solved,
     held_out_top,
@@ -56,6 +57,10 @@ def test_the_verdict_compares_whole_schemes_task_by_task():
     assert 0 < worse < 4
     assert f"Better on {worse} task" in text
     assert "worse on 0." in text
+    learned = replace(still, units="q_spread, learned lambda", top_10=Spread(0.25, 0, 1))
+    assert "the best 10% of cells score 0.250, with a constant one 1.000" in verdict(
+        [moving, still, learned]
+    )
     for part in ([moving, replace(still, complete=0.5)], [replace(moving, tasks=3), still]):
         assert "not decided, runs are missing" in verdict(part)
 

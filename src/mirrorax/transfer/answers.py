@@ -288,9 +288,19 @@ def verdict(answers: Sequence[Answer]) -> str:
             f"- {pair}: one setting in units of `{best.units.split(',')[0]}`"
             f"{' with a learned lambda' if ',' in best.units else ''} solves {best.solved:.0%} of "
             f"{most} tasks, one in units of `reward` {plain.solved:.0%}. Better on "
-            f"{counted(gained, 'task')}, worse on {lost}."
+            f"{counted(gained, 'task')}, worse on {lost}.{_learned(mine)}"
         )
     return "\n".join(lines)
+
+
+def _learned(schemes: dict[str, Answer]) -> str:
+    """Say what a learned lambda costs or gives, beside a constant one in the same unit."""
+    return "".join(
+        f" With a learned lambda the best 10% of cells score {each.top_10.value:.3f}, with a "
+        f"constant one {schemes[plain].top_10.value:.3f}."
+        for units, each in schemes.items()
+        if (plain := units.split(",")[0]) != units and plain in schemes
+    )
 
 
 def _changes(before: dict[str, float], after: dict[str, float]) -> tuple[int, int]:
