@@ -63,6 +63,13 @@ def test_the_drawing_shows_the_rooms_and_their_order():
     assert {room for layer in contract for room in layer} == rooms - small
 
 
+def test_changes_go_to_files_that_are_there():
+    named = re.findall(r"`([\w/]+(?:\.(?:py|md|js)|/))`", between("changes", "end of changes"))
+    assert len(named) > 30
+    homes = (ROOT, ROOT / "src/mirrorax")
+    assert not [name for name in named if not any((home / name).exists() for home in homes)]
+
+
 def run(target: Path, folder: Path, *command: str) -> None:
     path = os.pathsep.join((str(ROOT / "tests/support/walk"), os.environ.get("PYTHONPATH", "")))
     environment = {**os.environ, "WALK": str(target), "PYTHONPATH": path}

@@ -69,6 +69,16 @@ def test_all_cells_or_positive_ones(small, rng):
     assert {row.grid for row in summary.rows} == {42}
 
 
+@pytest.mark.parametrize("evaluation", ["stochastic", "greedy"])
+def test_the_scores_of_a_row_are_those_that_the_table_is_of(small, rng, evaluation):
+    for row in summarise(small, evaluation=evaluation, statistic="median").rows:
+        # A row is cropped to its grid; a cell of temperature zero does not count.
+        d = cell_scores(row.landscape.runs(evaluation), "median")
+        assert (np.isfinite(row.scores) == row.mask).all()
+        assert (row.scores[row.mask] == d[row.mask]).all()
+        assert row.best == np.nanmax(row.scores)
+
+
 @pytest.fixture
 def summary(full):
     return summarise(full, reference=parse_reference(REFERENCE))

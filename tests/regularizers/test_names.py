@@ -27,6 +27,13 @@ def test_drifts_round_trip(name):
     assert str(names.parse_drift(name)) == name
 
 
+def test_the_tests_of_all_regularisers_have_every_built_in():
+    elsewhere = {"to", "ppo_clip", "dpo"}  # test_reference.py, test_functionals.py
+    for kind, tried in (("potential", POTENTIALS), ("drift", DRIFTS)):
+        built_in = {form.partition("(")[0] for form in names.descriptions(kind)}
+        assert built_in - elsewhere == {name.partition("(")[0] for name in tried}
+
+
 @given(st.floats(min_value=1e-6, max_value=1e6, allow_nan=False))
 def test_every_parameter_survives_its_spelling(m):
     assert mirrorax.potential(str(NegativeTsallis(m))) == NegativeTsallis(m)

@@ -25,7 +25,10 @@ POTENTIALS = [
     "zero",
 ]
 SMOOTH = [name for name in POTENTIALS if name != "max"]
-DRIFTS = ["kl", "forward_kl", "squared_tv", "zero", *(f"bregman({h})" for h in POTENTIALS)]
+DRIFTS = [
+    *("kl", "forward_kl", "chi_square", "squared_tv", "zero"),
+    *(f"bregman({h})" for h in POTENTIALS),
+]
 
 
 def simplex(n: int, smallest: float = 0.0):

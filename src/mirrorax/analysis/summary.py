@@ -48,6 +48,7 @@ class RobustnessRow(Shown):
 
     landscape: Landscape  # on the chosen environments, cropped to its grid
     mask: Mask  # the cells that count
+    scores: Float[np.ndarray, "alpha lam"]  # as the table has them; NaN where a cell does not count
     best_alpha: float
     best_lam: float
     best: float
@@ -246,6 +247,7 @@ def _row(
     return RobustnessRow(
         landscape=landscape,
         mask=mask,
+        scores=scores,
         best_alpha=float(landscape.alphas[i]),
         best_lam=float(landscape.lams[j]),
         best=float(scores[i, j]),

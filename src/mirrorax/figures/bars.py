@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mirrorax.analysis.scores import Top, cell_scores, top
+from mirrorax.analysis.scores import Top, top
 from mirrorax.errors import UserError
 from mirrorax.figures.style import COLUMN, PAGE, PALETTE, new
 
@@ -81,8 +81,7 @@ def draw_best(data: Bars, ax: Axes) -> Axes:
 def pictures(source: Source) -> Iterator[tuple[str, Figure]]:
     """Draw the best 1% and 10% of the cells of all algorithms."""
     rows = source.table.rows
-    scores = [cell_scores(row.landscape.runs())[row.mask] for row in rows]
-    tops = [[top(values, 0.01), top(values, 0.1)] for values in scores]
+    tops = [[top(row.scores[row.mask], share) for share in (0.01, 0.1)] for row in rows]
     figure, ax = new(PAGE if len(rows) > 6 else COLUMN, COLUMN)
     draw_best(Bars([row.label for row in rows], ["best 1%", "best 10%"], tops), ax)
     ax.set_ylabel("mean score")

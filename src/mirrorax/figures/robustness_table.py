@@ -1,7 +1,8 @@
 """The robustness table as text, Markdown, CSV and JSON, and for the page.
 
 `COLUMNS` declares every column once: its key, how it is computed from a row, and how it is printed.
-A new statistic is a new entry there; every format and the page of `mirrorax report` have it.
+A new statistic is a new entry there, a function of a row: `row.scores` are those of its cells.
+Every format and the page of `mirrorax report` have it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """One spelling for every regulariser: in Python, TOML, on the command line, in the store, on plots.
 
-    potential:  entropy | tsallis(m) | lp(p) | max | to(mu, <drift>) | zero | a registered name
-    drift:      kl | forward_kl | bregman(<potential>) | chi_square | squared_tv | zero | a name
-    on-policy:  ppo_clip(eps) | dpo | dpo(a, b) are drifts, too
+A name is one word, or has parameters in brackets: `entropy`, `tsallis(0.5)`, `to(uniform, kl)`,
+`bregman(lp(2))`. `_SPELLINGS` declares those that are built in; others are registered.
 
 This module knows the spellings and the allowed parameters, and nothing of arrays: it never imports
 jax, so that a study can be read and checked anywhere. `build` makes the objects.
