@@ -262,7 +262,8 @@ def region_table(found: Sequence[Region]) -> str:
     def place(span: tuple[float, float, float], seeds: tuple[float, float]) -> str:
         if math.isnan(span[1]):
             return "none good"
-        return f"{10 ** span[1]:.2g} [{10 ** seeds[0]:.2g}, {10 ** seeds[1]:.2g}]"
+        middle, low, high = (float(f"{10**each:.2g}") for each in (span[1], *seeds))
+        return f"{middle:g} [{low:g}, {high:g}]"
 
     head = ["pair", "unit", "task", "maximum return", "good cells", "alpha", "lambda or v"]
     rows = [
