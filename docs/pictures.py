@@ -31,7 +31,7 @@ ROWS = {
 def regularisers():
     for name, panels in ROWS.items():
         width = 2.2 * len(panels)
-        figure, axes = new(width, 2.55, ncols=len(panels), squeeze=False)
+        figure, axes = new(width, 2.3, ncols=len(panels), squeeze=False)
         for ax, (kind, regulariser) in zip(axes[0], panels, strict=True):
             if kind == "h":
                 potential_on_simplex(regulariser, ax)

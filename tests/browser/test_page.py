@@ -576,6 +576,7 @@ def test_a_single_seed_has_no_interval(visit, synthetic):
     item = chosen(seen, table)
     seen.page.locator("#maps canvas").first.hover(position=seen.over(1, 1, item.alphas, item.lams))
     assert "one seed: no interval" in seen.text("#tip")
+    assert seen.page.locator("#comparison").is_hidden()  # one pair
     assert seen.errors == []
 
 

@@ -162,6 +162,18 @@ def test_a_panel_shares_one_scale(small):
         draw_panel([], figure)
 
 
+def test_long_titles_of_a_panel_do_not_meet(small):
+    title = "(tsallis(0.5), bregman(tsallis(0.5)))"
+    maps = [replace(heat_map(landscapes(small)[0]), title=title)] * 4
+    with style():
+        figure, _ = new(PAGE, PAGE * 0.4)
+        figure.clear()
+        axes = draw_panel(maps, figure)
+        figure.draw_without_rendering()
+    boxes = [ax.title.get_window_extent() for ax in axes]
+    assert all(left.x1 < right.x0 for left, right in itertools.pairwise(boxes))
+
+
 def test_the_frequency_curves_are_the_counts(small, rng):
     curves = []
     for item in landscapes(small):

@@ -65,6 +65,7 @@ def draw_best(data: Bars, ax: Axes) -> Axes:
     ax.set_ylabel(f"mean score of the best {100 * share:g}%")
     ax.set_xticks(range(len(data.groups)), data.groups, rotation=30, ha="right")
     ax.set_ylim(floor, max(1.0, max(t.mean + t.std for t in given) + 0.01))
+    ax.locator_params(axis="y", steps=[1, 2, 5, 10])  # two decimals, not 0.975
     if floor > 0:
         kwargs: dict[str, Any] = {
             "transform": ax.transAxes,

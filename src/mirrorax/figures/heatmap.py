@@ -6,6 +6,7 @@ equal width, zero stands apart behind a gap, and the decades are labelled.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -271,6 +272,9 @@ def draw_panel(maps: Sequence[HeatMap], figure: Figure, *, columns: int = 4) -> 
             ax.set_axis_off()
             continue
         draw_heat_map(maps[k], ax, colour_bar=False, labels=False)
+        title = ax.get_title()
+        if "\n" not in title:  # long ones would run into their neighbours
+            ax.set_title(textwrap.fill(title, int(_inches(ax)[0] / 0.05), break_long_words=False))
         if k + columns >= len(maps):
             ax.set_xlabel(r"$\lambda$" if maps[k].lam_axis == "lam" else "$v$")
         if k % columns == 0:

@@ -47,7 +47,7 @@ def _line(curve: Any, sure: bool) -> str:
 
 
 def _label(threshold: float, points: Sequence[Minimal], line: str, log: bool) -> str:
-    text = f"$\\geq$ {threshold:g}: {line}"
+    text = f"\N{GREATER-THAN OR EQUAL TO} {threshold:g}: {line}"
     hidden = sum(p.censored for p in points)
     idle = sum(not p.known and not p.censored for p in points)
     zeros = sum(p.value == 0 and p.known for p in points) if log else 0

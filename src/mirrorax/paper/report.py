@@ -125,7 +125,7 @@ h1, h2 { line-height: 1.2; }
 table { border-collapse: collapse; font-size: 0.85rem; width: 100%; }
 th, td { border-bottom: 1px solid #ccc; padding: 0.35rem 0.5rem; text-align: left;
   vertical-align: top; }
-td.number { text-align: right; white-space: nowrap; }
+.number { text-align: right; white-space: nowrap; }
 td.verdict { white-space: nowrap; }
 .verdict b { border-radius: 3px; padding: 0.1rem 0.35rem; }
 .reproduced b { background: #cfe8d5; } .not-reproduced b { background: #f6cfc4; }
@@ -133,7 +133,9 @@ td.verdict { white-space: nowrap; }
 figure { margin: 1.5rem 0 2.5rem; } figure img { width: 100%; height: auto; }
 .note { color: #555; font-size: 0.85rem; }
 pre { overflow-x: auto; background: #f5f5f5; padding: 0.75rem; font-size: 0.75rem; }
+@media (max-width: 45rem) { table { display: block; overflow-x: auto; } }
 @media (prefers-color-scheme: dark) {
+  a { color: #7ab8ff; } a:visited { color: #c9a6ff; }
   body { background: #16181b; color: #e6e6e6; } th, td { border-color: #444; }
   .reproduced b { background: #23492f; } .not-reproduced b { background: #6b2c1c; }
   .not-decided b { background: #3a3d41; } pre { background: #222529; } .note { color: #aaa; }

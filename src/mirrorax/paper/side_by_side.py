@@ -123,7 +123,8 @@ def draw_agreement(correlations: Correlations) -> Figure:
     names = list(dict.fromkeys(name for name, _ in correlations))
     columns = [PAPER, *names]
     values = np.full((len(names), len(columns)), np.nan)
-    figure, ax = new(PAGE, 1.0 + 0.36 * len(names))
+    # One row alone would be lower than the name of the colour bar.
+    figure, ax = new(PAGE, 1.0 + 0.36 * max(len(names), 2))
     for y, name in enumerate(names):
         for x, other in enumerate(columns):
             both = between(correlations, name, other)

@@ -315,8 +315,8 @@ def region_table(found: Sequence[Region]) -> str:
     def place(span: tuple[float, float, float], alone: Float[np.ndarray, " seeds"]) -> str:
         if math.isnan(span[1]):
             return "none good"
-        value, low, high = (f"{10**each:.2g}" for each in Spread.of(span[1], alone))
-        return f"{value} [{low}, {high}]"
+        value, low, high = (float(f"{10**each:.2g}") for each in Spread.of(span[1], alone))
+        return f"{value:g} [{low:g}, {high:g}]"
 
     head = ["pair", "unit", "task", "maximum return", "good cells", "alpha", "lambda or v"]
     rows = [

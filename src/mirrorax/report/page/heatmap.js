@@ -121,7 +121,7 @@ function scaleFigure(kind, limit) {
     height: 36,
     draw(surface, colours) {
       for (let k = 0; k < 220; k += 1) surface.rect(70 + k, 4, 1.2, 12, rampColours(kind)[step256(k / 219)].text);
-      const ends = kind === "score" ? ["0", "0.5", "1"] : [`−${plain(limit)}`, "0", `+${plain(limit)}`];
+      const ends = kind === "score" ? ["0", "0.5", "1"] : [`≤ −${plain(limit)}`, "0", `≥ ${plain(limit)}`];
       ends.forEach((text, k) => surface.text(70 + 110 * k, 29, text, { size: 10.5, fill: colours.soft, anchor: "middle" }));
       surface.text(66, 14, kind === "score" ? "score" : "difference", { size: 10.5, fill: colours.soft, anchor: "end" });
     },

@@ -86,6 +86,7 @@ function fillPairs() {
 function fillSelects() {
   fillPairs();
   $("group-label").hidden = GROUPS.length < 2;
+  $("comparison").hidden = ALGORITHMS.length < 2;
   $("group").replaceChildren(...GROUPS.map((g, k) => element("option", { value: k, text: g.name })));
   $("group").value = GROUP;
   const environments = DATA.environments.map((e, k) => element("option", { value: String(k), text: e.label }));
