@@ -56,7 +56,13 @@ def test_the_verdict_compares_whole_schemes_task_by_task():
     worse = sum(share < 1 for share in moving.by_task.values())
     assert 0 < worse < 4
     assert f"Better on {worse} task" in text
-    assert "worse on 0." in text
+    assert "worse on 0: no difference is supported" in text  # by so few tasks
+    tasks = [f"task {i}" for i in range(6)]
+    many = [
+        replace(each, by_task=dict.fromkeys(tasks, share))
+        for each, share in ((moving, 0.0), (still, 1.0))
+    ]
+    assert "the difference is supported (sign test, p = 0.03)" in verdict(many)  # 2 / 2^6
     learned = replace(still, units="q_spread, learned lambda", top_10=Spread(0.25, 0, 1))
     assert "the best 10% of cells score 0.250, with a constant one 1.000" in verdict(
         [moving, still, learned]

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
+from scipy.stats import binomtest
 
 from mirrorax.analysis.estimates import Estimate, robustness
 from mirrorax.analysis.landscape import Landscape, landscapes
@@ -288,7 +289,8 @@ def verdict(answers: Sequence[Answer]) -> str:
             f"- {pair}: one setting in units of `{best.units.split(',')[0]}`"
             f"{' with a learned lambda' if ',' in best.units else ''} solves {best.solved:.0%} of "
             f"{most} tasks, one in units of `reward` {plain.solved:.0%}. Better on "
-            f"{counted(gained, 'task')}, worse on {lost}.{_learned(mine)}"
+            f"{counted(gained, 'task')}, worse on {lost}: {_supported(gained, lost)}."
+            + _learned(mine)
         )
     return "\n".join(lines)
 
@@ -301,6 +303,13 @@ def _learned(schemes: dict[str, Answer]) -> str:
         for units, each in schemes.items()
         if (plain := units.split(",")[0]) != units and plain in schemes
     )
+
+
+def _supported(gained: int, lost: int) -> str:
+    """Say what a sign test over the tasks makes of such a count."""
+    chance = float(binomtest(gained, gained + lost).pvalue) if gained + lost else 1.0
+    known = "the difference is supported" if chance <= 0.05 else "no difference is supported"
+    return f"{known} (sign test, p = {chance:.2f})"
 
 
 def _changes(before: dict[str, float], after: dict[str, float]) -> tuple[int, int]:
