@@ -56,6 +56,8 @@ def test_the_verdict_compares_whole_schemes_task_by_task():
     worse = sum(share < 1 for share in moving.by_task.values())
     assert 0 < worse < 4
     assert f"Better on {worse} task" in text
+    apart = moving.apart["A"][0].value
+    assert f"by {apart:.1f} and 0.0 in `reward`, 0.0 and 0.0 in `q_spread`." in text
     assert "worse on 0: no difference is supported" in text  # by so few tasks
     tasks = [f"task {i}" for i in range(6)]
     many = [

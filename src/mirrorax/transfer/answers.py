@@ -290,9 +290,26 @@ def verdict(answers: Sequence[Answer]) -> str:
             f"{' with a learned lambda' if ',' in best.units else ''} solves {best.solved:.0%} of "
             f"{most} tasks, one in units of `reward` {plain.solved:.0%}. Better on "
             f"{counted(gained, 'task')}, worse on {lost}: {_supported(gained, lost)}."
+            + _moves({"reward": plain, **mine})
             + _learned(mine)
         )
     return "\n".join(lines)
+
+
+def _moves(schemes: dict[str, Answer]) -> str:
+    """Say how far the good regions of one environment move with its reward scale, in each unit."""
+    parts = []
+    for units, each in schemes.items():
+        gaps = np.array([[axis.value for axis in pair] for pair in each.apart.values()])
+        if "," not in units and len(gaps) and np.isfinite(gaps).all():
+            alpha, lam = gaps.mean(axis=0)
+            parts.append(f"{alpha:.1f} and {lam:.1f} in `{units}`")
+    if not parts:
+        return ""
+    return (
+        " Between the reward scales of one environment the good alphas and lambdas move, in "
+        f"decades on average, by {', '.join(parts)}."
+    )
 
 
 def _learned(schemes: dict[str, Answer]) -> str:
