@@ -313,7 +313,7 @@ def test_learned_temperatures_are_ranked_among_themselves(synthetic, rng):
 
 
 def test_the_headline_says_what_the_data_support(summary):
-    first, cell, support = headline(summary)
+    first, cell, support, common = headline(summary)
     best = summary.rows[0]
     assert first.startswith(f"Most robust of 3 pairs: {best.label}. ")
     assert f"alpha = {best.best_alpha:g}, lambda = {best.best_lam:g}" in cell
@@ -322,7 +322,17 @@ def test_the_headline_says_what_the_data_support(summary):
     for row in summary.rows[1:]:
         gap = difference(best.rbst[0], row.rbst[0])
         assert (row.label in support) == supported(gap)
+    shared = np.isfinite(summary.scores(best.landscape)).sum()
+    assert common.startswith(f"The 3 pairs have {shared} cells in common; the {best.cells} with ")
+    assert shared > best.cells
     assert render(summary, "text").startswith(first)
+
+
+def test_the_headline_of_a_single_cell(synthetic, rng):
+    summary = summarise(synthetic.block({}, "Catch", (0.1,), (1.0,), 1, rng), thresholds=(0.01,))
+    first, cell = headline(summary)
+    assert first.startswith("(entropy, kl). Its only cell scores at least 0.01 in Catch (Rbst ")
+    assert cell.endswith("with one seed there is no held-out score.")
 
 
 def test_no_pair_is_called_robust_if_no_cell_reaches_the_threshold(synthetic, rng):
@@ -333,7 +343,7 @@ def test_no_pair_is_called_robust_if_no_cell_reaches_the_threshold(synthetic, rn
         blocks.append(block.set_column(block.column_names.index("returns"), "returns", returns))
     summary = summarise(pa.concat_tables(blocks))
     first, second = headline(summary)
-    assert first.startswith("No cell of the 2 pairs scores at least 0.9 on average over Catch")
+    assert first.startswith("No cell of the 2 pairs scores at least 0.9 in Catch, so")
     assert second.startswith("The highest score is that of (entropy, kl). Its best cell is ")
     assert summary.rows[0].label == "(entropy, kl)"  # of equal robustness, by the best score
 

@@ -394,6 +394,20 @@ def test_figures_and_their_data_can_be_downloaded(visit, table, name):
     assert seen.errors == []
 
 
+def test_a_long_title_fits_its_picture(visit, synthetic, tmp_path):
+    wide = "to(uniform, bregman(tsallis(0.333333333)))"
+    pair, grid = {"potential": wide, "drift": f"bregman({wide})"}, np.array([0.01, 0.1])
+    rng = np.random.default_rng(1)
+    seen = visit(synthetic.block(pair, "Catch", grid, grid, 2, rng))
+    with seen.page.expect_download() as caught:
+        seen.page.locator('.downloads[data-figure="landscapes"] button[data-kind="svg"]').click()
+    picture = tmp_path / "long.svg"
+    caught.value.save_as(picture)
+    seen.page.goto(picture.as_uri())
+    end = "(t => t.getBBox().x + t.getBBox().width)(document.querySelector('text'))"
+    assert seen.page.evaluate(f"{end} < document.documentElement.width.baseVal.value")
+
+
 def test_the_table_can_be_downloaded(visit, table):
     seen = visit(table)
     with seen.page.expect_download() as caught:

@@ -10,11 +10,15 @@ from matplotlib.collections import LineCollection, QuadMesh
 from mirrorax.analysis.landscape import landscapes
 from mirrorax.analysis.power_law import power_law
 from mirrorax.analysis.scores import cell_scores, environment_scores, frequency, top
+from mirrorax.analysis.summary import summarise
 from mirrorax.analysis.temperature import Minimal
 from mirrorax.errors import UserError
+from mirrorax.figures import bars, heatmap
+from mirrorax.figures import frequency as frequency_figure
 from mirrorax.figures.bars import Bars, draw_best
 from mirrorax.figures.curves import LearningCurve, draw_curves
 from mirrorax.figures.frequency import draw_frequency, frequency_curve
+from mirrorax.figures.gallery import Source
 from mirrorax.figures.heatmap import (
     HeatMap,
     centres,
@@ -172,6 +176,21 @@ def test_long_titles_of_a_panel_do_not_meet(small):
         figure.draw_without_rendering()
     boxes = [ax.title.get_window_extent() for ax in axes]
     assert all(left.x1 < right.x0 for left, right in itertools.pairwise(boxes))
+
+
+def test_long_names_stay_within_every_picture(synthetic, rng):
+    drift = "bregman(to(uniform, bregman(to(uniform, bregman(tsallis(1.23456789))))))"
+    items = landscapes(synthetic.study([{}, {"drift": drift}], rng, seeds=2))
+    source = Source(summarise(items), {item.label: item for item in items})
+    with style():
+        for module in (bars, frequency_figure, heatmap):
+            for name, figure in module.pictures(source):
+                figure.draw_without_rendering()
+                inside = figure.get_tightbbox().padded(-0.01)
+                width, height = figure.get_size_inches()
+                assert min(inside.x0, inside.y0) >= 0, name
+                assert inside.x1 <= width, name
+                assert inside.y1 <= height, name
 
 
 def test_the_frequency_curves_are_the_counts(small, rng):

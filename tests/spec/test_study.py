@@ -11,7 +11,7 @@ import pytest
 from specification import specification_of
 
 from mirrorax.errors import UserError
-from mirrorax.spec.study import expand, parse, read
+from mirrorax.spec.study import Study, expand, parse, read
 
 SMALLEST = """
 environments = ["CartPole", "Catch"]
@@ -282,3 +282,18 @@ def test_the_studies_in_the_documentation_are_valid():
     page = Path(__file__).parents[2] / "docs" / "sweeps.md"
     shown = re.findall(r"```toml\n(.*?)```", page.read_text(), flags=re.DOTALL)
     assert [len(expand(parse(text))) for text in shown] == [180, 2000]
+
+
+@pytest.mark.parametrize(
+    ("field", "message"),
+    [
+        ({"environments": "Catch"}, "environments: 'Catch': must be a list"),
+        ({"alpha": []}, "alpha: (): must not be empty"),
+        ({"lambda": [1.0]}, "lambda: [1.0]: no such key; use lam"),
+        ({"lr": 0.1}, "lr: 0.1: no such key; use actor_lr and critic_lr"),
+    ],
+)
+def test_a_mistake_in_python_is_answered_with_what_was_meant(field, message):
+    fields = {"environments": ["Catch"], "pairs": [["entropy", "kl"]], "alpha": [0.1], "lam": [1.0]}
+    with pytest.raises(UserError, match=re.escape(message)):
+        Study.of(**{**fields, "seeds": 1, **field})

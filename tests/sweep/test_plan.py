@@ -1,5 +1,6 @@
 """What is left to do, in which order, at what rates."""
 
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,7 @@ from mirrorax.store.store import Store
 from mirrorax.sweep import measure
 from mirrorax.sweep import plan as planning
 from mirrorax.sweep.engine import Activity
-from mirrorax.sweep.progress import SCORE_COLUMNS, SweepProgress
+from mirrorax.sweep.progress import SCORE_COLUMNS, Display, Status, SweepProgress
 
 
 def study(environments='["CartPole", "Acrobot"]', seeds=5, extra=""):
@@ -227,6 +228,17 @@ def test_the_time_left_waits_for_the_longest_chunk_and_compiles_nothing_twice():
         Activity("worker 1", last, 0.25, 20.0),
     ]
     assert progress.seconds_left() == pytest.approx(60.0)
+
+
+def test_no_time_left_is_shown_before_a_run_is_done(capsys):
+    progress = SweepProgress(planning.make(expand(study()), nothing(), lanes=4), workers=2)
+    Display().close(progress)
+    assert capsys.readouterr().err == f"0 of {progress.total} runs\n"
+    for done, shown in ((0, "running on 2 workers"), (3, "running on 2 workers: 0 runs/h, ")):
+        counts = {("CartPole", "entropy kl"): Counter(runs=8, done=done)}
+        status = Status("name", counts, 0, {}, progress.state())
+        assert status.summary().split("\n")[1].startswith(shown)
+        assert ("left" in status.summary()) == bool(done)
 
 
 def test_the_best_cell_is_one_of_the_study_and_of_one_configuration(tmp_path):

@@ -165,7 +165,7 @@ def test_evidence_counts_where_runs_are_alike():
         ({"choices": {"seed": [1]}}, "choices: 'seed' is not a setting"),
         ({"choices": {"lam_schedule": ["constant", "learned"]}}, "choices: schedules that learn"),
         ({"environment": "Acrobot"}, "environment: 'Acrobot' and env = 'Catch'; give env alone"),
-        ({"batch_sise": 3}, "batch_sise: no such field"),
+        ({"batch_sise": 3}, "batch_sise: no such field; use batch_size"),
         ({"results": "nowhere"}, "results: "),
     ],
 )

@@ -9,7 +9,7 @@ import numpy as np
 from mirrorax.analysis.estimates import Estimate, difference, supported
 from mirrorax.analysis.landscape import Landscape
 from mirrorax.analysis.scores import cell_scores, reaches
-from mirrorax.analysis.summary import RobustnessRow, RobustnessTable
+from mirrorax.analysis.summary import RobustnessRow, RobustnessTable, common_cells
 
 #: Of one pair, at least this share of the cells reaches a threshold that says something.
 _SHARE = 0.05
@@ -32,7 +32,8 @@ def headline(table: RobustnessTable) -> list[str]:
     axes = best.landscape.axis, best.landscape.lam_axis
     others = [row for row in others if (row.landscape.axis, row.landscape.lam_axis) == axes]
     threshold, share = table.thresholds[0], best.frequency[0].value
-    over = ", ".join(table.environments)
+    names = table.environments
+    over = f"in {names[0]}" if len(names) == 1 else f"on average over {', '.join(names)}"
     if others and not best.comparable:
         best = max(table.rows, key=lambda row: row.best)
         return [
@@ -42,21 +43,35 @@ def headline(table: RobustnessTable) -> list[str]:
     if others and not any(row.frequency[0].value for row in (best, *others)):
         best = max((best, *others), key=lambda row: row.best)
         return [
-            f"No cell of the {len(others) + 1} pairs scores at least {threshold:g} on average over "
-            f"{over}, so none is robust at this level.",
+            f"No cell of the {len(others) + 1} pairs scores at least {threshold:g} {over}, "
+            f"so none is robust at this level.",
             f"The highest score is that of {best.label}. {_best_cell(best)}",
         ]
     first = f"Most robust of {len(others) + 1} pairs: {best.label}." if others else best.label + "."
     good = round(share * best.cells)
     cells = f"{good} of its {best.cells} cells score{'s' * (good == 1)}"
+    if best.cells == 1:
+        cells = "Its only cell scores" if good else "Its only cell does not score"
     sentences = [
-        f"{first} {cells} at least {threshold:g} on average over {over} "
-        f"(Rbst {_value(best.rbst[0])}).",
+        f"{first} {cells} at least {threshold:g} {over} (Rbst {_value(best.rbst[0])}).",
         _best_cell(best),
     ]
     if others:
-        sentences.append(_support(best, others))
+        sentences += [_support(best, others), *_common(table, [best, *others])]
     return sentences
+
+
+def _common(table: RobustnessTable, rows: Sequence[RobustnessRow]) -> list[str]:
+    """Say how many cells the rows have in common, where fewer count."""
+    items = [row.landscape for row in rows]
+    cells = common_cells(items, [np.isfinite(table.scores(item)) for item in items])[0]
+    shared, counted = int(cells.sum()), rows[0].cells
+    if shared == counted:
+        return []
+    return [
+        f"The {len(rows)} pairs have {shared} cells in common; the {counted} with both "
+        "temperatures above zero count."
+    ]
 
 
 def _value(estimate: Estimate) -> str:

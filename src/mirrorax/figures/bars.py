@@ -10,7 +10,7 @@ import numpy as np
 
 from mirrorax.analysis.scores import Top, top
 from mirrorax.errors import UserError
-from mirrorax.figures.style import COLUMN, PAGE, PALETTE, new
+from mirrorax.figures.style import COLUMN, LABEL, PAGE, PALETTE, new, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -63,7 +63,8 @@ def draw_best(data: Bars, ax: Axes) -> Axes:
                 ax.annotate("no runs", (a, floor), rotation=90, ha="center", va="bottom", size=6)
     share = given[0].share
     ax.set_ylabel(f"mean score of the best {100 * share:g}%")
-    ax.set_xticks(range(len(data.groups)), data.groups, rotation=30, ha="right")
+    names = [wrapped(name, LABEL) for name in data.groups]
+    ax.set_xticks(range(len(names)), names, rotation=30, ha="right")
     ax.set_ylim(floor, max(1.0, max(t.mean + t.std for t in given) + 0.01))
     ax.locator_params(axis="y", steps=[1, 2, 5, 10])  # two decimals, not 0.975
     if floor > 0:

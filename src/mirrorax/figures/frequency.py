@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float
 
 from mirrorax.analysis.estimates import frequency_band
 from mirrorax.errors import UserError
-from mirrorax.figures.style import COLUMN, LINES, MANY, PAGE, new
+from mirrorax.figures.style import COLUMN, LABEL, LINES, MANY, PAGE, new, wrapped
 from mirrorax.formatting import Shown
 
 if TYPE_CHECKING:
@@ -67,7 +67,8 @@ def draw_frequency(curves: Sequence[FrequencyCurve], ax: Axes) -> Axes:
     note = None
     for k, curve in enumerate(curves):
         colour, dash = MANY[k % len(MANY)], LINES[k % len(LINES)]
-        ax.plot(curve.levels, curve.values, color=colour, linestyle=dash, label=curve.label)
+        name = wrapped(curve.label, LABEL)
+        ax.plot(curve.levels, curve.values, color=colour, linestyle=dash, label=name)
         if np.isfinite(curve.low).any() and (k == 0 or len(curves) <= _BANDS):
             ax.fill_between(curve.levels, curve.low, curve.high, color=colour, alpha=0.15, lw=0)
             note = "95% band of the first" if len(curves) > _BANDS else "95% bands"

@@ -6,7 +6,6 @@ equal width, zero stands apart behind a gap, and the decades are labelled.
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,7 @@ from jaxtyping import Float
 from mirrorax.analysis.landscape import Landscape, map_grid
 from mirrorax.analysis.scores import cell_scores, reaches
 from mirrorax.errors import UserError
-from mirrorax.figures.style import COLOURS, COLUMN, PAGE, drawing, new
+from mirrorax.figures.style import COLOURS, COLUMN, PAGE, drawing, new, wrapped
 from mirrorax.formatting import Shown, counted
 
 if TYPE_CHECKING:
@@ -159,7 +158,7 @@ def draw_heat_map(
     more = f"{counted(data.left_out, 'cell')} off this grid"
     title = "\n".join(filter(None, [data.title, more if data.left_out else ""]))
     if title:
-        ax.set_title(title)
+        ax.set_title(wrapped(title, 20 * _inches(ax)[0]))
     if colour_bar:
         given = data.scores[np.isfinite(data.scores)]
         below, above = (given < -1e-9).any(), (given > 1 + 1e-9).any()
@@ -272,9 +271,6 @@ def draw_panel(maps: Sequence[HeatMap], figure: Figure, *, columns: int = 4) -> 
             ax.set_axis_off()
             continue
         draw_heat_map(maps[k], ax, colour_bar=False, labels=False)
-        title = ax.get_title()
-        if "\n" not in title:  # long ones would run into their neighbours
-            ax.set_title(textwrap.fill(title, int(_inches(ax)[0] / 0.05), break_long_words=False))
         if k + columns >= len(maps):
             ax.set_xlabel(r"$\lambda$" if maps[k].lam_axis == "lam" else "$v$")
         if k % columns == 0:
@@ -305,5 +301,5 @@ def pictures(source: Source) -> Iterator[tuple[str, Figure]]:
         figure, _ = new(width, PAGE * (0.05 + 0.28 * -(-len(maps) // 4)))
         figure.clear()
         draw_panel(maps, figure)
-        figure.suptitle(row.label)
+        figure.suptitle(wrapped(row.label, 14 * width))
         yield f"environments_{k + 1:02d}", figure

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,9 @@ FORMATS = ("png", "svg", "pdf")
 
 #: Width in inches of one column and of a page of text in common two-column articles.
 COLUMN, PAGE = 3.25, 6.75
+
+#: Characters in a line of a legend or of a label below bars.
+LABEL = 42
 
 #: Perceptually uniform and safe for colour blindness.
 COLOURS = "viridis"
@@ -91,6 +95,13 @@ def drawing(ax: Any = None) -> Iterator[Any]:
         # Ticks that are made later, when it is shown, would have other sizes.
         ax.tick_params(labelsize=_SETTINGS["xtick.labelsize"], width=0.6)
         yield ax
+
+
+def wrapped(text: str, characters: float) -> str:
+    """Break each line of a text between words, so that it has at most about so many characters."""
+    lines = text.split("\n")
+    width = max(int(characters), 1)
+    return "\n".join(textwrap.fill(line, width, break_long_words=False) for line in lines)
 
 
 def rendered(

@@ -25,7 +25,7 @@ from pydantic import (
 
 from mirrorax import registry
 from mirrorax.envs import suite
-from mirrorax.errors import UserError, shown, unknown
+from mirrorax.errors import UserError, nearest, shown, unknown
 from mirrorax.regularizers import names
 from mirrorax.runs.presets import MEANINGLESS, PRESETS
 
@@ -82,12 +82,25 @@ Weight = Annotated[float, Field(ge=0, le=1), AfterValidator(_held)]
 Discount = Annotated[float, Field(ge=0, lt=1), AfterValidator(_held), AfterValidator(_below_one)]
 
 
+#: what others call a field -> what it is called here
+OTHER_NAMES = {
+    "lr": "actor_lr and critic_lr",
+    "learning_rate": "actor_lr and critic_lr",
+    "lambda": "lam",
+    "lambda_": "lam",
+    "temperature": "alpha or lam",
+    "timesteps": "steps",
+    "total_timesteps": "steps",
+}
+
+
 def one_line(error: ValidationError) -> UserError:
     """Return the first mistake: the field, what is wrong and the value."""
     first = error.errors(include_url=False)[0]
     where = ".".join(map(str, first["loc"]))
     if first["type"] == "extra_forbidden":
-        return UserError(f"{where}: no such field")
+        guess = OTHER_NAMES.get(where) or nearest(where, (*STATIC, *TRACED), 0.7)
+        return UserError(f"{where}: no such field" + (f"; use {guess}" if guess else ""))
     reason = first["msg"].removeprefix("Value error, ")
     if first["type"] == "value_error" and reason.startswith(where):
         return UserError(reason)

@@ -26,6 +26,7 @@ from pydantic import (
 
 from mirrorax.errors import UserError, nearest, shown
 from mirrorax.runs.settings import (
+    OTHER_NAMES,
     STATIC,
     TEMPERATURES,
     TRACED,
@@ -305,6 +306,10 @@ def _path(loc: tuple[int | str, ...], table: Mapping[str, Any]) -> str:
 def _reason(item: Any, model: type[BaseModel], prefix: str) -> str:
     if item["type"] == "extra_forbidden":
         return _unknown_key(item["loc"], model, prefix)
+    if item["type"] == "tuple_type":
+        return "must be a list"
+    if item["type"] == "too_short":
+        return "must not be empty"
     return _as_sentence(item["msg"])
 
 
@@ -320,6 +325,8 @@ def _unknown_key(loc: tuple[int | str, ...], model: type[BaseModel], prefix: str
     key = str(loc[0])
     if key in _ELSEWHERE:
         return f"write it in {_ELSEWHERE[key]}"
+    if key in OTHER_NAMES:
+        return f"no such key; use {OTHER_NAMES[key]}"
     known = (*AXES, *FIXED, *(() if prefix else TOP))
     guess = nearest(key, known)
     return "no such key; " + (

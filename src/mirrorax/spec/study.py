@@ -36,7 +36,7 @@ from jaxtyping import Int
 
 from mirrorax import plugins
 from mirrorax.errors import UserError
-from mirrorax.formatting import Shown
+from mirrorax.formatting import Shown, counted
 from mirrorax.runs import identity
 from mirrorax.runs.presets import PRESETS
 from mirrorax.runs.settings import (
@@ -106,7 +106,7 @@ class Study(Shown):
             cells = block.size // (scales * len(block.pairs) * len(block.seeds))
             numbers = scales, len(block.pairs), cells, len(block.seeds), block.size
             rows.append([f"{number:,}" for number in numbers])
-        return f"{self.name}, {sum(block.size for block in self.blocks):,} runs", rows
+        return f"{self.name}, {counted(sum(b.size for b in self.blocks), 'run')}", rows
 
     @property
     def id(self) -> str:

@@ -235,7 +235,7 @@ class Display:
 
 def _line(progress: SweepProgress) -> str:
     best = progress.best()
-    return f"{_counts(progress)}; {_speed(progress)}" + (f"; best {best}" if best else "")
+    return _counts(progress) + (f"; best {best}" if best else "")
 
 
 def _counts(progress: SweepProgress) -> str:
@@ -245,13 +245,11 @@ def _counts(progress: SweepProgress) -> str:
         text += f", {progress.failed:,} failed"
     if progress.diverged:
         text += f", {progress.diverged:,} diverged"
+    if progress.done:
+        text += f"; {rate(progress.rate())}, {duration(progress.seconds_left())} left"
+    elif progress.activities:  # nothing is known about the speed yet
+        text += "; compiling" if progress.compiling else "; first runs under way"
     return text
-
-
-def _speed(progress: SweepProgress) -> str:
-    if not progress.done and progress.activities:
-        return "compiling" if progress.compiling else "first runs under way"
-    return f"{rate(progress.rate())}, {duration(progress.seconds_left())} left"
 
 
 def _picture(progress: SweepProgress) -> RenderableType:
@@ -273,7 +271,7 @@ def _picture(progress: SweepProgress) -> RenderableType:
         grid.add_row(activity.worker, bar, detail)
     present = progress.before + progress.done
     whole = ProgressBar(total=max(progress.total, 1), completed=present, width=30)
-    grid.add_row("all", whole, f"{_counts(progress)}; {_speed(progress)}")
+    grid.add_row("all", whole, _counts(progress))
     best = progress.best()
     return Group(grid, Text(f"best cell so far: {best}")) if best else Group(grid)
 
@@ -311,7 +309,8 @@ class Status:
         if self.live:
             speed, left = rate(self.live.rate), duration(self.live.seconds_left)
             workers = counted(self.live.workers, "worker")
-            lines.append(f"running on {workers}: {speed}, {left} left")
+            known = f": {speed}, {left} left" if total["done"] else ""
+            lines.append(f"running on {workers}{known}")
             lines += [f"best cell so far: {self.live.best}"] if self.live.best else []
         else:
             lines.append("no sweep is running here now")

@@ -29,7 +29,7 @@ function composite(figures, columns, { title, note, scale }) {
   const widths = figures.slice(0, columns).map((_, k) => Math.max(...rows.map((row) => (row[k] ? row[k].width : 0))));
   const total = (list) => list.reduce((a, b) => a + b + gap, 0);
   return {
-    width: Math.max(total(widths) + gap, 8.2 * title.length, 6.2 * note.length, scale.width + 2 * gap),
+    width: Math.max(total(widths) + gap, 10 * title.length + gap, 7 * note.length + gap, scale.width + 2 * gap),
     height: top + total(heights) + gap + scale.height,
     draw(surface, colours) {
       surface.text(gap, 22, title, { size: 15, fill: colours.ink, weight: "600" });
