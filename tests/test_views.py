@@ -153,6 +153,7 @@ def test_pictures_return_their_axis(result, trace, item, search):
     np.testing.assert_allclose(random.get_ydata(), 0.2)
     np.testing.assert_allclose(drawn.get_xdata(), 16 * np.arange(4, 21, 4))  # environment steps
     assert item.heatmap() is not None
+    assert item.plot() is not None
     scores = result.heatmap().collections[0].get_array()
     np.testing.assert_allclose(np.ravel(scores), [cell["mean"] for cell in result.cells])
     plt.close("all")
@@ -303,3 +304,10 @@ def test_a_trace_over_a_grid_is_drawn_with_a_line_for_each_cell():
     lines = [line for line in ax.lines if len(line.get_xdata()) == len(trace.gap)]
     assert len(lines) == 6
     assert "<img" in trace._repr_html_()
+
+
+def test_curves_have_the_level_of_random_play_for_boards_of_any_size():
+    """The ball's column is drawn uniformly, whatever a random paddle does: one in three."""
+    result = mirrorax.train("Catch(5x3)", seeds=1, steps=512, curve_points=2, progress=False)
+    (curve,) = result.learning_curves()
+    assert curve.random == pytest.approx(1 / 3, abs=0.15)  # of 100 episodes

@@ -54,6 +54,8 @@ class LandscapeView(Frame):
         """Draw the mean scores of the cells, of all environments or of one; return the axis."""
         return _figures("heatmap").show_heat_map(self, ax, environment)
 
+    plot = heatmap
+
     def curves(  # type: ignore[misc]
         self: Landscape, ax: Any = None, *, alpha: float | None = None, lam: float | None = None
     ) -> Any:

@@ -276,9 +276,7 @@ class TrainResult(Frame):
             raise UserError("curves: the result has none; train with curve_points=20 or eval_every")
         steps = self.curves["update"][0] * self.settings.steps_per_update
         scores = suite.normalize(self.curves["return"], self.return_bounds, self._scale[:, None])
-        random = suite.random_score(self.settings.environment)
-        if self.bounds_source == "estimated":
-            random = 0.0  # the estimated lower bound
+        random = self._random_score()
         curves = []
         for rows in self._rows_of_cells().values():
             values = [f"{name} {getattr(self.runs[rows[0]], name):g}" for name in self.varying]
@@ -286,6 +284,22 @@ class TrainResult(Frame):
             label = ", ".join(values) or whole
             curves.append(LearningCurve(label, steps, scores[rows], random))
         return curves
+
+    def _random_score(self) -> float | None:
+        """Return the score of random play: known, a bound that was estimated, or played."""
+        name = self.settings.environment
+        known = 0.0 if self.bounds_source == "estimated" else suite.random_score(name)
+        if known is not None:
+            return known
+        from mirrorax.envs import adapter
+
+        try:
+            env = adapter.make(name)
+        except UserError:
+            return None  # an object without a name, or of a plugin that is not loaded
+        if not isinstance(env, adapter.Environment):
+            return None  # Gymnasium's would take too long
+        return float(suite.normalize(adapter.random_return(env), self.return_bounds))
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the learning curves, a line for each point of the grid; return the axis."""
