@@ -57,7 +57,7 @@ def test_it_loads_without_error_and_asks_for_nothing(visit, table):
     assert len(seen.requests) == 1
     assert seen.text("#title") == "A study"
     assert f"{table.num_rows:,}" in seen.text("#facts")
-    assert seen.page.locator("#headline p").count() == 3
+    assert seen.page.locator("#headline p").count() == 4  # finding, cell, support, common cells
     assert seen.page.locator("#maps canvas").count() == 5  # the mean and four environments
     assert seen.page.locator("#table tbody tr").count() == 3
 
