@@ -57,3 +57,14 @@ MEANINGLESS: dict[str, tuple[str, ...]] = {
         "tau",
     ),
 }
+
+#: what others call a field -> what it is called here
+OTHER_NAMES = {
+    "lr": "actor_lr and critic_lr",
+    "learning_rate": "actor_lr and critic_lr",
+    "lambda": "lam",
+    "lambda_": "lam",
+    "temperature": "alpha or lam",
+    "timesteps": "steps",
+    "total_timesteps": "steps",
+}

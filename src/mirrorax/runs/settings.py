@@ -27,7 +27,7 @@ from mirrorax import registry
 from mirrorax.envs import suite
 from mirrorax.errors import UserError, nearest, shown, unknown
 from mirrorax.regularizers import names
-from mirrorax.runs.presets import MEANINGLESS, PRESETS
+from mirrorax.runs.presets import MEANINGLESS, OTHER_NAMES, PRESETS
 
 _schedules = registry.built_in("schedule").items()
 #: The built-in schedules, and those that learn a temperature from a target's weight: `w` or `v`.
@@ -80,18 +80,6 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False), AfterValidator(_he
 Unit = Annotated[float, Field(ge=0, le=1)]
 Weight = Annotated[float, Field(ge=0, le=1), AfterValidator(_held)]
 Discount = Annotated[float, Field(ge=0, lt=1), AfterValidator(_held), AfterValidator(_below_one)]
-
-
-#: what others call a field -> what it is called here
-OTHER_NAMES = {
-    "lr": "actor_lr and critic_lr",
-    "learning_rate": "actor_lr and critic_lr",
-    "lambda": "lam",
-    "lambda_": "lam",
-    "temperature": "alpha or lam",
-    "timesteps": "steps",
-    "total_timesteps": "steps",
-}
 
 
 def one_line(error: ValidationError) -> UserError:

@@ -25,8 +25,8 @@ from pydantic import (
 )
 
 from mirrorax.errors import UserError, nearest, shown
+from mirrorax.runs.presets import OTHER_NAMES
 from mirrorax.runs.settings import (
-    OTHER_NAMES,
     STATIC,
     TEMPERATURES,
     TRACED,
