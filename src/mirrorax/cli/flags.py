@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 
 from mirrorax.errors import UserError, nearest
 from mirrorax.formatting import flag_text, whole
+from mirrorax.runs.presets import OTHER_NAMES
 
 #: rows that tables of flags name, such as "@json"; `_rows_of` makes some more
 SHARED = {
@@ -55,15 +56,17 @@ RESULTS?            a store, an exported file, or a folder that holds results
 """,
 }
 
+
+def _flags_of(fields: str) -> str:
+    """Return names of fields, joined by "and" or "or", as flags."""
+    words = fields.split()
+    return " ".join(w if w in ("and", "or") else "--" + w.replace("_", "-") for w in words)
+
+
 #: flags that other tools have -> what they are called here
 _OTHER_NAMES = {
-    "--lr": "--actor-lr and --critic-lr",
-    "--learning-rate": "--actor-lr and --critic-lr",
-    "--lambda": "--lam",
-    "--temperature": "--alpha or --lam",
+    **{_flags_of(name): _flags_of(field) for name, field in OTHER_NAMES.items()},
     "--regularizer": "--potential or --drift",
-    "--timesteps": "--steps",
-    "--total-timesteps": "--steps",
     "--episodes": "--eval-episodes",
     "--layers": "--hidden",
     "--output": "--out",
