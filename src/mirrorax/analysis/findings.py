@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from mirrorax.analysis.estimates import Estimate, difference, supported
-from mirrorax.analysis.landscape import Landscape
+from mirrorax.analysis.landscape import Landscape, counted_algorithms
 from mirrorax.analysis.scores import cell_scores, reaches
 from mirrorax.analysis.summary import RobustnessRow, RobustnessTable, common_cells
 
@@ -32,6 +32,7 @@ def headline(table: RobustnessTable) -> list[str]:
     axes = best.landscape.axis, best.landscape.lam_axis
     others = [row for row in others if (row.landscape.axis, row.landscape.lam_axis) == axes]
     threshold, share = table.thresholds[0], best.frequency[0].value
+    several = counted_algorithms([row.landscape for row in (best, *others)])
     names = table.environments
     over = f"in {names[0]}" if len(names) == 1 else f"on average over {', '.join(names)}"
     if others and not best.comparable:
@@ -43,11 +44,11 @@ def headline(table: RobustnessTable) -> list[str]:
     if others and not any(row.frequency[0].value for row in (best, *others)):
         best = max((best, *others), key=lambda row: row.best)
         return [
-            f"No cell of the {len(others) + 1} pairs scores at least {threshold:g} {over}, "
+            f"No cell of the {several} scores at least {threshold:g} {over}, "
             f"so none is robust at this level.",
             f"The highest score is that of {best.label}. {_best_cell(best)}",
         ]
-    first = f"Most robust of {len(others) + 1} pairs: {best.label}." if others else best.label + "."
+    first = f"Most robust of {several}: {best.label}." if others else best.label + "."
     good = round(share * best.cells)
     cells = f"{good} of its {best.cells} cells score{'s' * (good == 1)}"
     if best.cells == 1:
@@ -69,7 +70,7 @@ def _common(table: RobustnessTable, rows: Sequence[RobustnessRow]) -> list[str]:
     if shared == counted:
         return []
     return [
-        f"The {len(rows)} pairs have {shared} cells in common; the {counted} with both "
+        f"The {counted_algorithms(items)} have {shared} cells in common; the {counted} with both "
         "temperatures above zero count."
     ]
 
@@ -96,14 +97,14 @@ def _support(best: RobustnessRow, others: Sequence[RobustnessRow]) -> str:
         return "Nothing can be said about ranks: some rows have no interval."
     worse = [row for row in others if supported(difference(best.rbst[0], row.rbst[0]))]
     if not worse:
-        return "The data do not support that it is more robust than any other pair."
+        return "The data do not support that it is more robust than any other."
     text = f"The data support that it is more robust than {_names(worse)}"
     rest = len(others) - len(worse)
-    other = "pair" if rest == 1 else f"{rest} pairs"
-    return f"{text}; they do not support a difference to the other {other}." if rest else text + "."
+    other = "other one" if rest == 1 else f"other {rest}"
+    return f"{text}; they do not support a difference to the {other}." if rest else text + "."
 
 
 def _names(rows: Sequence[RobustnessRow]) -> str:
     if len(rows) > 4:
-        return f"{len(rows)} pairs"
+        return counted_algorithms([row.landscape for row in rows])
     return " and ".join(filter(None, [", ".join(r.label for r in rows[:-1]), rows[-1].label]))

@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mirrorax.analysis.landscape import Landscape, landscapes
-from mirrorax.formatting import counted
+from mirrorax.analysis.landscape import Landscape, counted_algorithms, landscapes
 from mirrorax.runs.results import Results
 
 #: Settings that the name of a pair says.
@@ -46,7 +45,7 @@ def comparable_groups(results: Results) -> list[Group]:
         differing = part[0].label.partition(" [")[2].removesuffix("]") or "usual settings"
         rows = np.concatenate([item.rows[item.rows >= 0] for item in part])
         runs = results.take(np.sort(rows))
-        groups.append(Group(f"{counted(len(part), 'pair')}: {differing}", runs, landscapes(runs)))
+        groups.append(Group(f"{counted_algorithms(part)}: {differing}", runs, landscapes(runs)))
     return groups
 
 

@@ -20,6 +20,7 @@ from jaxtyping import Bool, Float, Int
 
 from mirrorax.analysis.views import LandscapeView
 from mirrorax.errors import UserError, unknown
+from mirrorax.formatting import counted
 from mirrorax.runs.arrow import Configuration
 from mirrorax.runs.results import Results, as_results
 from mirrorax.runs.scoring import (
@@ -139,6 +140,12 @@ class Landscape(LandscapeView):
     def _part(self, index: Any) -> dict[str, Any]:
         """Return part of everything that is kept by run."""
         return {name: getattr(self, name)[index] for name in _BY_RUN}
+
+
+def counted_algorithms(items: Sequence[Landscape]) -> str:
+    """Return how many algorithms there are: "3 pairs" if no two have the same pair."""
+    pairs = {(item.settings["potential"], item.settings["drift"]) for item in items}
+    return counted(len(items), "pair" if len(pairs) == len(items) else "algorithm")
 
 
 def shared_environments(items: Sequence[Landscape]) -> tuple[str, ...]:
