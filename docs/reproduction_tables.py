@@ -15,6 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from mirrorax.analysis.estimates import Interval
 from mirrorax.analysis.landscape import Landscape, landscapes
@@ -199,6 +201,32 @@ def plain_table(runs: ReadingRuns) -> str:
     return markdown_table(head, rows, "lr")
 
 
+def slips_table(runs: ReadingRuns) -> str:
+    """The pair K with the sign of its potential turned, at its points of the fingerprint."""
+    turned = read_results(RESULTS / "readings" / "slips.parquet").table()
+    ours = runs.table.table().filter(pc.field("potential") == "tsallis(0.5)")
+    cells = [_mean_scores(table) for table in (ours, turned)]
+    names = ("flipped_tsallis", "flipped_in_critic", "flipped_in_actor")
+    rows = []
+    for _, alpha, lam in sorted(cell for cell in cells[1] if cell[0] == names[0]):
+        scores = [cells[0]["tsallis(0.5)", alpha, lam]]
+        scores += [cells[1][name, alpha, lam] for name in names]
+        rows.append((f"({alpha:g}, {lam:g})", *(f"{score:.3f}" for score in scores)))
+    return markdown_table(
+        ("(alpha, lambda)", "`tsallis(0.5)`", "both places", "critics alone", "actor alone"),
+        rows,
+        "lr",
+    )
+
+
+def _mean_scores(table: pa.Table) -> dict[tuple[str, float, float], float]:
+    """Return the mean score of the runs with drift KL, by (potential, alpha, lambda)."""
+    table = table.filter(pc.field("drift") == "kl")
+    means = table.group_by(["potential", "alpha", "lam"]).aggregate([("score", "mean")])
+    columns = (means[name].to_pylist() for name in ("potential", "alpha", "lam", "score_mean"))
+    return {(h, alpha, lam): score for h, alpha, lam, score in zip(*columns, strict=True)}
+
+
 def compared(runs: ReadingRuns) -> str:
     """Table 1 with ours beside the paper's."""
     levels = (0.9, 0.95)
@@ -362,6 +390,7 @@ def pages() -> dict[Path, str]:
         "readings": step_readings()[0],
         "settings": settings_table(changed_settings()),
         "plain": plain_table(runs),
+        "slips": slips_table(collection["each64_all"]),
     }
     page, tuning, readme = (
         ROOT / name for name in ("docs/reproduction.md", "docs/tuning.md", "README.md")
