@@ -25,10 +25,11 @@ import numpy as np
 from train_speed import sgemm_rate
 
 from mirrorax.envs.adapter import uniform
-from mirrorax.mdpo import losses, replay
-from mirrorax.mdpo.optimizers import descend
-from mirrorax.mdpo.rollout import as_rows, policy_logits, rollout_policies, sample_actions
+from mirrorax.mdpo import replay
+from mirrorax.mdpo.networks import descend
 from mirrorax.mdpo.session import Session
+from mirrorax.mdpo.train import policy_logits, rollout_policies, sample_actions
+from mirrorax.mdpo.update import actor_loss, critic_target
 from mirrorax.runs.chunk import make_chunk
 from mirrorax.runs.settings import make_settings
 
@@ -93,7 +94,7 @@ def rollout_pieces(session: Session) -> list[tuple]:
         return jax.vmap(sample_actions)(logits, uniform(words[:, 0]))
 
     def rows(last):
-        return jax.vmap(lambda one: as_rows(program, one))(last)
+        return jax.vmap(lambda one: replay.as_rows(program, one))(last)
 
     def ask(policies, memory):
         return jax.vmap(lambda p, m: policy_logits(program, p, m))(policies, memory)
@@ -130,14 +131,12 @@ def main() -> None:
         return jax.vjp(lambda p: net(p, x), parameters)[1](jnp.ones_like(logits))
 
     def improve(logits):
-        return jax.value_and_grad(losses.actor_loss, has_aux=True)(
+        return jax.value_and_grad(actor_loss, has_aux=True)(
             logits, logits + 0.1, q, f(0.01), f(0.1), h, d
         )
 
     def target(logits, next_q):
-        return losses.critic_target(
-            settings, h, batch, logits, next_q, None, f(0.01), f(0.99), f(1.0)
-        )
+        return critic_target(settings, h, batch, logits, next_q, None, f(0.01), f(0.99), f(1.0))
 
     weights = [math.prod(shape) for shape in net.shapes if len(shape) == 2]
     forward_flop = 512 * sum(2 * size for size in weights)

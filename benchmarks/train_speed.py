@@ -39,8 +39,8 @@ import numpy as np
 
 from mirrorax.mdpo import replay
 from mirrorax.mdpo.program import default_lanes
-from mirrorax.mdpo.rollout import evaluate, evaluation_keys
 from mirrorax.mdpo.session import Session
+from mirrorax.mdpo.train import evaluate, evaluation_keys
 from mirrorax.runs.chunk import make_chunk
 from mirrorax.runs.settings import make_settings
 

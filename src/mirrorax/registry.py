@@ -12,9 +12,9 @@ Users add names in a plugin (see `mirrorax.plugins`), in a script or in a notebo
 A name selects, it never imports code: `choose` reads `Name` or `Name(key=value)`, where values are
 numbers, true, false or quoted text, and keys are declared by what is registered.
 
-Built-in schedules, networks and optimisers stand in the tables `BUILT_IN` and `ABOUT` of the module
-that implements them; potentials and drifts in `mirrorax.regularizers.names`, environments in
-`mirrorax.envs.suite`. Imports nothing heavy.
+Built-in schedules, networks and optimisers stand in a table of the module that implements them;
+potentials and drifts in `mirrorax.regularizers.names`, environments in `mirrorax.envs.suite`.
+Imports nothing heavy.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ import importlib
 import inspect
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from mirrorax import plugins
 from mirrorax.errors import UserError, in_one_line, nearest, shown, unknown
 
 Kind = Literal["environment", "potential", "drift", "schedule", "network", "optimizer"]
 
-#: kind -> the module whose table `BUILT_IN` has the built-in names of it
-_HOME: dict[Kind, str] = {
-    "schedule": "mirrorax.mdpo.schedules",
-    "network": "mirrorax.mdpo.networks",
-    "optimizer": "mirrorax.mdpo.optimizers",
+#: kind -> the module with the built-in names of it, and its table of them
+_HOME: dict[Kind, tuple[str, str]] = {
+    "schedule": ("mirrorax.mdpo.schedules", "SCHEDULES"),
+    "network": ("mirrorax.mdpo.networks", "NETWORKS"),
+    "optimizer": ("mirrorax.mdpo.networks", "OPTIMIZERS"),
 }
 
 #: kinds whose registered class or function makes the object, from the values in brackets
@@ -72,17 +72,27 @@ class Registered:
 _REGISTERED: dict[tuple[Kind, str], Registered] = {}
 
 
-def built_in(kind: Kind) -> Mapping[str, Any]:
+class BuiltIn(NamedTuple):
+    """What a built-in name of a schedule, a network or an optimiser stands for."""
+
+    make: Callable[..., Any]
+    #: what `mirrorax list` says of it
+    about: str
+    #: of a schedule: runs have a weight, w or v, in place of the temperature
+    learned: bool = False
+
+
+def built_in(kind: Kind) -> Mapping[str, BuiltIn]:
     """Return the built-in names of schedules, networks or optimisers, and what they mean."""
-    table: Mapping[str, Any] = importlib.import_module(_HOME[kind]).BUILT_IN
-    return table
+    module, table = _HOME[kind]
+    names: Mapping[str, BuiltIn] = getattr(importlib.import_module(module), table)
+    return names
 
 
 def descriptions(kind: Kind) -> Mapping[str, str]:
     """Return the built-in names of a kind, regularisers included, and what each is."""
     if kind in _HOME:
-        about: Mapping[str, str] = importlib.import_module(_HOME[kind]).ABOUT
-        return {name: about.get(name, "") for name in built_in(kind)}
+        return {name: entry.about for name, entry in built_in(kind).items()}
     described = importlib.import_module("mirrorax.regularizers.names").descriptions
     table: Mapping[str, str] = described(kind)
     return table

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from mirrorax.envs import suite
-from mirrorax.runs import provenance
+from mirrorax.mdpo import machine
 from mirrorax.runs.chunk import Outcome
 
 KILLED, RAISES, NO_MEMORY, SEGFAULT, EXITS, ONCE = 901.0, 902.0, 903.0, 904.0, 905.0, 906.0
@@ -28,7 +28,7 @@ def outcome(chunk, returns, greedy_returns, seconds, device="standin", **fields)
         diverged_at=fields.pop("diverged_at", np.full(len(chunk), -1)),
         wall_seconds=seconds,
         bounds=suite.environment(chunk.settings.environment).known_bounds() or (0.0, None),
-        provenance=provenance.collect(device=device, lanes=chunk.lanes),
+        provenance=machine.collect(device=device, lanes=chunk.lanes),
         **fields,
     )
 

@@ -9,8 +9,8 @@ import pytest
 import tiny
 
 from mirrorax.mdpo import train
-from mirrorax.mdpo.rollout import evaluate
 from mirrorax.mdpo.session import Session
+from mirrorax.mdpo.train import evaluate
 from mirrorax.runs.chunk import make_chunk
 from mirrorax.training import train as run
 

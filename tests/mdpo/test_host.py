@@ -12,8 +12,8 @@ from mirrorax.envs.host import Gymnasium
 from mirrorax.errors import UserError
 from mirrorax.mdpo import host, replay
 from mirrorax.mdpo.program import as_keys, make_program
-from mirrorax.mdpo.rollout import evaluate
 from mirrorax.mdpo.session import Session, train_chunk
+from mirrorax.mdpo.train import evaluate
 from mirrorax.runs.chunk import make_chunk
 from mirrorax.runs.settings import make_settings
 from mirrorax.spec.study import parse

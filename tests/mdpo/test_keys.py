@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from mirrorax.mdpo.program import as_keys
-from mirrorax.mdpo.rollout import evaluate, evaluation_keys, purpose
 from mirrorax.mdpo.session import Session
+from mirrorax.mdpo.train import evaluate, evaluation_keys, purpose
 from mirrorax.runs.chunk import make_chunk
 
 #: the longest run in which no update has the number that evaluation has always folded in

@@ -6,8 +6,8 @@ import pytest
 
 from mirrorax.errors import UserError
 from mirrorax.mdpo import train, update
-from mirrorax.mdpo.rollout import evaluate
 from mirrorax.mdpo.session import Session, train_chunk
+from mirrorax.mdpo.train import evaluate
 from mirrorax.runs.chunk import make_chunk
 
 LANES = 4

@@ -11,7 +11,7 @@ import pytest
 import mirrorax
 from mirrorax.errors import UserError
 from mirrorax.mdpo.networks import Layer, Network, NetworkSpec, make_network
-from mirrorax.mdpo.rollout import sample_actions
+from mirrorax.mdpo.train import sample_actions
 
 
 def spec_of(observation, hidden, outputs, **fields):

@@ -39,7 +39,7 @@ def test_they_train_as_the_built_in_ones_that_they_equal(monkeypatch):
     """h by its name and D as an object: the same policies to rounding, from the same numbers."""
     # The random numbers follow from the names, which differ here.
     keys = np.array([[1, 0], [1, 1]], np.uint32)
-    monkeypatch.setattr("mirrorax.runs.identity.run_keys", lambda *_: keys)
+    monkeypatch.setattr("mirrorax.runs.chunk.run_keys", lambda *_: keys)
     mirrorax.register_potential("own_entropy", negative_entropy)
     distance = mirrorax.register_drift("own_distance", squared_distance)
     fields = {"alpha": 0.3, "lam": 2.0, "seeds": 2, "steps": 16 * 4, **TINY}

@@ -12,11 +12,11 @@ import pytest
 import mirrorax
 from mirrorax.cli import main
 from mirrorax.errors import UserError
-from mirrorax.mdpo import losses
 from mirrorax.mdpo.program import make_program
 from mirrorax.mdpo.references import find
 from mirrorax.mdpo.replay import Batch
 from mirrorax.mdpo.session import Session
+from mirrorax.mdpo.update import actor_loss, critic_target
 from mirrorax.regularizers import potential
 from mirrorax.runs.chunk import make_chunk
 from mirrorax.runs.settings import make_settings
@@ -119,9 +119,7 @@ def test_to_the_uniform_policy_by_kl_a_target_is_that_of_entropy_and_a_constant(
     batch = Batch(empty, jnp.zeros(7, jnp.int32), reward, empty, follows, follows == 0)
     settings = make_settings(environment="Catch")
     ours, theirs = (
-        losses.critic_target(
-            settings, potential(name), batch, next_logits, next_q, logits, 0.3, 0.9, 1.0
-        )
+        critic_target(settings, potential(name), batch, next_logits, next_q, logits, 0.3, 0.9, 1.0)
         for name in ("to(uniform, kl)", "entropy")
     )
     np.testing.assert_allclose(theirs - ours, 0.9 * 0.3 * np.log(4) * follows, atol=1e-5)
@@ -130,7 +128,7 @@ def test_to_the_uniform_policy_by_kl_a_target_is_that_of_entropy_and_a_constant(
     def slope(name):
         def loss(x):
             pair = potential(name), mirrorax.drift("kl")
-            return losses.actor_loss(x, old, next_q, 0.3, 0.5, *pair)[0]
+            return actor_loss(x, old, next_q, 0.3, 0.5, *pair)[0]
 
         return jax.grad(loss)(logits)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mirrorax.envs import adapter
-from mirrorax.mdpo import rollout
+from mirrorax.mdpo import train
 from mirrorax.mdpo.program import Program, make_program
 from mirrorax.mdpo.session import Session
 from mirrorax.runs.chunk import make_chunk
@@ -61,13 +61,13 @@ def test_the_table_holds_the_networks_logits(small, some_keys, name):
     actors = jnp.asarray(
         Session(make_chunk(settings, {}, 3, some_keys(3)), program=program).policies
     )
-    table = jax.jit(lambda a: rollout.rollout_policies(program, a))(actors)
+    table = jax.jit(lambda a: train.rollout_policies(program, a))(actors)
     memories = jnp.asarray(list(np.ndindex(*program.env.memory_bounds)), jnp.uint8)
     seen = jax.vmap(program.env.observe, out_axes=-1)(memories)
     for lane in range(3):
         asked = program.actor(actors[lane], seen)
         np.testing.assert_allclose(table[lane, : len(memories)], asked.T, atol=1e-6)
-        found = rollout.policy_logits(program, table[lane], memories)
+        found = train.policy_logits(program, table[lane], memories)
         np.testing.assert_array_equal(found.T, table[lane, : len(memories)])
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import optax
 import pytest
 
-from mirrorax.mdpo import losses, replay
+from mirrorax.mdpo import replay
 from mirrorax.mdpo.program import make_program, make_values
 from mirrorax.mdpo.schedules import Clock
-from mirrorax.mdpo.update import init_learner, update, update_on_batches
+from mirrorax.mdpo.update import actor_loss, critic_target, init_learner, update, update_on_batches
 from mirrorax.regularizers import FunctionDrift, drift, potential
 
 
@@ -173,7 +173,7 @@ def scene():
 
 def actor_gradient(scene, h, d, alpha=0.2, lam=0.7):
     logits, old, q = scene
-    loss = lambda x: losses.actor_loss(x, old, q, alpha, lam, h, d)[0]  # noqa: E731
+    loss = lambda x: actor_loss(x, old, q, alpha, lam, h, d)[0]  # noqa: E731
     return jax.grad(loss)(logits)
 
 
@@ -245,7 +245,7 @@ def test_the_three_readings_of_the_critics_target(small):
     batch = replay.Batch(empty, jnp.zeros(6, jnp.int32), reward, empty, follows, follows == 0)
 
     def target(**fields):
-        return losses.critic_target(
+        return critic_target(
             small(**fields), potential("entropy"), batch, next_logits, next_q, logits, 0.5, 0.9, 2.0
         )
 

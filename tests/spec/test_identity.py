@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from specification import canonical, run_id, run_key, specification, specification_of
 
 from mirrorax._version import ALGORITHM_VERSION
-from mirrorax.runs.identity import run_ids, run_keys
+from mirrorax.runs.chunk import run_ids, run_keys
 from mirrorax.runs.presets import LATER, LATER_VALUES
 from mirrorax.runs.settings import (
     LOWEST,

@@ -21,8 +21,9 @@ from specification import specification_of
 from stores import failed_outcome, made_outcome, of_configuration
 
 from mirrorax.errors import UserError
-from mirrorax.runs import arrow, flat, provenance, results
+from mirrorax.runs import arrow, flat, results
 from mirrorax.runs.arrow import Damaged
+from mirrorax.runs.chunk import PROVENANCE
 from mirrorax.runs.presets import LATER
 from mirrorax.spec.study import expand, parse
 from mirrorax.store import files, load_curves, reading, studies
@@ -587,7 +588,7 @@ def test_export_is_sorted_and_lists_are_json(filled, tmp_path):
     assert len(plain.column_names) < 30
     export(filled, tmp_path / "bare.csv", provenance=False)
     head = (tmp_path / "bare.csv").read_text().splitlines()[0]
-    assert not any(f'"{name}"' in head for name in provenance.FIELDS)
+    assert not any(f'"{name}"' in head for name in PROVENANCE)
     for wrong in ("out.txt", "absent/out.csv"):
         with pytest.raises(UserError, match=r"^to:"):
             export(filled, tmp_path / wrong)

@@ -1,4 +1,4 @@
-"""The identity of single runs, written plainly from its definition in `mirrorax.runs.identity`."""
+"""The identity of single runs, written plainly from its definition in `mirrorax.runs.chunk`."""
 
 import hashlib
 import json

@@ -14,7 +14,7 @@ from mirrorax.cli import main
 from mirrorax.envs import suite
 from mirrorax.errors import UserError
 from mirrorax.mdpo import machine
-from mirrorax.mdpo.program import make_program
+from mirrorax.mdpo.program import make_program, program_sizes
 from mirrorax.runs import results
 from mirrorax.runs.chunk import Chunk, Outcome
 from mirrorax.runs.settings import Settings
@@ -181,7 +181,7 @@ def test_sizes_are_those_of_the_program_and_are_asked_once(sizes, monkeypatch):
     monkeypatch.setattr(measure, "_ask", None)
     measure.ask_sizes([small, wide])
     for each in (small, wide):
-        assert measure.known_sizes(each) == machine.program_sizes(make_program(each))
+        assert measure.known_sizes(each) == program_sizes(make_program(each))
     assert measure.known_sizes(other) == measure.known_sizes(small)  # its length has no part in it
     for file in sizes.iterdir():
         file.write_text("[1")
@@ -198,8 +198,8 @@ def test_a_lane_is_its_replay_buffer_and_its_networks(name):
     more = make_program(Settings(environment=name, buffer_size=settings.buffer_size + 1600))
     size = program.env.memory_size
     row = 2 * size + 5 if program.env.memory_dtype == "uint8" else 4 * (2 * size + 2)
-    found = machine.program_sizes(program)
-    assert machine.program_sizes(more).lane_bytes - found.lane_bytes == 1600 * row
+    found = program_sizes(program)
+    assert program_sizes(more).lane_bytes - found.lane_bytes == 1600 * row
     # Actor and two critics with Adam's moments, two targets.
     networks = 4 * (3 * program.actor.num_parameters + 8 * program.critic.num_parameters)
     assert networks < found.lane_bytes - settings.buffer_size * row
@@ -208,7 +208,7 @@ def test_a_lane_is_its_replay_buffer_and_its_networks(name):
 def test_the_shipped_table_has_the_work_of_the_default_networks():
     for family, cost in measure.TABLE.items():
         program = make_program(Settings(environment=family))
-        assert machine.program_sizes(program).flops == cost.flops
+        assert program_sizes(program).flops == cost.flops
 
 
 def test_the_time_left_waits_for_the_longest_chunk_and_compiles_nothing_twice():

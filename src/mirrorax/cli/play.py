@@ -108,8 +108,8 @@ def _evaluate(
     from mirrorax.envs.host import Gymnasium
     from mirrorax.mdpo import host
     from mirrorax.mdpo.program import as_keys
-    from mirrorax.mdpo.rollout import evaluate, evaluation_keys
     from mirrorax.mdpo.session import device_name
+    from mirrorax.mdpo.train import evaluate, evaluation_keys
     from mirrorax.runs.chunk import Outcome
     from mirrorax.training.result import TrainResult
 

@@ -24,9 +24,8 @@ from mirrorax.envs.host import Gymnasium, Vector
 from mirrorax.errors import UserError
 from mirrorax.mdpo import replay
 from mirrorax.mdpo.program import Layout, Program
-from mirrorax.mdpo.rollout import actor_logits, choose_actions, sample_actions
 from mirrorax.mdpo.schedules import Clock, Values
-from mirrorax.mdpo.train import TrainState, learn
+from mirrorax.mdpo.train import TrainState, actor_logits, choose_actions, learn, sample_actions
 
 #: Seeds of environments: of the training ones and of those that policies are evaluated in.
 _TRAINING, _EVALUATION = 0, 1

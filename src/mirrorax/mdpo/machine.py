@@ -1,28 +1,30 @@
-"""The machine: the cache of compiled programs, memory, and the processes that train on a CPU.
+"""The machine: its cache of compiled programs, its memory, the processes that train on its CPU,
+and what a result records of it.
 
 The cache is a folder named after the versions and the machine, because a compiled program holds
 machine code. `MIRRORAX_COMPILE_CACHE` is another folder, or `off`.
 
 One process with XLA's own threads on two cores is much slower than two single-threaded processes.
-Importing this module needs no jax; `enable_cache` and `program_sizes` do.
+Imports none of the libraries that compute; only `enable_cache` does.
 """
 
 from __future__ import annotations
 
 import hashlib
-import math
+import importlib
+import importlib.metadata
 import os
 import platform
-from collections.abc import Callable
-from functools import partial
+import socket
+import subprocess
+import time
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from mirrorax.errors import UserError
-
-if TYPE_CHECKING:
-    from mirrorax.mdpo.program import Program
-
+import mirrorax
+from mirrorax._version import __version__
+from mirrorax.runs.chunk import PROVENANCE
 
 VARIABLE = "MIRRORAX_COMPILE_CACHE"
 
@@ -49,18 +51,15 @@ def cache_folder(name: str) -> Path | None:
 
 def enable_cache() -> Path | None:
     """Turn the cache on for this process; return its folder, or None where it is off."""
-    import jax
-    from jaxlib.version import __version__ as jaxlib_version
-
     root = cache_folder("xla")
     if root is None:
         return None
-    folder = root / f"jax-{jax.__version__}-jaxlib-{jaxlib_version}-{_machine()}"
+    folder = root / f"jax-{_version('jax')}-jaxlib-{_version('jaxlib')}-{_machine()}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:
         return None  # a home that cannot be written costs time, not results
-    update: Callable[[str, object], None] = jax.config.update
+    update = importlib.import_module("jax").config.update
     update("jax_compilation_cache_dir", str(folder))
     update("jax_persistent_cache_min_compile_time_secs", 0.5)
     return folder
@@ -88,48 +87,6 @@ class Sizes(NamedTuple):
         """Return the largest lane width for which all workers fit in the free memory."""
         share = (available_bytes() if free is None else free) * _USABLE / max(workers, 1)
         return max(int((share - BASE_BYTES) // self.lane_bytes), 0)
-
-
-def program_sizes(program: Program) -> Sizes:
-    """Return the sizes of a program, by tracing it; nothing is computed or compiled."""
-    import jax
-    import numpy as np
-
-    from mirrorax.mdpo import replay
-    from mirrorax.mdpo.program import make_values
-    from mirrorax.mdpo.update import init_learner
-
-    settings, env = program.settings, program.env
-    row = replay.width(env) * np.dtype(env.memory_dtype).itemsize
-    values = jax.tree.map(lambda x: x[0], make_values({}, 1))
-
-    def floats(*shape: int) -> Any:
-        return jax.ShapeDtypeStruct(shape, np.float32)  # type: ignore[no-untyped-call]
-
-    actor = floats(program.actor.num_parameters)
-    critics = floats(program.num_critics, program.critic.num_parameters)
-    learner = jax.eval_shape(partial(init_learner, program), actor, critics, values)
-
-    def cost(batch: int, name: str) -> int:
-        lowered = jax.jit(program.actor).lower(actor, floats(env.observation_size, batch))
-        return int((lowered.cost_analysis() or {}).get(name, 0))
-
-    parts = (
-        settings.replay_slots * settings.num_envs * row,
-        sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(learner)),
-        cost(settings.batch_size, "bytes accessed"),  # about what an update keeps of a batch
-    )
-    return Sizes(sum(parts), cost(1, "flops"))
-
-
-def check_memory(program: Program, lanes: int, copies: int = 1) -> None:
-    """Refuse lanes that this machine cannot hold, before the system kills the process."""
-    need, free = program_sizes(program).worker_bytes(copies * lanes), available_bytes()
-    if need > free:
-        raise UserError(
-            f"lanes: {lanes} lanes with buffer_size = {program.settings.buffer_size} need about "
-            f"{need / 2**30:.1f} GiB, {free / 2**30:.1f} GiB are free"
-        )
 
 
 def available_bytes() -> int:
@@ -173,3 +130,73 @@ def cores() -> list[int]:
         return sorted(os.sched_getaffinity(0))
     except AttributeError:
         return list(range(os.cpu_count() or 1))
+
+
+#: tells machines with one name apart
+_MACHINE_ID = Path("/etc/machine-id")
+
+
+def collect(*, hosted: bool = False, **fields: Any) -> dict[str, Any]:
+    """Return the provenance of what this process has just computed.
+
+    `hosted` says whether Gymnasium stepped the environment; `fields` are device, lanes and layout.
+    """
+    known = {
+        **versions(),
+        **_source(),
+        "gymnasium_version": _version("gymnasium") if hosted else None,
+        "host": host_hash(),
+        "finished_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        **fields,
+    }
+    return {name: known.get(name) for name in PROVENANCE}
+
+
+@cache
+def versions() -> dict[str, str | None]:
+    """Return the versions of what computes."""
+    packages = {f"{name}_version": _version(name) for name in ("jax", "gymnax", "numpy")}
+    return {"mirrorax_version": __version__, **packages}
+
+
+@cache
+def _source() -> dict[str, Any]:
+    """Return the commit of the package, and whether its files were changed."""
+    # An installed package inside another repository is not at that repository's commit.
+    top = _git("rev-parse", "--show-toplevel")
+    if top is None or not (Path(top) / "src" / "mirrorax").is_dir():
+        return {}
+    status = _git("status", "--porcelain", "--untracked-files=no")
+    return {"commit": _git("rev-parse", "HEAD"), "dirty": None if status is None else bool(status)}
+
+
+@cache
+def host_hash() -> str:
+    """Return a short hash that tells one machine from another, the same after a restart."""
+    try:
+        machine = _MACHINE_ID.read_text().strip()
+    except OSError:
+        machine = ""
+    return hashlib.sha256(f"{socket.gethostname()}\0{machine}".encode()).hexdigest()[:12]
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _git(*arguments: str) -> str | None:
+    folder = Path(mirrorax.__file__).resolve().parent
+    try:
+        process = subprocess.run(
+            ["git", "-C", str(folder), *arguments],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return process.stdout.strip()

@@ -1,7 +1,8 @@
-"""Networks: a pair of functions, `init` and `apply`; observations are the columns of a matrix.
+"""Networks and the optimisers that train them.
 
+A network is a pair of functions, `init` and `apply`; observations are the columns of a matrix.
 Built in are `mlp`, a perceptron, and `conv`, one convolution in front of it. A new one is a
-function of a `NetworkSpec` that returns the pair, and its entry in `BUILT_IN`. One of your own is
+function of a `NetworkSpec` that returns the pair, and its entry in `NETWORKS`. One of your own is
 the same function, registered under a name:
 
     def linear(spec):
@@ -18,6 +19,11 @@ the same function, registered under a name:
 With the batch on the last axis the thin products of the first and last layer run along it, and a
 softmax over a handful of actions is a few additions of long vectors. The trainer keeps the
 parameters of a network as one vector (`FlatNetwork`): a lane's whole network moves as one slice.
+
+An optimiser is an optax transformation of a gradient, without a learning rate: that differs from
+lane to lane, so the trainer multiplies by it. A new one is an entry of `OPTIMIZERS`; of your own:
+
+    mirrorax.register_optimizer("lion", lambda settings: optax.scale_by_lion())
 
 Importing this module does not import jax: `mirrorax.runs.settings` reads the names in it.
 """
@@ -36,13 +42,18 @@ from jaxtyping import Float
 
 from mirrorax import registry
 from mirrorax.errors import UserError, in_one_line
+from mirrorax.registry import BuiltIn
 
 if TYPE_CHECKING:
     import jax
     import jax.numpy as jnp
+    import optax
     from jaxtyping import Array
+
+    from mirrorax.runs.settings import Settings
 else:
-    jax, jnp, Array = registry.LazyModule("jax"), registry.LazyModule("jax.numpy"), Any
+    jax, jnp, optax = map(registry.LazyModule, ("jax", "jax.numpy", "optax"))
+    Array = Any
 
 Activation = Literal["tanh", "relu"]
 Initialization = Literal["orthogonal", "uniform", "lecun_normal"]
@@ -253,21 +264,17 @@ def auto(spec: NetworkSpec) -> Network:
     return conv(spec) if is_image(spec.observation) else mlp(spec)
 
 
-BUILT_IN: dict[str, Callable[[NetworkSpec], Network]] = {"auto": auto, "mlp": mlp, "conv": conv}
-
-
-#: what `mirrorax list` says of each
-ABOUT = {
-    "auto": "mlp, with a convolution in front of it for images",
-    "mlp": "hidden layers of the widths of --hidden",
-    "conv": "a convolution, then mlp",
+NETWORKS = {
+    "auto": BuiltIn(auto, "mlp, with a convolution in front of it for images"),
+    "mlp": BuiltIn(mlp, "hidden layers of the widths of --hidden"),
+    "conv": BuiltIn(conv, "a convolution, then mlp"),
 }
 
 
 def make_network(name: str, spec: NetworkSpec) -> FlatNetwork:
     """Return the network that a name stands for."""
-    if name in BUILT_IN:
-        return flatten(BUILT_IN[name](spec))
+    if name in NETWORKS:
+        return flatten(NETWORKS[name].make(spec))
     where = f"network: {name!r}"
     try:
         flat = flatten(registry.registered("network", name)(spec))
@@ -284,3 +291,38 @@ def make_network(name: str, spec: NetworkSpec) -> FlatNetwork:
             f"expected ({spec.outputs}, 1)"
         )
     return flat
+
+
+OPTIMIZERS = {
+    "adam": BuiltIn(lambda s: optax.scale_by_adam(eps=s.adam_eps), "Adam, with --adam-eps"),
+    "rmsprop": BuiltIn(lambda s: optax.scale_by_rms(eps=s.adam_eps), "RMSProp, with --adam-eps"),
+    "sgd": BuiltIn(lambda s: optax.identity(), "plain gradient descent"),
+}
+
+
+def make_optimizer(settings: Settings) -> optax.GradientTransformation:
+    """Return the optimiser of the settings: the gradient is clipped, then transformed."""
+    name = settings.optimizer
+    known = OPTIMIZERS.get(name)
+    factory = known.make if known else registry.registered("optimizer", name)
+    try:
+        transformation = factory(settings)
+        init, update = transformation.init, transformation.update
+    except Exception as error:  # code of the user's may fail in any way
+        raise UserError(f"optimizer: {name!r}: {in_one_line(error)}") from None
+    return optax.chain(
+        optax.clip_by_global_norm(settings.max_grad_norm),
+        optax.GradientTransformation(init, update),
+    )
+
+
+def descend(
+    optimizer: optax.GradientTransformation,
+    parameters: Float[Array, "*p"],
+    gradient: Float[Array, "*p"],
+    state: Any,
+    learning_rate: Float[Array, ""],
+) -> tuple[Float[Array, "*p"], Any]:
+    """Take one step: parameters - learning_rate * direction."""
+    direction, state = optimizer.update(gradient, state, parameters)
+    return jax.tree.map(lambda p, d: p - learning_rate * d, parameters, direction), state

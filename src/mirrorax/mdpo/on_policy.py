@@ -24,13 +24,13 @@ import optax
 from jaxtyping import Array, Bool, Float, Int, Num, UInt32
 
 from mirrorax.mdpo.advantages import estimate_advantages, normalized, regularized_reward
-from mirrorax.mdpo.losses import ActorTerms
-from mirrorax.mdpo.optimizers import descend
+from mirrorax.mdpo.networks import descend
 from mirrorax.mdpo.program import Program
 from mirrorax.mdpo.replay import Batch, unpack
 from mirrorax.mdpo.schedules import Clock, Values
 from mirrorax.mdpo.units import spread_of_advantages
 from mirrorax.mdpo.update import (
+    ActorTerms,
     Learner,
     Metrics,
     conclude,

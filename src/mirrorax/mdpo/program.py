@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import jax
@@ -21,8 +21,8 @@ from jaxtyping import Array, Float, UInt32
 from mirrorax.envs import adapter, suite
 from mirrorax.errors import UserError
 from mirrorax.mdpo import contract, schedules
-from mirrorax.mdpo.networks import FlatNetwork, NetworkSpec, make_network
-from mirrorax.mdpo.optimizers import make_optimizer
+from mirrorax.mdpo.machine import Sizes, available_bytes
+from mirrorax.mdpo.networks import FlatNetwork, NetworkSpec, make_network, make_optimizer
 from mirrorax.mdpo.schedules import Values
 from mirrorax.regularizers import (
     Drift,
@@ -244,3 +244,41 @@ def make_values(columns: Mapping[str, Sequence[Any] | np.ndarray], count: int) -
 def as_keys(keys: UInt32[np.ndarray, "runs 2"]) -> jax.Array:
     """Turn pairs of words into jax keys."""
     return jax.random.wrap_key_data(jnp.asarray(keys, jnp.uint32), impl="threefry2x32")
+
+
+def program_sizes(program: Program) -> Sizes:
+    """Return the sizes of a program, by tracing it; nothing is computed or compiled."""
+    from mirrorax.mdpo import replay
+    from mirrorax.mdpo.update import init_learner
+
+    settings, env = program.settings, program.env
+    row = replay.width(env) * np.dtype(env.memory_dtype).itemsize
+    values = jax.tree.map(lambda x: x[0], make_values({}, 1))
+
+    def floats(*shape: int) -> Any:
+        return jax.ShapeDtypeStruct(shape, np.float32)  # type: ignore[no-untyped-call]
+
+    actor = floats(program.actor.num_parameters)
+    critics = floats(program.num_critics, program.critic.num_parameters)
+    learner = jax.eval_shape(partial(init_learner, program), actor, critics, values)
+
+    def cost(batch: int, name: str) -> int:
+        lowered = jax.jit(program.actor).lower(actor, floats(env.observation_size, batch))
+        return int((lowered.cost_analysis() or {}).get(name, 0))
+
+    parts = (
+        settings.replay_slots * settings.num_envs * row,
+        sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(learner)),
+        cost(settings.batch_size, "bytes accessed"),  # about what an update keeps of a batch
+    )
+    return Sizes(sum(parts), cost(1, "flops"))
+
+
+def check_memory(program: Program, lanes: int, copies: int = 1) -> None:
+    """Refuse lanes that this machine cannot hold, before the system kills the process."""
+    need, free = program_sizes(program).worker_bytes(copies * lanes), available_bytes()
+    if need > free:
+        raise UserError(
+            f"lanes: {lanes} lanes with buffer_size = {program.settings.buffer_size} need about "
+            f"{need / 2**30:.1f} GiB, {free / 2**30:.1f} GiB are free"
+        )

@@ -15,7 +15,7 @@ from mirrorax.envs.host import Gymnasium
 from mirrorax.envs.render import cannot_draw, captioned, draw
 from mirrorax.errors import UserError, in_one_line
 from mirrorax.mdpo.program import Program
-from mirrorax.mdpo.rollout import choose_actions
+from mirrorax.mdpo.train import choose_actions
 
 #: Of a longer episode every second, third, ... picture is kept.
 MOST_FRAMES = 600

@@ -15,13 +15,15 @@ modulo the length at every step, so that the ring wraps whatever the length.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Num, UInt32
 
-from mirrorax.envs.adapter import Task, observations
+from mirrorax.envs.adapter import Step, Task, observations
+from mirrorax.mdpo.program import Program
 from mirrorax.runs.settings import Settings
 
 _REWARD_BYTES = 4
@@ -79,6 +81,34 @@ def unpack(env: Task, rows: Num[Array, "batch row"]) -> Batch:
         follows=1.0 - (code & 1).astype(jnp.float32),
         ended=(code & 2) > 0,
     )
+
+
+class Stepped(NamedTuple):
+    """The last step of every environment of a lane. Where it ended an episode, none is begun yet.
+
+    A rollout carries this from step to step and not the next states: XLA then computes the physics
+    once, and not again for each entry of a replay row.
+    """
+
+    before: Any
+    action: Int[Array, "*lanes envs"]
+    after: Step
+
+
+def first_step(state: Any, shape: tuple[int, ...]) -> Stepped:
+    """Return what stands for the step before the first one, which led to these states."""
+    nothing = jnp.zeros(shape)
+    step = Step(state, nothing, nothing.astype(bool), nothing.astype(bool))
+    return Stepped(state, nothing.astype(jnp.int32), step)
+
+
+def as_rows(program: Program, step: Stepped) -> Num[Array, "envs row"]:
+    """Return a step of a lane as rows of transitions."""
+    env, after = program.environment, step.after
+    ended = after.terminated | after.truncated
+    stops = after.terminated if program.settings.bootstrap_truncation else ended
+    before, then = (jax.vmap(env.remember)(state) for state in (step.before, after.state))
+    return jax.vmap(partial(pack, env))(before, then, step.action, after.reward, stops, ended)
 
 
 def empty(settings: Settings, env: Task, lanes: int) -> Num[Array, "slots lanes envs row"]:

@@ -3,7 +3,7 @@
 A schedule is three small functions. It keeps a state (possibly empty), says the temperature of
 update k, and may learn from the mean of h over the update's batch under the policy pi_k (from the
 mean drift of the update, if its `observes` is "drift"). A new
-built-in is such a class and one line of `BUILT_IN`. One of your own is registered under a name:
+built-in is such a class and an entry of `SCHEDULES`. One of your own is registered under a name:
 
     @dataclass(frozen=True)
     class Cosine(Schedule):
@@ -24,7 +24,6 @@ Importing this module does not import jax: `mirrorax.runs.settings` reads the na
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, final
 
@@ -32,7 +31,8 @@ from jaxtyping import Float, Int
 
 from mirrorax import registry
 from mirrorax.errors import UserError
-from mirrorax.mdpo.optimizers import descend
+from mirrorax.mdpo.networks import descend
+from mirrorax.registry import BuiltIn
 
 if TYPE_CHECKING:
     import jax.numpy as jnp
@@ -254,39 +254,32 @@ class ScheduleSpec(NamedTuple):
     reference: float = 1.0
 
 
-class BuiltIn(NamedTuple):
-    """A schedule by name. Where it is `learned`, runs have a weight, w or v, in its place."""
-
-    make: Callable[[ScheduleSpec], Schedule]
-    learned: bool = False
-
-
 def _learned(spec: ScheduleSpec, annealed: bool) -> Schedule:
     if spec.field == "alpha":
         return Learned(spec.low, spec.high, annealed, spec.eps)
     return LearnedDrift(spec.reference, annealed, spec.eps)
 
 
-BUILT_IN: dict[str, BuiltIn] = {
-    "constant": BuiltIn(lambda spec: Constant(spec.field)),
-    "linear": BuiltIn(lambda spec: Linear(spec.field)),
-    "learned": BuiltIn(lambda spec: _learned(spec, False), learned=True),
-    "learned_linear": BuiltIn(lambda spec: _learned(spec, True), learned=True),
-}
-
-
-#: what `mirrorax list` says of each
-ABOUT = {
-    "constant": "stays as it is",
-    "linear": "falls linearly to 0",
-    "learned": "found during training: alpha by a target of h (w), lam by one of the drift (v)",
-    "learned_linear": "as learned, while the target's weight, w or v, falls linearly to 0",
+SCHEDULES = {
+    "constant": BuiltIn(lambda spec: Constant(spec.field), "stays as it is"),
+    "linear": BuiltIn(lambda spec: Linear(spec.field), "falls linearly to 0"),
+    "learned": BuiltIn(
+        lambda spec: _learned(spec, False),
+        "found during training: alpha by a target of h (w), lam by one of the drift (v)",
+        learned=True,
+    ),
+    "learned_linear": BuiltIn(
+        lambda spec: _learned(spec, True),
+        "as learned, while the target's weight, w or v, falls linearly to 0",
+        learned=True,
+    ),
 }
 
 
 def _make(field: str, name: str, spec: ScheduleSpec) -> Schedule:
-    if name in BUILT_IN:
-        return BUILT_IN[name].make(spec)
+    if name in SCHEDULES:
+        schedule: Schedule = SCHEDULES[name].make(spec)
+        return schedule
     schedule = registry.select("schedule", name, field)
     if not isinstance(schedule, Schedule):
         raise UserError(f"{field}: {name!r} is a {type(schedule).__name__}, not a Schedule")

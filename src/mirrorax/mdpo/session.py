@@ -21,7 +21,7 @@ from mirrorax.envs.adapter import random_return
 from mirrorax.envs.host import Gymnasium
 from mirrorax.errors import UserError
 from mirrorax.formatting import Shown
-from mirrorax.mdpo import checkpoint, host, train
+from mirrorax.mdpo import checkpoint, host, machine, train
 from mirrorax.mdpo.program import (
     Layout,
     Program,
@@ -31,8 +31,7 @@ from mirrorax.mdpo.program import (
     make_program,
     make_values,
 )
-from mirrorax.mdpo.rollout import evaluate, evaluation_keys
-from mirrorax.runs import provenance
+from mirrorax.mdpo.train import evaluate, evaluation_keys
 from mirrorax.runs.chunk import Chunk, Outcome, make_chunk
 from mirrorax.runs.settings import Settings
 
@@ -352,9 +351,7 @@ def train_sessions(
     bounds: tuple[float, float | None] | None = env.return_bounds
     if bounds is None:
         bounds = (host.random_return(env) if hosted else random_return(env), None)
-    origin = provenance.collect(
-        hosted=hosted, device=device_name(), lanes=chunk.lanes, layout=layout
-    )
+    origin = machine.collect(hosted=hosted, device=device_name(), lanes=chunk.lanes, layout=layout)
     return Outcome(
         chunk=chunk,
         returns=np.concatenate(returns),

@@ -1,4 +1,8 @@
-"""One update of one run on one batch: Algorithm 1 of the paper, after the sampling."""
+"""One update of one run on one batch: Algorithm 1 of the paper, after the sampling.
+
+First the objectives of MDPO(h, D), as functions of logits and values, then the update that descends
+them. Batches are on the last axis ([actions, batch]); the regularisers see the actions on theirs.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +14,13 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int, Num
 
-from mirrorax.mdpo import losses
-from mirrorax.mdpo.optimizers import descend
+from mirrorax.mdpo.networks import descend
 from mirrorax.mdpo.program import Program
-from mirrorax.mdpo.replay import unpack
+from mirrorax.mdpo.replay import Batch, unpack
 from mirrorax.mdpo.schedules import Clock, Schedule, Values
 from mirrorax.mdpo.units import spread_of_q
-from mirrorax.regularizers import Drift
+from mirrorax.regularizers import Drift, Potential
+from mirrorax.runs.settings import Settings
 
 Metrics = dict[str, Float[Array, "*lanes"]]
 
@@ -33,6 +37,91 @@ METRICS = (
     "alpha",
     "lam",
 )
+
+
+class ActorTerms(NamedTuple):
+    """The means over the batch of the three terms of the actor's objective."""
+
+    q: Float[Array, ""]
+    h: Float[Array, ""]
+    drift: Float[Array, ""]
+
+
+def actor_loss(
+    logits: Float[Array, "actions batch"],
+    old_logits: Float[Array, "actions batch"],
+    q: Float[Array, "actions batch"],
+    alpha: Float[Array, ""],
+    lam: Float[Array, ""],
+    potential: Potential,
+    drift: Drift,
+) -> tuple[Float[Array, ""], ActorTerms]:
+    """Equation (7) of the paper, the policy improvement objective.
+
+    minimise over theta:  E_s[ <pi_theta(s), -Q(s)> + alpha h(pi_theta(s))
+                               + lambda D(pi_theta(s), pi_k(s)) ]
+    """
+    mean_q = jnp.mean(jnp.sum(jax.nn.softmax(logits, axis=0) * q, axis=0))
+    h = jnp.mean(potential.value_from_logits(logits.T))
+    d = jnp.mean(drift.value_from_logits(logits.T, old_logits.T))
+    return -mean_q + alpha * h + lam * d, ActorTerms(mean_q, h, d)
+
+
+def critic_target(
+    settings: Settings,
+    potential: Potential,
+    batch: Batch,
+    next_logits: Float[Array, "actions batch"],
+    next_q: Float[Array, "actions batch"],
+    logits: Float[Array, "actions batch"],
+    alpha: Float[Array, ""],
+    gamma: Float[Array, ""],
+    reward_scale: Float[Array, ""],
+) -> Float[Array, " batch"]:
+    """What the critics regress on; pi is the improved policy pi_{k+1}, Q' the smaller target.
+
+    `sac`      r + gamma (1 - d) (E[Q'(s', .)] - alpha h(pi(s')))
+    `paper`    r - alpha h(pi(s)) + gamma (1 - d) E[Q'(s', .)]    (the definition of Q_alpha)
+    `printed`  r + gamma (1 - d) E[Q'(s', .)] - alpha h(pi(s'))   (Algorithm 1 as printed)
+
+    In the first, h of the present state is not part of Q; in the second it is. The last is not
+    discounted with its state, and h counts after termination too. With an unregularized `actor_q`
+    there is no h in any of them.
+    """
+    reward = reward_scale * batch.reward
+    value = jnp.sum(jax.nn.softmax(next_logits, axis=0) * next_q, axis=0)
+    follows = gamma * batch.follows
+    if settings.actor_q == "unregularized":
+        return reward + follows * value
+    if settings.critic_target == "paper":
+        return reward - alpha * potential.value_from_logits(logits.T) + follows * value
+    penalty = alpha * potential.value_from_logits(next_logits.T)
+    if settings.critic_target == "sac":
+        return reward + follows * (value - penalty)
+    return reward + follows * value - penalty
+
+
+class CriticTerms(NamedTuple):
+    """The critics' losses and the mean of their values at the actions taken."""
+
+    loss: Float[Array, " critics"]
+    q: Float[Array, ""]
+
+
+def critic_loss(
+    q: Float[Array, "critics actions batch"],
+    action: Int[Array, " batch"],
+    target: Float[Array, " batch"],
+) -> tuple[Float[Array, ""], CriticTerms]:
+    """The sum of the critics' losses: each critic's gradient is that of its own.
+
+    minimise over phi:  L_Q = E[(Q_phi(s, a) - y)^2]   (Algorithm 1, policy evaluation)
+    """
+    # A sum over a handful of actions, which is cheaper than a gather and its scatter.
+    taken = (jnp.arange(q.shape[1])[:, None] == action[None]).astype(q.dtype)[None]
+    value = jnp.sum(q * taken, axis=1)
+    loss = jnp.mean(jnp.square(value - target[None]), axis=-1)
+    return jnp.sum(loss), CriticTerms(loss, jnp.mean(value))
 
 
 class Learner(NamedTuple):
@@ -113,16 +202,16 @@ def update(
     for _ in range(settings.actor_epochs):
 
         def objective(theta: Array) -> Any:
-            return losses.actor_loss(pi(theta, x), old_logits, q, alpha, lam, h, d)
+            return actor_loss(pi(theta, x), old_logits, q, alpha, lam, h, d)
 
-        (actor_loss, terms), gradient = jax.value_and_grad(objective, has_aux=True)(actor)
+        (loss, terms), gradient = jax.value_and_grad(objective, has_aux=True)(actor)
         actor_norm = optax.tree.norm(gradient)
-        healthy &= jnp.isfinite(actor_loss) & jnp.isfinite(actor_norm)
+        healthy &= jnp.isfinite(loss) & jnp.isfinite(actor_norm)
         actor, optimizer = step(actor, gradient, optimizer, values.actor_lr * left)
         first_terms = first_terms or terms
 
     # L_Q(phi) = E[(Q_phi(s, a) - y)^2], with pi_{k+1} and alpha_k in y.
-    target = losses.critic_target(
+    target = critic_target(
         settings,
         h if settings.critic_target == "paper" else h_next,
         batch,
@@ -138,11 +227,11 @@ def update(
     for _ in range(settings.critic_epochs):
 
         def regression(phi: Array) -> Any:
-            return losses.critic_loss(critic(phi, x), batch.action, target)
+            return critic_loss(critic(phi, x), batch.action, target)
 
-        (critic_loss, fit), gradients = jax.value_and_grad(regression, has_aux=True)(critics)
+        (error, fit), gradients = jax.value_and_grad(regression, has_aux=True)(critics)
         critic_norms = jax.vmap(optax.tree.norm)(gradients)
-        healthy &= jnp.isfinite(critic_loss) & jnp.all(jnp.isfinite(critic_norms))
+        healthy &= jnp.isfinite(error) & jnp.all(jnp.isfinite(critic_norms))
         critics, critic_optimizer = critic_step(
             critics, gradients, critic_optimizer, values.critic_lr * left
         )
@@ -166,7 +255,7 @@ def update(
         return new, {}
     return new, report(
         {
-            "actor_loss": actor_loss,
+            "actor_loss": loss,
             "critic_loss": jnp.mean(fit.loss),
             "actor_grad_norm": actor_norm,
             "critic_grad_norm": optax.tree.norm(critic_norms),

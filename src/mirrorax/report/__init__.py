@@ -27,7 +27,7 @@ from mirrorax.analysis.summary import reached
 from mirrorax.errors import UserError
 from mirrorax.files import write_file
 from mirrorax.report.payload import as_json, payload
-from mirrorax.runs.provenance import FIELDS
+from mirrorax.runs.chunk import PROVENANCE
 from mirrorax.runs.results import Results, as_results
 
 #: The page's JavaScript, in the order in which one part uses another.
@@ -72,7 +72,7 @@ def facts(
     for origin, count in zip(results.origins, counts, strict=True):
         if origin.failure is not None and count:
             failures[origin.failure] += int(count)
-    known = {name: results.provenance(name) for name in FIELDS if name != "finished_at"}
+    known = {name: results.provenance(name) for name in PROVENANCE if name != "finished_at"}
     versions = [(name, [str(v) for v in values][:_SHOWN]) for name, values in known.items()]
     done = int(results.done.sum())
     seconds = results.numbers("wall_seconds")

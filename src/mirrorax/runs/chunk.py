@@ -4,11 +4,29 @@
 
 Both have one form outside Python: an Arrow table with one row per run, and a *head* in the table's
 metadata with what all its runs share. The bytes that a worker sends are the bytes of a shard.
+
+A run's identity is the content hash of everything that decides its result.
+
+The *specification* of a run is one flat mapping: every setting, every traced value and the
+`algorithm_version`. Its canonical JSON has sorted keys, no spaces, ASCII only; floats are written
+in the shortest form that reads back to the same number, and are floats (`1.0`, never `1`) wherever
+the field is one; -0.0 is 0.0; a value that does not apply is null. A field of `LATER` is left out
+at the value that means what was done before there was such a field: identities stay as they are.
+
+- `run_ids`: the first 32 hexadecimal digits of the SHA-256 of that text.
+- `run_keys`: the first 8 bytes, as two big-endian uint32, of the SHA-256 of the text *without*
+  `algorithm_version` and with `eval_every` 0: two versions of the algorithm see the same random
+  numbers, and so does a run whose learning curves are recorded.
+
+Device, lane width and library versions are provenance, not identity.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -21,9 +39,46 @@ from mirrorax import plugins
 from mirrorax._version import ALGORITHM_VERSION
 from mirrorax.errors import UserError
 from mirrorax.formatting import Shown
-from mirrorax.runs import arrow, identity
-from mirrorax.runs.presets import LATER_VALUES
+from mirrorax.runs import arrow
+from mirrorax.runs.presets import LATER, LATER_VALUES
 from mirrorax.runs.settings import TRACED, RunValues, Settings
+
+ID_DIGITS = 32
+VERSION_FIELD = "algorithm_version"
+
+#: What is recorded along the way is not part of what a run is; its key has it at this value.
+_RECORDING = {"eval_every": 0}
+
+#: Traced fields that count: whole numbers. All the others are floats (NaN in a column is null).
+WHOLE = ("seed",)
+
+#: The fields of an outcome's provenance and their types. A field that does not apply is None.
+PROVENANCE: dict[str, type] = {
+    "finished_at": str,
+    "mirrorax_version": str,
+    "commit": str,
+    "dirty": bool,
+    "jax_version": str,
+    "gymnax_version": str,
+    "gymnasium_version": str,  # None where Gymnasium does not step the environment
+    "numpy_version": str,
+    "device": str,
+    "lanes": int,
+    "layout": str,
+    "host": str,  # see `mirrorax.mdpo.machine.host_hash`
+}
+
+#: Fields on which a result may depend. The planner says where they differ within a store.
+DIFFERING = (
+    "lanes",
+    "layout",
+    "device",
+    "jax_version",
+    "gymnax_version",
+    "gymnasium_version",
+    "mirrorax_version",
+    "commit",
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -44,14 +99,14 @@ class Chunk(Shown):
     @cached_property
     def ids(self) -> np.ndarray:
         """The id of every run, 32 bytes each."""
-        return identity.run_ids(self.settings, self.columns)
+        return run_ids(self.settings, self.columns)
 
     @cached_property
     def keys(self) -> UInt32[np.ndarray, "runs 2"]:
         """The random key of every run."""
         if self.own_keys is not None:
             return self.own_keys
-        return identity.run_keys(self.settings, self.columns)
+        return run_keys(self.settings, self.columns)
 
     def select(self, which: Sequence[int] | np.ndarray | slice) -> Chunk:
         """Return some of the runs, in the order given."""
@@ -103,9 +158,9 @@ def complete_columns(
         values = columns.get(name, [defaults[name]] * count)
         if len(values) != count:
             raise UserError(f"{name}: {len(values)} values for {count} runs")
-        if name not in identity.WHOLE and not isinstance(values, np.ndarray):
+        if name not in WHOLE and not isinstance(values, np.ndarray):
             values = [np.nan if value is None else value for value in values]
-        full[name] = np.asarray(values).astype(np.int64 if name in identity.WHOLE else np.float64)
+        full[name] = np.asarray(values).astype(np.int64 if name in WHOLE else np.float64)
     return full
 
 
@@ -123,7 +178,7 @@ class Outcome(Shown):
     #: known: it is then the best return among the runs that are read, and the first is a random
     #: policy's.
     bounds: tuple[float, float | None] | None
-    #: where, when and with what the chunk was trained; see `mirrorax.runs.provenance`
+    #: where, when and with what the chunk was trained: the fields of `PROVENANCE`
     provenance: Mapping[str, Any] = field(default_factory=dict)
     curves: Mapping[str, Float[np.ndarray, "runs points"]] = field(default_factory=dict)
     #: why the chunk has no result
@@ -172,7 +227,7 @@ def value_columns(chunk: Chunk) -> dict[str, pa.Array]:
         values = chunk.columns[name]
         if name in LATER_VALUES and np.isnan(values).all():
             continue  # written as before there was such a value
-        if name in identity.WHOLE:
+        if name in WHOLE:
             columns[name] = pa.array(np.asarray(values, np.int64))
         else:
             numbers = np.asarray(values, np.float64)
@@ -184,8 +239,83 @@ def read_values(table: pa.Table) -> dict[str, np.ndarray]:
     """Return the traced values of a table's runs; NaN where a value does not apply."""
     absent = np.full(len(table), np.nan)
     return {
-        name: table[name].to_numpy().astype(np.int64 if name in identity.WHOLE else np.float64)
+        name: table[name].to_numpy().astype(np.int64 if name in WHOLE else np.float64)
         if name in table.column_names or name not in LATER_VALUES
         else absent
         for name in TRACED
     }
+
+
+def run_ids(
+    settings: Settings, columns: Mapping[str, np.ndarray], version: int = ALGORITHM_VERSION
+) -> np.ndarray:
+    """Return the ids of runs with these settings, as an array of 32-byte strings."""
+    texts = _texts(settings, columns, {VERSION_FIELD: version})
+    ids = [hashlib.sha256(text.encode()).hexdigest()[:ID_DIGITS] for text in texts]
+    return np.array(ids, dtype=f"S{ID_DIGITS}")
+
+
+def run_keys(settings: Settings, columns: Mapping[str, np.ndarray]) -> UInt32[np.ndarray, "runs 2"]:
+    """Return the random keys of runs with these settings."""
+    texts = _texts(settings, columns, _RECORDING)
+    digests = b"".join(hashlib.sha256(text.encode()).digest()[:8] for text in texts)
+    return np.frombuffer(digests, dtype=">u4").astype(np.uint32).reshape(-1, 2)
+
+
+def _left_out(name: str, value: Any) -> bool:
+    return name in LATER and bool(_plain(value) == _plain(LATER[name]))  # a tuple is a list
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise UserError(f"a run: its settings are finite numbers, not {value!r}")
+        return value + 0.0  # -0.0 and 0.0 are one value
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _texts(
+    settings: Settings, columns: Mapping[str, np.ndarray], other: Mapping[str, Any]
+) -> Iterator[str]:
+    """Yield each run's canonical JSON, with other fields in place of and besides the settings.
+
+    Half a million dictionaries would take minutes. The static part of the text is the same for
+    all runs, so it is a template, and a traced column has few distinct values, so each is written
+    once.
+    """
+    if set(columns) != set(TRACED):
+        raise ValueError(f"columns are {sorted(columns)}, expected {sorted(TRACED)}")
+    fixed = {**settings.model_dump(), **other}
+    # Of a saved policy its digest counts, not its folder.
+    fixed["reference"] = fixed["reference"].rpartition("@")[2]
+    written = {name: value for name, value in fixed.items() if not _left_out(name, value)}
+    names = sorted([*written, *columns])
+    template = "".join(
+        "%s" if name in columns else f"{json.dumps(name)}:{_escaped(written[name])},"
+        for name in names
+    )
+    rows = zip(*(_column_texts(n, columns[n]) for n in names if n in columns), strict=True)
+    return ("{" + (template % row)[:-1] + "}" for row in rows)
+
+
+def _escaped(value: Any) -> str:
+    text = json.dumps(_plain(value), separators=(",", ":"), allow_nan=False)
+    return text.replace("%", "%%")
+
+
+def _column_texts(name: str, column: np.ndarray) -> list[str]:
+    """Return each value of a column with its name and a comma; nothing where it is left out."""
+    distinct, inverse = np.unique(column, return_inverse=True)
+    texts = [f"{json.dumps(name)}:{_number(name, value)}," for value in distinct.tolist()]
+    if name in LATER_VALUES:
+        texts = ["" if math.isnan(v) else t for v, t in zip(distinct, texts, strict=True)]
+    spread: list[str] = np.array(texts, dtype=object)[inverse].tolist()
+    return spread
+
+
+def _number(name: str, value: float) -> str:
+    if name in WHOLE:
+        return str(int(value))
+    return "null" if math.isnan(value) else json.dumps(_plain(float(value)), allow_nan=False)

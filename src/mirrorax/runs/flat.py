@@ -21,13 +21,14 @@ from pydantic import ValidationError
 
 from mirrorax._version import ALGORITHM_VERSION
 from mirrorax.errors import UserError, shown
-from mirrorax.runs import arrow, identity, provenance, scoring
+from mirrorax.runs import arrow, scoring
 from mirrorax.runs.arrow import Origin
+from mirrorax.runs.chunk import PROVENANCE, VERSION_FIELD
 from mirrorax.runs.presets import LATER
 from mirrorax.runs.results import ROWS, Results
 from mirrorax.runs.settings import TEMPERATURES, TRACED, RunValues, Settings, one_line
 
-VERSION = identity.VERSION_FIELD
+VERSION = VERSION_FIELD
 
 #: Where the returns that count as 0 and 1 come from; see `scoring`.
 KNOWN, ESTIMATED = "known", "estimated"
@@ -68,7 +69,7 @@ _SHARED: dict[str, tuple[pa.DataType, Callable[[Origin], Any]]] = {
     "status": (pa.string(), lambda origin: "done" if origin.failure is None else "failed"),
     "failure": (pa.string(), attrgetter("failure")),
     "bounds_source": (pa.string(), _source),
-    **{name: (_KINDS[kind], partial(_recorded, name)) for name, kind in provenance.FIELDS.items()},
+    **{name: (_KINDS[kind], partial(_recorded, name)) for name, kind in PROVENANCE.items()},
 }
 _RESULT = ("score", "greedy_score", "status", "diverged")
 _RESULTS = (
@@ -87,8 +88,8 @@ def names(results: Results) -> list[str]:
     """Return the columns of the full table, in their order."""
     further = {name for origin in results.origins for name in origin.provenance}
     return [
-        *("run_id", *_SETTINGS, *TRACED, VERSION, *_RESULTS, *provenance.FIELDS),
-        *sorted(further - set(provenance.FIELDS)),
+        *("run_id", *_SETTINGS, *TRACED, VERSION, *_RESULTS, *PROVENANCE),
+        *sorted(further - set(PROVENANCE)),
     ]
 
 

@@ -18,9 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from jaxtyping import Bool, Float, Int
 
-from mirrorax.runs import arrow, identity
+from mirrorax.runs import arrow
 from mirrorax.runs.arrow import CURVE, Configuration, Damaged, Origin
-from mirrorax.runs.chunk import read_values
+from mirrorax.runs.chunk import read_values, run_ids
 from mirrorax.runs.presets import LATER_VALUES
 from mirrorax.runs.settings import TEMPERATURES, TRACED
 
@@ -174,7 +174,7 @@ class Results:
         for k, (settings, version) in enumerate(self.configurations):
             mine = np.flatnonzero(self.configuration == k)
             part = {name: column[mine] for name, column in values.items()}
-            computed[mine] = identity.run_ids(settings, part, version)
+            computed[mine] = run_ids(settings, part, version)
         return computed
 
     def check_ids(self) -> None:

@@ -37,7 +37,7 @@ from jaxtyping import Int
 from mirrorax import plugins
 from mirrorax.errors import UserError
 from mirrorax.formatting import Shown, counted
-from mirrorax.runs import identity
+from mirrorax.runs.chunk import run_ids
 from mirrorax.runs.presets import PRESETS
 from mirrorax.runs.settings import (
     LEARNED,
@@ -291,7 +291,7 @@ class Runs(Shown):
         for k, settings in enumerate(self.configurations):
             mine = self.configuration == k
             columns = {name: column[mine] for name, column in self.values.items()}
-            ids[mine] = identity.run_ids(settings, columns, version)
+            ids[mine] = run_ids(settings, columns, version)
         return ids
 
 
@@ -319,7 +319,7 @@ def expand(study: Study, recorded: np.ndarray | None = None) -> Runs:
 
 
 def _ids(configurations: Sequence[Settings], pieces: Sequence[_Piece]) -> np.ndarray:
-    return np.concatenate([identity.run_ids(configurations[k], each) for k, each in pieces])
+    return np.concatenate([run_ids(configurations[k], each) for k, each in pieces])
 
 
 def _pieces(block: Block, configurations: dict[Settings, int]) -> Iterable[_Piece]:

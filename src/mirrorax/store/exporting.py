@@ -25,7 +25,7 @@ from mirrorax.errors import UserError
 from mirrorax.files import replacing
 from mirrorax.runs import arrow, results
 from mirrorax.runs.arrow import CURVE, HEAD, Damaged
-from mirrorax.runs.provenance import FIELDS
+from mirrorax.runs.chunk import PROVENANCE
 from mirrorax.runs.results import ROWS, Results
 from mirrorax.spec.study import Study, expand
 from mirrorax.store import files, reading
@@ -187,7 +187,7 @@ def _flat(runs: Results, provenance: bool) -> pa.Table:
     """Return every column, lists as JSON text: CSV has no lists."""
     table = runs.compact(provenance=provenance).table("all")
     if not provenance:
-        table = table.drop_columns(["wall_seconds", *FIELDS])
+        table = table.drop_columns(["wall_seconds", *PROVENANCE])
     for index, field in enumerate(table.schema):
         if pa.types.is_list(field.type):
             texts: list[Any] = [

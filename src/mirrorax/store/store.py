@@ -24,9 +24,9 @@ from typing import Annotated, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from mirrorax.errors import UserError
+from mirrorax.mdpo.machine import host_hash
 from mirrorax.runs import arrow, results
 from mirrorax.runs.arrow import Line
-from mirrorax.runs.provenance import host_hash
 from mirrorax.spec.study import Runs, Study
 from mirrorax.store import files, reading, studies
 from mirrorax.store.files import StoreError

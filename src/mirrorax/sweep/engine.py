@@ -19,7 +19,8 @@ from dataclasses import dataclass
 
 from mirrorax import plugins
 from mirrorax.errors import Failure, UserError
-from mirrorax.runs import arrow, provenance
+from mirrorax.mdpo import machine
+from mirrorax.runs import arrow
 from mirrorax.runs.arrow import Damaged
 from mirrorax.runs.chunk import Outcome
 from mirrorax.runs.results import Results, from_arrow
@@ -108,7 +109,7 @@ def accept(queued: QueuedChunk, data: bytes) -> FinishedChunk:
 def give_up(queued: QueuedChunk, reason: str, attempts: int = 1) -> FinishedChunk:
     """Return a chunk that has no result, with the reason."""
     text = f"given up after {attempts} attempts: {reason}"
-    origin = provenance.collect(lanes=queued.chunk.lanes)
+    origin = machine.collect(lanes=queued.chunk.lanes)
     return accept(queued, Outcome.failed(queued.chunk, text, origin).to_bytes())
 
 

@@ -35,7 +35,6 @@ from mirrorax.errors import Failure, UserError
 from mirrorax.files import write_file
 from mirrorax.mdpo import machine
 from mirrorax.mdpo.machine import Sizes, cache_folder
-from mirrorax.runs import provenance
 from mirrorax.runs.results import Results
 from mirrorax.runs.settings import Settings
 from mirrorax.sweep import worker
@@ -169,7 +168,7 @@ _known: dict[str, Sizes] = {}
 
 def _key(settings: Settings) -> str:
     """Return what the sizes of a program depend on, as a digest."""
-    fields = [settings.model_dump(mode="json", exclude=_WITHOUT_SIZE), provenance.versions()]
+    fields = [settings.model_dump(mode="json", exclude=_WITHOUT_SIZE), machine.versions()]
     return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()[:32]
 
 
@@ -258,11 +257,11 @@ def _answers(request: dict[str, Any]) -> Iterator[tuple[int, Any]]:
         for number, text in enumerate(request["chunks"]):
             yield number, _time_chunk(function, base64.b64decode(text), request["plugins"])
         return
-    from mirrorax.mdpo.program import make_program
+    from mirrorax.mdpo.program import make_program, program_sizes
 
     for number, fields in enumerate(request["sizes"]):
         try:
-            yield number, machine.program_sizes(make_program(Settings(**fields)))
+            yield number, program_sizes(make_program(Settings(**fields)))
         except Exception as error:  # a mistake in a plugin shows when it is trained
             print(f"{fields.get('environment')}: {error}", file=sys.stderr)
 

@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 
 from mirrorax.errors import UserError
 from mirrorax.mdpo import machine
-from mirrorax.runs import arrow, provenance
-from mirrorax.runs.chunk import Chunk
+from mirrorax.runs import arrow
+from mirrorax.runs.chunk import DIFFERING, Chunk
 from mirrorax.runs.results import Results
 from mirrorax.runs.settings import Settings
 from mirrorax.spec.study import Runs
@@ -168,7 +168,7 @@ def make(
     rates = measure.observed(stored)
     if measured:
         rates = replace(rates, source="what was measured just now", measured=measured)
-    seen = {name: stored.provenance(name) for name in provenance.DIFFERING}
+    seen = {name: stored.provenance(name) for name in DIFFERING}
     return Plan(
         runs=runs,
         lanes=lanes,

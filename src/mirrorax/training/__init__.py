@@ -141,8 +141,7 @@ def train_request(
             called(method, *arguments)
 
     # Everything is valid: only now what is heavy.
-    from mirrorax.mdpo.machine import check_memory
-    from mirrorax.mdpo.program import default_lanes, make_program
+    from mirrorax.mdpo.program import check_memory, default_lanes, make_program
     from mirrorax.mdpo.session import train_chunk
     from mirrorax.training.result import TrainResult
 
