@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from mirrorax._version import __version__
 
 if TYPE_CHECKING:
-    from mirrorax.environment_check import check_environment as check_environment
     from mirrorax.envs.suite import register_environment as register_environment
     from mirrorax.loading import landscapes as landscapes
     from mirrorax.loading import load as load
+    from mirrorax.mdpo.contract import check_environment as check_environment
     from mirrorax.plugins import load_plugin as load_plugin
     from mirrorax.registry import register_network as register_network
     from mirrorax.registry import register_optimizer as register_optimizer
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 #: module -> the public names that live in it
 _NAMES = {
-    "environment_check": ("check_environment",),
     "envs.suite": ("register_environment",),
     "loading": ("landscapes", "load"),
+    "mdpo.contract": ("check_environment",),
     "plugins": ("load_plugin",),
     "registry": ("register_network", "register_optimizer", "register_schedule"),
     "regularizers.drifts": ("drift",),

@@ -12,7 +12,7 @@ import functools
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
@@ -59,7 +59,7 @@ class CallbackError(UserError):
 class Callbacks:
     """Several callbacks as one: each is called in turn, even where one of them fails."""
 
-    def __init__(self, callbacks: Sequence[Callback]) -> None:
+    def __init__(self, callbacks: Sequence[Callback], *more: Callback) -> None:
         if isinstance(callbacks, str) or not isinstance(callbacks, Sequence):
             raise UserError(f"callbacks: {callbacks!r} is not a list of callbacks")
         for callback in callbacks:
@@ -70,10 +70,7 @@ class Callbacks:
                     f"callbacks: {callback!r} is not a callback: {lacks}; "
                     f"allowed: objects with {', '.join(METHODS)}"
                 )
-        self._callbacks = tuple(callbacks)
-
-    def __iter__(self) -> Iterator[Callback]:
-        return iter(self._callbacks)
+        self._callbacks = (*callbacks, *more)
 
     def __call__(self, method: str, *arguments: Any) -> None:
         """Call a method of each; raise the first error, with the name of its callback."""

@@ -10,7 +10,7 @@ from gymnax.registration import registered_envs
 from mirrorax.envs import adapter, suite
 from mirrorax.envs.adapter import Environment, Step, random_return
 from mirrorax.errors import UserError
-from mirrorax.mdpo.contract import check_environment
+from mirrorax.mdpo.contract import check_contract
 
 #: it downloads its images when it is made, which a test must not
 DOWNLOADS = "MNISTBandit-bsuite"
@@ -30,10 +30,9 @@ def test_every_registered_environment_is_known_or_refused_with_a_reason():
 def test_each_keeps_to_the_contract_and_is_what_the_table_says(name):
     """Shapes and dtypes only: nothing is compiled."""
     env, spec = adapter.make(name), suite.environment(name)
-    check_environment(env)
+    check_contract(env)
     theirs, params = gymnax.registration.make(name)
     assert env.num_actions == theirs.action_space(params).n
-    assert env.observation_shape == spec.shape
     assert env.memory_dtype == ("uint8" if spec.binary else "float32")
     assert env.return_bounds == spec.bounds
 

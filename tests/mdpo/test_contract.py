@@ -10,7 +10,7 @@ import mirrorax
 from mirrorax.envs.adapter import Environment, Gymnax, Step, integer, make
 from mirrorax.errors import UserError
 from mirrorax.mdpo import train as training
-from mirrorax.mdpo.contract import check_environment, check_schedule
+from mirrorax.mdpo.contract import check_contract, check_schedule
 from mirrorax.mdpo.program import make_program
 from mirrorax.mdpo.schedules import Schedule
 from mirrorax.mdpo.session import Session
@@ -57,12 +57,12 @@ def stepping(**parts):
 
 
 def test_what_fits_is_taken():
-    check_environment(Walk())
+    check_contract(Walk())
     # numpy's whole numbers are whole numbers.
-    check_environment(broken(num_actions=np.int64(2)))
+    check_contract(broken(num_actions=np.int64(2)))
     for name in ("CartPole", "Acrobot", "Catch(4x3)", "DeepSea(3)"):
-        check_environment(make(name))
-    check_environment(Gymnax("CartPole-v1", (0.0, 500.0)))
+        check_contract(make(name))
+    check_contract(Gymnax("CartPole-v1", (0.0, 500.0)))
 
 
 def no_state(self, state, action, noise):

@@ -44,17 +44,11 @@ def make_batches(count, scale=1.0, seed=0):
     ]
 
 
-def test_the_reward_is_its_own_unit():
-    assert make_unit("reward", None) is None
-
-
 def test_the_range_of_returns_follows_the_reward_scale():
     unit = make_unit("return_range", (-1.0, 3.0))
     assert unit.size((), jnp.float32(0.5)) == 2
     with pytest.raises(UserError, match="needs an environment whose bounds"):
         make_unit("return_range", None)
-    with pytest.raises(UserError, match="return_range"):
-        make_unit("ranges", None)
 
 
 def test_a_constant_spread_is_its_own_average_from_the_first_batch_on():

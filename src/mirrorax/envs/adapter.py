@@ -156,8 +156,6 @@ class Gymnax(Environment):
 
     name: str
     return_bounds: tuple[float, float] | None = None
-    arguments: tuple[tuple[str, Any], ...] = ()
-    parameters: tuple[tuple[str, Any], ...] = ()
     binary: bool = False
 
     reset_words = 2
@@ -167,11 +165,10 @@ class Gymnax(Environment):
         import gymnax
 
         try:
-            env, params = gymnax.make(self.name, **dict(self.arguments))
+            env, params = gymnax.make(self.name)
         except Exception as error:  # whatever gymnax raises, such as a download that failed
             reason = " ".join(f"{type(error).__name__}: {error}".split())
             raise UserError(f"environment: gymnax cannot make {self.name!r}: {reason}") from None
-        params = params.replace(**dict(self.parameters))
         space = env.action_space(params)
         if not hasattr(space, "n"):
             raise UserError(f"environment: {self.name!r} has no discrete actions")

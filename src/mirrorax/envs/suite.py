@@ -51,8 +51,6 @@ class EnvironmentSpec:
     #: (low, high), of unscaled rewards; None where they are not known beforehand
     bounds: tuple[float, float] | None = None
     size: tuple[int, ...] = ()
-    #: of one observation, where a table has it
-    shape: tuple[int, ...] = ()
     #: whether the observation is a board of zeros and ones
     binary: bool = False
 
@@ -82,42 +80,34 @@ SUITE = tuple(_OURS)
 _RANDOM = {"CartPole": 22.2, "Acrobot": -499.1, "Catch": -0.6, "DeepSea": -0.001}
 
 
-def _gymnax(
-    name: str,
-    shape: tuple[int, ...],
-    bounds: tuple[float, float] | None = None,
-    binary: bool = False,
-) -> tuple[str, EnvironmentSpec]:
-    return name, EnvironmentSpec(name, "gymnax", bounds, shape=shape, binary=binary)
-
-
 # The other gymnax 1.0.1 environments with discrete actions. Bounds stand only where the rules of
 # the environment give them: rewards in [0, 1] paid once (FrozenLake, FourRooms, the bandits'
 # single pull), +1 or -1 at the end (MemoryChain, MNISTBandit; UmbrellaChain's other rewards are
 # coin flips of mean zero that no policy changes), one reward of at most 1.1 (DiscountingChain), one
 # for every step of at most 1000 (Pong). MountainCar's upper bound is the level at which
 # Gymnasium's registry calls it solved. MinAtar's games have no known best return.
-_GYMNAX = dict(
-    (
-        _gymnax("MountainCar-v0", (2,), (-200.0, -110.0)),
-        _gymnax("FrozenLake-misc", (1,), (0.0, 1.0)),
-        _gymnax("MemoryChain-bsuite", (3,), (-1.0, 1.0)),
-        _gymnax("DiscountingChain-bsuite", (2,), (0.0, 1.1)),
-        _gymnax("FourRooms-misc", (4,), (0.0, 1.0)),
-        _gymnax("UmbrellaChain-bsuite", (3,), (-1.0, 1.0)),
-        _gymnax("SimpleBandit-bsuite", (1, 1), (0.0, 1.0)),
-        _gymnax("MNISTBandit-bsuite", (28, 28), (-1.0, 1.0)),
-        _gymnax("MetaMaze-misc", (15,)),
-        _gymnax("BernoulliBandit-misc", (4,)),
-        _gymnax("GaussianBandit-misc", (4,)),
-        _gymnax("Pong-misc", (30, 40, 3), (0.0, 1000.0), binary=True),
-        _gymnax("Asterix-MinAtar", (10, 10, 4), binary=True),
-        _gymnax("Breakout-MinAtar", (10, 10, 4), binary=True),
-        _gymnax("Freeway-MinAtar", (10, 10, 7), binary=True),
-        _gymnax("Seaquest-MinAtar", (10, 10, 10), binary=True),
-        _gymnax("SpaceInvaders-MinAtar", (10, 10, 6), binary=True),
+_GYMNAX = {
+    spec.name: spec
+    for spec in (
+        EnvironmentSpec("MountainCar-v0", "gymnax", (-200.0, -110.0)),
+        EnvironmentSpec("FrozenLake-misc", "gymnax", (0.0, 1.0)),
+        EnvironmentSpec("MemoryChain-bsuite", "gymnax", (-1.0, 1.0)),
+        EnvironmentSpec("DiscountingChain-bsuite", "gymnax", (0.0, 1.1)),
+        EnvironmentSpec("FourRooms-misc", "gymnax", (0.0, 1.0)),
+        EnvironmentSpec("UmbrellaChain-bsuite", "gymnax", (-1.0, 1.0)),
+        EnvironmentSpec("SimpleBandit-bsuite", "gymnax", (0.0, 1.0)),
+        EnvironmentSpec("MNISTBandit-bsuite", "gymnax", (-1.0, 1.0)),
+        EnvironmentSpec("MetaMaze-misc", "gymnax"),
+        EnvironmentSpec("BernoulliBandit-misc", "gymnax"),
+        EnvironmentSpec("GaussianBandit-misc", "gymnax"),
+        EnvironmentSpec("Pong-misc", "gymnax", (0.0, 1000.0), binary=True),
+        EnvironmentSpec("Asterix-MinAtar", "gymnax", binary=True),
+        EnvironmentSpec("Breakout-MinAtar", "gymnax", binary=True),
+        EnvironmentSpec("Freeway-MinAtar", "gymnax", binary=True),
+        EnvironmentSpec("Seaquest-MinAtar", "gymnax", binary=True),
+        EnvironmentSpec("SpaceInvaders-MinAtar", "gymnax", binary=True),
     )
-)
+}
 
 #: gymnax environments that cannot be trained here, for a clear word about them
 _CONTINUOUS = (

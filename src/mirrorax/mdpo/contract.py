@@ -1,24 +1,42 @@
-"""Checks of a user's own environment and schedule, before anything is compiled.
+"""Checks of a user's own environment and schedule.
 
-Only shapes and dtypes are checked (`jax.eval_shape`); nothing is computed. A mistake is one line
-that names the environment or schedule, the method, and what was expected of it.
+`check_contract` and `check_schedule` check shapes and dtypes before anything is compiled
+(`jax.eval_shape`); nothing is computed. A mistake is one line that names the environment or
+schedule, the method, and what was expected of it.
+
+`check_environment` plays an environment with random actions and reports what shapes do not show:
+rewards and observations that are not finite, episodes that do not end, bounds of returns that
+cannot be right.
 """
 
 from __future__ import annotations
 
 import operator
 import warnings
-from collections.abc import Callable
-from functools import lru_cache
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Bool, Int
 
 from mirrorax.envs import suite
-from mirrorax.envs.adapter import Environment, Step, Task
+from mirrorax.envs.adapter import (
+    Environment,
+    Played,
+    Step,
+    Task,
+    make,
+    observations,
+    play_random,
+    random_start,
+)
+from mirrorax.envs.host import Gymnasium
 from mirrorax.errors import UserError, in_one_line
+from mirrorax.formatting import check_whole
 from mirrorax.mdpo.schedules import Clock, Schedule, Values
 
 #: attribute -> the least it may be
@@ -33,44 +51,40 @@ _KINDS = ("float32", "uint8")
 _DERIVED = ("memory_size", "memory_dtype", "observation_shape", "observation_size")
 
 
-def check_environment(env: Task) -> None:
+def check_contract(env: Task) -> None:
     """Refuse an environment whose attributes or methods do not fit together."""
-    where = f"environment: {_called(env)!r}"
+    where = f"environment: {str(getattr(env, 'name', type(env).__name__))!r}"
     try:
         hash(env)
     except TypeError:
         raise UserError(
             f"{where} cannot be hashed; write it as a frozen dataclass with plain fields"
         ) from None
-    _check_environment(env, where)
+    _check_methods(env, where)
 
 
 @lru_cache(maxsize=64)
-def _check_environment(env: Task, where: str) -> None:
+def _check_methods(env: Task, where: str) -> None:
     if not isinstance(env, Environment):
         return  # the host steps it, and has looked at it
     for name in _DERIVED:
         if getattr(type(env), name) is not getattr(Environment, name):
             raise UserError(f"{where}: {name} is derived from its methods; remove it")
     _check_attributes(env, where)
-    noise = _of((env.reset_words,), jnp.uint32)
-    state = _shapes(where, "reset", env.reset, noise, words=("reset_words", env.reset_words))
-    action = _of((), jnp.int32)
-    noise = _of((env.step_words,), jnp.uint32)
-    words = ("step_words", env.step_words)
-    after = _shapes(where, "step", env.step, state, action, noise, words=words)
+    state = _with_words(where, env, "reset")
+    after = _with_words(where, env, "step", state, _of(jnp.int32))
     if not isinstance(after, Step):
         raise UserError(
             f"{where}: step returns a {type(after).__name__}, "
             "expected a Step(state, reward, terminated, truncated)"
         )
-    _same(f"{where}: step returns a state of", after.state, state, "as reset's")
-    flag = _of((), jnp.bool_)
-    _same(f"{where}: step returns a reward of", after.reward, _float32(), "")
-    _same(f"{where}: step returns terminated of", after.terminated, flag, "")
-    _same(f"{where}: step returns truncated of", after.truncated, flag, "")
+    _same(f"{where}: step returns a state of", after.state, state, " as reset's")
+    _same(f"{where}: step returns a reward of", after.reward, _of(jnp.float32))
+    _same(f"{where}: step returns terminated of", after.terminated, _of(jnp.bool_))
+    _same(f"{where}: step returns truncated of", after.truncated, _of(jnp.bool_))
     memory = _shapes(where, "remember", env.remember, state)
-    if not _is_array(memory) or memory.ndim != 1 or memory.dtype.name not in _KINDS:
+    is_array = isinstance(memory, jax.ShapeDtypeStruct)
+    if not is_array or memory.ndim != 1 or memory.dtype.name not in _KINDS:
         raise UserError(
             f"{where}: remember returns {_spelled(memory)}, expected a vector of "
             f"{' or '.join(_KINDS)}"
@@ -80,39 +94,27 @@ def _check_environment(env: Task, where: str) -> None:
     if memory.size == 0:
         raise UserError(f"{where}: remember returns nothing, expected at least one number")
     seen = _shapes(where, "observe", env.observe, memory)
-    if not _is_array(seen) or seen.dtype != jnp.float32 or seen.size == 0:
+    is_array = isinstance(seen, jax.ShapeDtypeStruct)
+    if not is_array or seen.dtype != jnp.float32 or seen.size == 0:
         raise UserError(f"{where}: observe returns {_spelled(seen)}, expected an array of float32")
     _check_memory_bounds(env, where)
-
-
-def _is_array(tree: Any) -> bool:
-    return isinstance(tree, jax.ShapeDtypeStruct)
 
 
 def check_schedule(field: str, schedule: Schedule) -> None:
     """Refuse a schedule whose methods do not fit together."""
     where = f"{field}: {type(schedule).__name__!r}"
-    values = Values(*(_float32() for _ in Values._fields))
-    count = _of((), jnp.int32)
-    clock = Clock(count, count)
+    values = Values(*(_of(jnp.float32) for _ in Values._fields))
+    clock = Clock(_of(jnp.int32), _of(jnp.int32))
     state = _shapes(where, "init", schedule.init, values)
     temperature = _shapes(where, "temperature", schedule.temperature, state, values, clock)
-    _same(f"{where}: temperature returns", temperature, _float32(), "")
-    after = _shapes(where, "learn", schedule.learn, state, values, clock, _float32())
-    _same(f"{where}: learn returns a state of", after, state, "as init's")
+    _same(f"{where}: temperature returns", temperature, _of(jnp.float32))
+    after = _shapes(where, "learn", schedule.learn, state, values, clock, _of(jnp.float32))
+    _same(f"{where}: learn returns a state of", after, state, " as init's")
 
 
-def _called(env: Task) -> str:
-    return str(getattr(env, "name", type(env).__name__))
-
-
-def _of(shape: tuple[int, ...], kind: Any) -> Any:
-    """Return what stands for an array of this shape and kind."""
+def _of(kind: Any, *shape: int) -> Any:
+    """Return what stands for an array of this kind and shape."""
     return jax.ShapeDtypeStruct(shape, kind)  # type: ignore[no-untyped-call]
-
-
-def _float32(*shape: int) -> Any:
-    return _of(shape, jnp.float32)
 
 
 def _check_attributes(env: Environment, where: str) -> None:
@@ -151,36 +153,27 @@ def _attribute(env: Environment, where: str, name: str) -> Any:
         raise UserError(f"{where}: {name}: {in_one_line(error)}") from None
 
 
-def _shapes(
-    where: str,
-    method: str,
-    function: Callable[..., Any],
-    *arguments: Any,
-    words: tuple[str, int] | None = None,
-) -> Any:
+def _shapes(where: str, method: str, function: Callable[..., Any], *arguments: Any) -> Any:
     """Return the shapes of what a method returns."""
-    note = f" (with {words[0]} = {words[1]})" if words else ""
     try:
-        shapes = jax.eval_shape(function, *arguments)
+        return jax.eval_shape(function, *arguments)
     except Exception as error:  # code of the user's may fail in any way
-        raise UserError(f"{where}: {method}{note}: {in_one_line(error)}") from None
-    if words and words[1]:
-        _check_words(where, method, function, arguments[:-1], *words)
-    return shapes
+        raise UserError(f"{where}: {method}: {in_one_line(error)}") from None
 
 
-def _check_words(
-    where: str,
-    method: str,
-    function: Callable[..., Any],
-    arguments: tuple[Any, ...],
-    name: str,
-    count: int,
-) -> None:
-    """Refuse a method that reads more random words than it declares.
+def _with_words(where: str, env: Environment, method: str, *arguments: Any) -> Any:
+    """Return the shapes of what a method returns that is given random words.
 
-    jax gives the last word for an index beyond the end and says nothing; numpy raises.
+    Refuse one that reads more of them than it declares. jax gives the last word for an index beyond
+    the end and says nothing; numpy raises.
     """
+    name, function = f"{method}_words", getattr(env, method)
+    count = getattr(env, name)
+    shapes = _shapes(
+        where, f"{method} (with {name} = {count})", function, *arguments, _of(jnp.uint32, count)
+    )
+    if not count:
+        return shapes
     noise = np.zeros(count, np.uint32)
     try:
         with warnings.catch_warnings():
@@ -192,13 +185,13 @@ def _check_words(
             f"{in_one_line(error)}"
         ) from None
     except Exception:
-        return  # it wants a jax array, and has had one
+        pass  # it wants a jax array, and has had one
+    return shapes
 
 
-def _same(what: str, shapes: Any, expected: Any, why: str) -> None:
+def _same(what: str, shapes: Any, expected: Any, why: str = "") -> None:
     """Refuse shapes and kinds other than the expected ones."""
     if _kinds(shapes) != _kinds(expected):
-        why = f" {why}" if why else ""
         raise UserError(f"{what} {_spelled(shapes)}, expected {_spelled(expected)}{why}")
 
 
@@ -210,9 +203,143 @@ def _kinds(tree: Any) -> Any:
 def _spelled(tree: Any) -> str:
     """Write shapes as people do: float32[3], or a list of them."""
     paths, _ = jax.tree_util.tree_flatten_with_path(tree)
-    named = [(jax.tree_util.keystr(path, simple=True, separator="."), leaf) for path, leaf in paths]
     texts = []
-    for name, leaf in named:
-        text = f"{leaf.dtype}[{','.join(map(str, leaf.shape))}]"
-        texts.append(f"{name} {text}" if name else text)
-    return ", ".join(texts) if texts else "nothing"
+    for path, leaf in paths:
+        name = jax.tree_util.keystr(path, simple=True, separator=".")
+        texts.append(f"{name} {leaf.dtype}[{','.join(map(str, leaf.shape))}]".strip())
+    return ", ".join(texts) or "nothing"
+
+
+@dataclass(frozen=True)
+class EnvironmentCheck:
+    """The outcome: true if nothing is wrong; printed, it says what was seen."""
+
+    subject: str
+    problems: tuple[str, ...]
+    episodes: int
+    #: of a policy that chooses every action with equal probability
+    mean_return: float
+    mean_length: float
+
+    def __bool__(self) -> bool:
+        return not self.problems
+
+    def __str__(self) -> str:
+        if self.problems:
+            return f"{self.subject}: " + "; ".join(self.problems)
+        return (
+            f"{self.subject}: nothing is wrong in {self.episodes} episodes of random actions, of "
+            f"{self.mean_length:.3g} steps and a return of {self.mean_return:.3g} on average"
+        )
+
+    __repr__ = __str__
+
+
+class _Seen(NamedTuple):
+    """What was seen of each episode."""
+
+    length: Int[Array, " episodes"]
+    bad_reward: Bool[Array, " episodes"]
+    bad_observation: Bool[Array, " episodes"]
+    #: entries of a memory that were not whole numbers within `memory_bounds`
+    bad_memory: Bool[Array, "episodes memory"]
+
+
+def check_environment(
+    environment: Environment | str, *, episodes: int = 100, seed: int = 0
+) -> EnvironmentCheck:
+    """Play an environment with random actions and say what is wrong with it, if anything is.
+
+    Methods that do not fit together raise the `UserError` that training would raise. What only
+    playing shows is in the result: rewards or observations that are not finite, episodes that go
+    on after `max_steps`, a random policy that `return_bounds` give a score above 1 or below -1,
+    memories beyond `memory_bounds`.
+
+    Args:
+        environment: an `Environment`, or a name.
+        episodes: how many episodes of random actions, 1 to 10,000.
+        seed: seed of the actions, 0 to 2^32 - 1.
+
+    Returns:
+        A check that is true if nothing is wrong; printed, it says what was seen.
+    """
+    episodes = check_whole("episodes", episodes, 1, 10_000)
+    seed = check_whole("seed", seed, 0, 2**32 - 1)
+    env = make(environment) if isinstance(environment, str) else environment
+    if isinstance(env, Gymnasium):
+        raise UserError(
+            f"environment: {env.name!r} is stepped by Gymnasium, which has a check of its own: "
+            "gymnasium.utils.env_checker.check_env"
+        )
+    if not isinstance(env, Environment):
+        raise UserError(f"environment: {env!r} is neither a name nor an Environment")
+    check_contract(env)
+    played = jax.tree.map(np.asarray, _play(env, episodes, seed))
+    return EnvironmentCheck(
+        subject=env.name,
+        problems=tuple(_problems(env, played, episodes)),
+        episodes=episodes,
+        mean_return=float(played.total.mean()),
+        mean_length=float(played.kept.length.mean()),
+    )
+
+
+@partial(jax.jit, static_argnames=("env", "episodes"))
+def _play(env: Environment, episodes: int, seed: int) -> Played:
+    """Play random episodes; what is kept of them is a `_Seen`."""
+    key = jax.random.key(seed)
+    bounds = jnp.asarray(env.memory_bounds or jnp.inf).reshape(1, -1)
+
+    def look(seen: _Seen, state: Any, running: Array) -> _Seen:
+        memory = jax.vmap(env.remember)(state)
+        unseen = ~jnp.isfinite(observations(env, memory)).all(axis=0)
+        entries = memory.astype(jnp.float32)
+        bad = ~((entries >= 0) & (entries < bounds) & (entries == jnp.floor(entries)))
+        return seen._replace(
+            bad_observation=seen.bad_observation | (running & unseen),
+            bad_memory=seen.bad_memory | (running[:, None] & bad),
+        )
+
+    def observer(seen: _Seen, after: Step, running: Array, t: Array) -> _Seen:
+        seen = seen._replace(
+            length=seen.length + running,
+            bad_reward=seen.bad_reward | (running & ~jnp.isfinite(after.reward)),
+        )
+        return look(seen, after.state, running)
+
+    start = random_start(env, key, episodes)
+    no, lengths = jnp.zeros(episodes, bool), jnp.zeros(episodes, jnp.int32)
+    seen = _Seen(lengths, no, no, jnp.zeros((episodes, env.memory_size), bool))
+    return play_random(env, key, start, episodes, observer, look(seen, start, ~no))
+
+
+def _problems(env: Environment, played: Played, episodes: int) -> Iterator[str]:
+    seen = played.kept
+
+    def of(which: Any) -> str:
+        return f"in {int(which.sum())} of {episodes} episodes"
+
+    if seen.bad_reward.any():
+        yield f"step returns a reward that is not finite {of(seen.bad_reward)}"
+    if seen.bad_observation.any():
+        yield f"observe returns what is not finite {of(seen.bad_observation)}"
+    if played.running.any():
+        yield (
+            f"step says neither terminated nor truncated within max_steps = {env.max_steps} "
+            f"{of(played.running)}: say truncated then, for training does not count steps"
+        )
+    mean = float(played.total.mean())
+    if env.return_bounds is not None and np.isfinite(mean):
+        low, high = env.return_bounds
+        score = suite.normalize(mean, (low, high))
+        if not -1 <= score <= 1:  # a random policy may earn a little less than what counts as 0
+            yield (
+                f"random actions have a mean return of {mean:.4g}, which return_bounds = "
+                f"({low:g}, {high:g}) make a score of {score:.3g}"
+            )
+    if env.memory_bounds is not None and seen.bad_memory.any():
+        entry = int(np.argmax(seen.bad_memory.any(axis=0)))
+        yield (
+            f"entry {entry} of a memory is not always a whole number from 0 and below "
+            f"memory_bounds = {env.memory_bounds!r}"
+        )

@@ -100,23 +100,10 @@ class Host:
             self._vectors.append(vector)
             self._memory.append(vector.reset(_seeds(key, _TRAINING, count).tolist()))
 
-    def advance(
-        self,
-        layout: Layout,
-        state: TrainState,
-        keys: Array,
-        values: Values,
-        total: int,
-        updates: int,
-    ) -> TrainState:
-        """Do some updates of every run."""
-        for _ in range(updates):
-            state = self._one_update(layout, state, keys, values, total)
-        return state
-
-    def _one_update(
+    def update(
         self, layout: Layout, state: TrainState, keys: Array, values: Values, total: int
     ) -> TrainState:
+        """Do one update of every run."""
         settings, lanes, runs = self._program.settings, len(keys), len(self._vectors)
         length, envs = settings.rollout_length, settings.num_envs
         words = _words(self._program, keys, state.k)

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +24,7 @@ from mirrorax.mdpo import contract, schedules
 from mirrorax.mdpo.machine import Sizes, available_bytes
 from mirrorax.mdpo.networks import FlatNetwork, NetworkSpec, make_network, make_optimizer
 from mirrorax.mdpo.schedules import Values
+from mirrorax.mdpo.units import Unit, make_unit
 from mirrorax.regularizers import (
     Drift,
     DriftFunctional,
@@ -39,9 +40,6 @@ from mirrorax.regularizers.names import parse_potential
 from mirrorax.regularizers.reference import at_observations
 from mirrorax.runs.chunk import complete_columns
 from mirrorax.runs.settings import ALPHA_SCHEDULES, Settings
-
-if TYPE_CHECKING:
-    from mirrorax.mdpo.units import Unit
 
 Layout = Literal["map", "vmap"]
 
@@ -159,7 +157,7 @@ def make_program(
     own = env is not None or suite.environment(settings.environment).family == "own"
     env = adapter.make(settings.environment) if env is None else env
     if own:
-        contract.check_environment(env)
+        contract.check_contract(env)
     if h is None:
         h = _to_saved_policy(settings, env) if settings.reference else potential(settings.potential)
     if d is None:
@@ -174,7 +172,9 @@ def make_program(
             f"{str(h)!r} has none"
         )
     alpha = schedules.make_alpha(settings, value_range, h.bound(actions))
-    lam = schedules.make_lam(settings, _drift_scale(settings, d, actions))
+    # Where lambda is learned, weight v = 1 stands for this drift; the settings have no other there.
+    scale = reference_drift(d, actions) if settings.learned_lam and isinstance(d, Drift) else 1.0
+    lam = schedules.make_lam(settings, scale)
     for name, schedule in (("alpha_schedule", alpha), ("lam_schedule", lam)):
         if getattr(settings, name) not in ALPHA_SCHEDULES:  # the user's own
             contract.check_schedule(name, schedule)
@@ -185,26 +185,12 @@ def make_program(
         drift=d,
         alpha_schedule=alpha,
         lam_schedule=lam,
-        unit=_unit(settings, env),
+        unit=None
+        if settings.temperature_units == "reward"
+        else make_unit(settings.temperature_units, env.return_bounds),
     )
     _ = program.actor, program.optimizer  # mistakes in them show here, not while training
     return program
-
-
-def _drift_scale(settings: Settings, d: Drift | DriftFunctional, actions: int) -> float:
-    """Return the drift that weight v = 1 stands for, where lambda is learned."""
-    if not settings.learned_lam:
-        return 1.0
-    assert isinstance(d, Drift)  # the settings have no other there
-    return reference_drift(d, actions)
-
-
-def _unit(settings: Settings, env: adapter.Task) -> Unit | None:
-    if settings.temperature_units == "reward":
-        return None
-    from mirrorax.mdpo.units import make_unit
-
-    return make_unit(settings.temperature_units, env.return_bounds)
 
 
 def _to_saved_policy(settings: Settings, env: adapter.Task) -> Potential:
@@ -274,9 +260,9 @@ def program_sizes(program: Program) -> Sizes:
     return Sizes(sum(parts), cost(1, "flops"))
 
 
-def check_memory(program: Program, lanes: int, copies: int = 1) -> None:
+def check_memory(program: Program, lanes: int) -> None:
     """Refuse lanes that this machine cannot hold, before the system kills the process."""
-    need, free = program_sizes(program).worker_bytes(copies * lanes), available_bytes()
+    need, free = program_sizes(program).worker_bytes(lanes), available_bytes()
     if need > free:
         raise UserError(
             f"lanes: {lanes} lanes with buffer_size = {program.settings.buffer_size} need about "

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, UInt32
 from PIL import Image
 
-from mirrorax.envs.adapter import Step, play
+from mirrorax.envs.adapter import Step
 from mirrorax.envs.host import Gymnasium
 from mirrorax.envs.render import cannot_draw, captioned, draw
 from mirrorax.errors import UserError, in_one_line
@@ -43,37 +43,26 @@ def _record_compiled(
     program: Program, policy: Array, rng: np.random.Generator, greedy: bool
 ) -> tuple[list[Any], np.ndarray]:
     """Return the pictures of all states, and the rewards that led to them."""
-    env = program.environment
+    env, parameters = program.environment, program.actor.unflatten(policy)
     first = jnp.asarray(rng.integers(0, 2**32, (1, env.reset_words), dtype=np.uint32))
     words = rng.integers(0, 2**32, (env.max_steps, 1 + env.step_words), dtype=np.uint32)
+    remember = jax.jit(jax.vmap(env.remember))
 
     @jax.jit
-    def episode(policy: Array, words: Array) -> tuple[Array, Array, Array]:
-        """Return the memories of all states, the rewards, and the number of steps."""
-        parameters = program.actor.unflatten(policy)
+    def step(state: Any, drawn: Array) -> Step:
+        memory = jax.vmap(env.remember)(state)
+        action = choose_actions(program, parameters, memory, drawn[:1], jnp.array([greedy]))
+        return jax.vmap(env.step, in_axes=(0, 0, None))(state, action, drawn[1:])
 
-        def step(state: Any, t: Array) -> Step:
-            drawn = words[t - 1][:, None]
-            memory = jax.vmap(env.remember)(state)
-            action = choose_actions(program, parameters, memory, drawn[0], jnp.array([greedy]))
-            return jax.vmap(env.step, in_axes=(0, 0, -1))(state, action, drawn[1:])
-
-        def observer(kept: Any, after: Step, running: Array, t: Array) -> Any:
-            memories, rewards, _ = kept
-            memory = jax.vmap(env.remember)(after.state)[0]
-            return memories.at[t].set(memory), rewards.at[t].set(after.reward[0]), t
-
-        start = jax.vmap(env.reset)(first)
-        memories = jnp.zeros((env.max_steps + 1, env.memory_size), env.memory_dtype)
-        memories = memories.at[0].set(jax.vmap(env.remember)(start)[0])
-        kept = memories, jnp.zeros(env.max_steps + 1), jnp.int32(0)
-        played = play(env.max_steps, start, step, (1,), observer, kept)
-        return played.kept
-
-    draw(env, np.zeros(env.memory_size, env.memory_dtype))  # an error before the episode is played
-    memories, rewards, steps = map(np.asarray, episode(policy, jnp.asarray(words)))
-    images = [draw(env, memories[t], float(rewards[t])) for t in range(int(steps) + 1)]
-    return images, rewards[: int(steps) + 1]
+    state = jax.vmap(env.reset)(first)
+    images, rewards = [draw(env, np.asarray(remember(state))[0])], [0.0]
+    for drawn in jnp.asarray(words):
+        state, reward, terminated, truncated = step(state, drawn)
+        rewards.append(float(reward[0]))
+        images.append(draw(env, np.asarray(remember(state))[0], rewards[-1]))
+        if terminated[0] or truncated[0]:
+            break
+    return images, np.array(rewards, np.float32)
 
 
 def _record_host(

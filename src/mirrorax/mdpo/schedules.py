@@ -24,6 +24,7 @@ Importing this module does not import jax: `mirrorax.runs.settings` reads the na
 from __future__ import annotations
 
 import abc
+from collections import namedtuple
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, final
 
@@ -132,98 +133,94 @@ class Linear(Stateless):
         return value * (1 - clock.progress)
 
 
-class LearnedState(NamedTuple):
-    """log alpha, which starts at 0, and Adam's state for it."""
-
-    log_alpha: Float[Array, ""]
-    adam: Any
+#: The logarithm of a learned temperature, which starts at 0, and Adam's state for it.
+LearnedAlpha = namedtuple("LearnedAlpha", ("log_alpha", "adam"))
+LearnedLam = namedtuple("LearnedLam", ("log_lam", "adam"))
 
 
-@dataclass(frozen=True)
-class Learned(Schedule):
-    """Alpha learned towards a target of h: equation (8) of the paper, on log alpha.
+class LearnedTemperature(Schedule):
+    """A temperature that descends an objective J: its logarithm takes one step of Adam per update.
 
-    minimise over alpha:  J(alpha) = E_s[-alpha h(pi_k(s)) + alpha h_bar]
-    with  h_bar = high - w_k (high - low),
-
-    by one step of Adam per update, with the actor's learning rate, at alpha = exp(log alpha).
-    `w_k` is the run's w, or w (1 - k / K) where the target is annealed.
+    The step has the actor's learning rate. The target in J has a weight: the run's, or what is left
+    of it, weight (1 - k / K), where the target is annealed.
     """
 
+    state: ClassVar[type[LearnedAlpha | LearnedLam]]
+    #: the field of `Values` with the weight of the target
+    weight: ClassVar[Literal["w", "v"]]
+    #: of the logarithm
+    bounds: ClassVar[tuple[float, float]]
+    annealed: bool
+    eps: float
+
+    @abc.abstractmethod
+    def slope(self, weight: Float[Array, ""], observed: Float[Array, ""]) -> Float[Array, ""]:
+        """Return the derivative of J by the temperature."""
+
+    @final
+    def init(self, values: Values) -> Any:
+        """Start at a temperature of 1."""
+        zero = jnp.zeros_like(getattr(values, self.weight))
+        return self.state(zero, optax.scale_by_adam().init(zero))
+
+    @final
+    def temperature(self, state: Any, values: Values, clock: Clock) -> Float[Array, ""]:
+        """Return exp of the logarithm."""
+        return jnp.exp(state[0])
+
+    @final
+    def learn(self, state: Any, values: Values, clock: Clock, mean_h: Float[Array, ""]) -> Any:
+        """Take one step; `mean_h` is the mean of what the schedule observes."""
+        weight = getattr(values, self.weight)
+        if self.annealed:
+            weight = weight * (1 - clock.progress)
+        # d J / d log t = t d J / d t
+        slope = jnp.exp(state[0]) * self.slope(weight, mean_h)
+        adam = optax.scale_by_adam(eps=self.eps)
+        logarithm, after = descend(adam, state[0], slope, state.adam, values.actor_lr)
+        return self.state(jnp.clip(logarithm, *self.bounds), after)
+
+
+@final
+@dataclass(frozen=True)
+class Learned(LearnedTemperature):
+    """Alpha learned towards a target of h: equation (8) of the paper.
+
+    minimise over alpha:  J(alpha) = E_s[-alpha h(pi_k(s)) + alpha h_bar]
+    with  h_bar = high - w_k (high - low)
+    """
+
+    state, weight, bounds = LearnedAlpha, "w", LOG_ALPHA_BOUNDS
     low: float
     high: float
     annealed: bool
     eps: float
 
-    def init(self, values: Values) -> LearnedState:
-        """Start at alpha = 1."""
-        zero = jnp.zeros_like(values.w)
-        return LearnedState(zero, optax.scale_by_adam().init(zero))
-
-    def temperature(self, state: LearnedState, values: Values, clock: Clock) -> Float[Array, ""]:
-        """Return exp(log alpha)."""
-        return jnp.exp(state.log_alpha)
-
-    def learn(
-        self, state: LearnedState, values: Values, clock: Clock, mean_h: Float[Array, ""]
-    ) -> LearnedState:
-        """Take one step on J."""
-        w = values.w * (1 - clock.progress) if self.annealed else values.w
-        h_bar = self.high - w * (self.high - self.low)
-        # d J / d log alpha = alpha (h_bar - E h), equation (8).
-        slope = jnp.exp(state.log_alpha) * (h_bar - mean_h)
-        adam = optax.scale_by_adam(eps=self.eps)
-        log_alpha, after = descend(adam, state.log_alpha, slope, state.adam, values.actor_lr)
-        return LearnedState(jnp.clip(log_alpha, *LOG_ALPHA_BOUNDS), after)
-
-
-class LearnedDriftState(NamedTuple):
-    """log lambda, which starts at 0, and Adam's state for it."""
-
-    log_lam: Float[Array, ""]
-    adam: Any
+    def slope(self, weight: Float[Array, ""], observed: Float[Array, ""]) -> Float[Array, ""]:
+        """Return h_bar - E h."""
+        return self.high - weight * (self.high - self.low) - observed
 
 
 @final
 @dataclass(frozen=True)
-class LearnedDrift(Schedule):
-    """Lambda learned towards a target of the drift: dual ascent on log lambda.
+class LearnedDrift(LearnedTemperature):
+    """Lambda learned towards a target of the drift: dual ascent.
 
-    maximise over lambda:  J(lambda) = lambda (E_s[D(pi_{k+1}(s), pi_k(s))] - v_k D_ref)
+    minimise over lambda:  J(lambda) = lambda (v_k - E_s[D(pi_{k+1}(s), pi_k(s))] / D_ref)
 
-    which is the dual of the constraint  E_s[D(pi_{k+1}(s), pi_k(s))] <= v_k D_ref, by one step of
-    Adam per update, with the actor's learning rate. D_ref is the `reference_drift` of the drift;
-    `v_k` is the run's v, or v (1 - k / K) where the target is annealed. A drift above its target
-    raises lambda.
+    -J is the dual of the constraint  E_s[D(pi_{k+1}(s), pi_k(s))] <= v_k D_ref, in units of D_ref,
+    the `reference_drift` of the drift. A drift above its target raises lambda.
     """
 
     observes: ClassVar[Literal["h", "drift"]] = "drift"
-
+    state, weight, bounds = LearnedLam, "v", LOG_LAM_BOUNDS
     reference: float
     annealed: bool
     eps: float
 
-    def init(self, values: Values) -> LearnedDriftState:
-        """Start at lambda = 1."""
-        zero = jnp.zeros_like(values.v)
-        return LearnedDriftState(zero, optax.scale_by_adam().init(zero))
-
-    def temperature(
-        self, state: LearnedDriftState, values: Values, clock: Clock
-    ) -> Float[Array, ""]:
-        """Return exp(log lambda)."""
-        return jnp.exp(state.log_lam)
-
-    def learn(
-        self, state: LearnedDriftState, values: Values, clock: Clock, mean_h: Float[Array, ""]
-    ) -> LearnedDriftState:
-        """Take one step on J; `mean_h` is the mean drift here."""
-        v = values.v * (1 - clock.progress) if self.annealed else values.v
-        # - d J / d log lambda, in units of the reference
-        slope = jnp.exp(state.log_lam) * (v - mean_h / self.reference)
-        adam = optax.scale_by_adam(eps=self.eps)
-        log_lam, after = descend(adam, state.log_lam, slope, state.adam, values.actor_lr)
-        return LearnedDriftState(jnp.clip(log_lam, *LOG_LAM_BOUNDS), after)
+    def slope(self, weight: Float[Array, ""], observed: Float[Array, ""]) -> Float[Array, ""]:
+        """Return v - E D / D_ref."""
+        return weight - observed / self.reference
 
 
 def target_range(

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -31,7 +32,6 @@ from mirrorax.mdpo.program import (
     make_program,
     make_values,
 )
-from mirrorax.mdpo.train import evaluate, evaluation_keys
 from mirrorax.runs.chunk import Chunk, Outcome, make_chunk
 from mirrorax.runs.settings import Settings
 
@@ -135,21 +135,13 @@ class Session(Shown):
 
     def advance(self, updates: int) -> None:
         """Do some updates of every run, in one call of the compiled segment."""
+        keys, values, layout, total = self._keys, self._values, self.layout, self.total
         if self._host is not None:
-            self._state = self._host.advance(
-                self.layout, self._state, self._keys, self._values, self.total, updates
-            )
+            for _ in range(updates):
+                self._state = self._host.update(layout, self._state, keys, values, total)
             return
-        self._state = train.segment(
-            self.program,
-            self.layout,
-            self._state,
-            self._keys,
-            self._values,
-            jnp.int32(self.total),
-            jnp.int32(self.runs),
-            jnp.int32(updates),
-        )
+        counts = map(jnp.int32, (total, self.runs, updates))
+        self._state = train.segment(self.program, layout, self._state, keys, values, *counts)
         jax.block_until_ready(self._state)  # type: ignore[no-untyped-call]
 
     def evaluate(
@@ -157,18 +149,18 @@ class Session(Shown):
     ) -> tuple[Float[np.ndarray, "runs episodes"], Float[np.ndarray, "runs episodes"]]:
         """Return the returns of stochastic and of greedy episodes, in units of scaled reward."""
         count, actors = episodes or self.settings.eval_episodes, self._state.learner.actor
-        scale, keys = self._values.reward_scale, evaluation_keys(self._keys, self.total)
+        scale, keys = self._values.reward_scale, train.evaluation_keys(self._keys, self.total)
         if self._host is not None:
             return host.evaluate(self.program, count, actors, self.chunk.keys, keys, scale)
-        stochastic, greedy = evaluate(self.program, count, actors, keys, scale)
+        stochastic, greedy = train.evaluate(self.program, count, actors, keys, scale)
         own = slice(0, self.runs)
         return np.asarray(stochastic, np.float64)[own], np.asarray(greedy, np.float64)[own]
 
     def _record(self) -> Float[np.ndarray, " runs"]:
         """Evaluate, and add a point to the learning curves."""
         returns, greedy = self.evaluate()
-        point = {name: np.asarray(value) for name, value in self._state.metrics.items()}
-        point = {name: value[: self.runs].astype(np.float64) for name, value in point.items()}
+        metrics = self._state.metrics.items()
+        point = {name: np.asarray(value, np.float64)[: self.runs] for name, value in metrics}
         point |= {"return": returns.mean(1), "greedy_return": greedy.mean(1)}
         point["update"] = np.full(self.runs, self.k, np.float64)
         for name, value in point.items():
@@ -206,25 +198,19 @@ class Session(Shown):
         """Return the learning curves, one row per run."""
         return {name: np.stack(points, axis=1) for name, points in self.curves.items()}
 
-    def copy(self) -> Session:
-        """Return a session that goes on from here and leaves this one as it is."""
-        other = copy.copy(self)
-        other._state = jax.tree.map(jnp.copy, self._state)
-        if self._host is not None:
-            other._host = self._host.select(list(range(self.runs)))
-        other.curves = {name: list(points) for name, points in self.curves.items()}
-        return other
-
     def continued(self, settings: Settings) -> Session:
         """Return a session that goes on from here to the end of longer settings, and says so."""
-        other = self.copy()
+        other = self.select(range(self.runs))
         # The random numbers stay those of the shorter run.
         other.chunk = replace(self.chunk, settings=settings, own_keys=self.chunk.keys)
         other.continued_from = (*self.continued_from, self.k)
         return other
 
     def select(self, rows: Sequence[int]) -> Session:
-        """Return a session of some of these runs, each of which goes on as it would have here."""
+        """Return a session of some of these runs, each of which goes on as it would have here.
+
+        This one stays as it is.
+        """
         if not rows or not all(0 <= row < self.runs for row in rows):
             raise UserError(f"rows: {list(rows)} are not among {self.runs} runs")
         other = copy.copy(self)
@@ -318,29 +304,22 @@ def train_sessions(
 ) -> Outcome:
     """Train the sessions of a chunk to their end, one after the other, and evaluate them."""
     start = time.perf_counter()
-    returns, greedy, diverged, curves = [], [], [], []
-    first = 0
+    parts, curves, first = [], [], 0
     for session in sessions:
 
         def report(progress: SegmentProgress, first: int = first) -> None:
-            if on_segment is None:
-                return
             each, lanes = progress.updates_total, chunk.lanes or 1
-            on_segment(
-                replace(
-                    progress,
-                    updates_done=first // lanes * each + progress.updates_done,
-                    updates_total=-(-len(chunk) // lanes) * each,
-                    seconds=time.perf_counter() - start,
-                    first_run=first,
-                )
-            )
+            whole: dict[str, Any] = {
+                "updates_done": first // lanes * each + progress.updates_done,
+                "updates_total": -(-len(chunk) // lanes) * each,
+                "seconds": time.perf_counter() - start,
+                "first_run": first,
+            }
+            if on_segment is not None:
+                on_segment(replace(progress, **whole))
 
         session.run(report)
-        stochastic, best = session.evaluate()
-        returns.append(stochastic)
-        greedy.append(best)
-        diverged.append(session.diverged_at)
+        parts.append((*session.evaluate(), session.diverged_at))
         curves.append(session.curve_arrays())
         first += session.runs
         if on_session is not None:
@@ -352,11 +331,12 @@ def train_sessions(
     if bounds is None:
         bounds = (host.random_return(env) if hosted else random_return(env), None)
     origin = machine.collect(hosted=hosted, device=device_name(), lanes=chunk.lanes, layout=layout)
+    returns, greedy, diverged = map(np.concatenate, zip(*parts, strict=True))
     return Outcome(
         chunk=chunk,
-        returns=np.concatenate(returns),
-        greedy_returns=np.concatenate(greedy),
-        diverged_at=np.concatenate(diverged),
+        returns=returns,
+        greedy_returns=greedy,
+        diverged_at=diverged,
         wall_seconds=time.perf_counter() - start,
         bounds=bounds,
         provenance={**origin, "continued_from": list(continued)} if continued else origin,

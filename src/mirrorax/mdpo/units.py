@@ -28,48 +28,22 @@ In rewards the temperatures in effect are alpha u S and lambda u S. Curves recor
 
 from __future__ import annotations
 
-import abc
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from mirrorax.errors import UserError, unknown
+from mirrorax.errors import UserError
 
 #: the weight of the past in the average of spreads
 DECAY = 0.99
 #: The smallest unit of `q_spread`, in units of the root mean square reward.
 FLOOR = 0.1
-UNITS = ("reward", "return_range", "q_spread")
-
-
-class Unit(abc.ABC):
-    """The contract of a unit; pure functions for one run."""
-
-    @abc.abstractmethod
-    def init(self) -> Any:
-        """Return the state before the first batch: a pytree of arrays, or ()."""
-
-    @abc.abstractmethod
-    def observe_rewards(self, state: Any, reward: Float[Array, " batch"]) -> Any:
-        """Return the state after a batch of scaled rewards."""
-
-    @abc.abstractmethod
-    def observe_spread(self, state: Any, spread: Float[Array, ""]) -> Any:
-        """Return the state after a batch whose values have this spread."""
-
-    @abc.abstractmethod
-    def size(self, state: Any, reward_scale: Float[Array, ""]) -> Float[Array, ""]:
-        """Return what temperatures are multiplied by where the learner computes."""
-
-    @abc.abstractmethod
-    def divisor(self, state: Any) -> Float[Array, ""]:
-        """Return what rewards are divided by before the learner sees them."""
 
 
 @dataclass(frozen=True)
-class ReturnRangeUnit(Unit):
+class ReturnRangeUnit:
     """Temperatures times the range of returns."""
 
     #: of unscaled rewards
@@ -79,11 +53,11 @@ class ReturnRangeUnit(Unit):
         """Keep nothing."""
         return ()
 
-    def observe_rewards(self, state: Any, reward: Any) -> Any:
+    def observe_rewards(self, state: Any, reward: Float[Array, " batch"]) -> Any:
         """Learn nothing."""
         return state
 
-    def observe_spread(self, state: Any, spread: Any) -> Any:
+    def observe_spread(self, state: Any, spread: Float[Array, ""]) -> Any:
         """Learn nothing."""
         return state
 
@@ -108,7 +82,7 @@ class SpreadState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SpreadUnit(Unit):
+class SpreadUnit:
     """Temperatures times the running spread of the Q-values of a state."""
 
     def init(self) -> SpreadState:
@@ -147,17 +121,16 @@ def spread_of_advantages(advantage: Float[Array, " batch"]) -> Float[Array, ""]:
     return jnp.sqrt(jnp.mean(jnp.square(advantage)))
 
 
-def make_unit(name: str, bounds: tuple[float, float] | None) -> Unit | None:
-    """Return a unit by its name; `bounds` are the returns that count as 0 and 1, where known.
+#: A unit: pure functions for one run, which may keep a state in the learner.
+Unit = ReturnRangeUnit | SpreadUnit
 
-    None: temperatures are used as they are.
-    """
-    if name == "reward":
-        return None
+
+def make_unit(
+    name: Literal["return_range", "q_spread"], bounds: tuple[float, float] | None
+) -> Unit:
+    """Return a unit by its name; `bounds` are the returns that count as 0 and 1, where known."""
     if name == "q_spread":
         return SpreadUnit()
-    if name != "return_range":
-        raise unknown("temperature_units", name, UNITS)
     if bounds is None:
         raise UserError(
             "temperature_units: 'return_range' needs an environment whose bounds of returns are "

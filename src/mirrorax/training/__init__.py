@@ -134,7 +134,7 @@ def train_request(
     if progress or callbacks not in ((), []):
         from mirrorax.callbacks import Callbacks, ProgressBar
 
-        called = Callbacks([*Callbacks(callbacks), *([ProgressBar()] if progress else [])])
+        called = Callbacks(callbacks, *([ProgressBar()] if progress else []))
 
     def notify(method: str, *arguments: Any) -> None:
         if called is not None:
