@@ -110,8 +110,8 @@ def _plan(args: argparse.Namespace) -> int:
     lanes = planning.lanes_for(runs, root, args.lanes, gpu=bool(args.gpus))
     damaged, stored = {}, results.concat([])
     if root is not None:
-        damaged = reading.damaged(root)
-        stored = reading.Reader(root, ["wall_seconds"], damaged).results()
+        reader = reading.Reader(root, ["wall_seconds"], every=True)
+        stored, damaged = reader.results(), reader.damaged
     plan = planning.make(runs, stored, lanes=lanes, retry_failed=args.retry_failed)
     if args.measure and plan.chunks:
         measured = measure_seconds(plan, worker.CHUNK_FUNCTION)
@@ -156,7 +156,7 @@ def _costs(plan: Plan, workers: int, args: argparse.Namespace) -> list[tuple[str
     used = counted(len({chunk.configuration for chunk in plan.chunks}), "configuration")
     memory = "checked when the sweep starts"
     if largest is not None:
-        need = largest[1].worker_bytes(plan.lanes)
+        need = largest.worker_bytes(plan.lanes)
         memory = f"about {need / 2**30:.1f} GiB in each worker"
     here = f"{counted(workers, 'worker')} (from {plan.rates.source})"
     rows = [

@@ -267,17 +267,15 @@ class Store:
         made of well-formed shards only. A link in the place of a shard is moved too, and what it
         points to is left alone.
         """
-        damaged = reading.damaged(self.root)
-        reader = reading.Reader(self.root, ["diverged_at"], without=damaged)
-        reader.results()
-        damaged |= reader.damaged
+        reader = reading.Reader(self.root, ["diverged_at"], every=True)
+        reader.read_new()
         shards, quarantine = (files.folder(self.root, kind) for kind in ("shards", "quarantine"))
-        for name in damaged:
+        for name in reader.damaged:
             number = 1
             while os.path.lexists(target := quarantine / f"{name}.{number}"):
                 number += 1
             os.replace(shards / name, target)
-        if damaged:
+        if reader.damaged:
             files.sync_folder(quarantine)
             files.sync_folder(shards)
-        return {f"shards/{name}": why for name, why in damaged.items()}
+        return {f"shards/{name}": why for name, why in reader.damaged.items()}

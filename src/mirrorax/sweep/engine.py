@@ -121,10 +121,11 @@ def out_of_memory(queued: QueuedChunk, workers: int, text: str) -> FinishedChunk
 
 def fitting(queued: QueuedChunk, workers: int) -> str:
     """Say how many lanes of a chunk's program fit, as far as its sizes are known."""
-    sizes = known_sizes(queued.chunk.settings)
-    if sizes is None:
-        return "run with fewer lanes"
-    return f"about {sizes.lanes_that_fit(workers)} would fit now"
+    settings = queued.chunk.settings
+    sizes = known_sizes([settings]).get(settings)
+    return (
+        f"about {sizes.lanes_that_fit(workers)} would fit now" if sizes else "run with fewer lanes"
+    )
 
 
 class InlineEngine(Engine):

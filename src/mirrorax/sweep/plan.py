@@ -92,24 +92,20 @@ class Plan:
         guessed = (s.environment for s in self.configurations if self.rates.guessed(s))
         return list(dict.fromkeys(guessed))
 
-    def largest(self) -> tuple[Settings, machine.Sizes] | None:
-        """Return the configuration left to do that needs most memory; None if one is not known."""
-        sizes = {settings: measure.known_sizes(settings) for settings in self.configurations}
-        known = [(settings, size) for settings, size in sizes.items() if size is not None]
-        if not known or len(known) < len(sizes):
-            return None
-        return max(known, key=lambda pair: pair[1].lane_bytes)
+    def largest(self) -> machine.Sizes | None:
+        """Return the most memory that a configuration left to do needs; None if not all known."""
+        sizes = measure.known_sizes(self.configurations)
+        return max(sizes.values()) if len(sizes) == len(self.configurations) else None
 
     def check_memory(self, workers: int) -> None:
         """Raise `UserError`, with the width that would fit, if the workers cannot fit.
 
         Sizes that are not known are asked of a child process, which takes some seconds.
         """
-        measure.ask_sizes(self.configurations)
-        largest = self.largest()
-        if largest is None:
+        known = measure.ask_sizes(self.configurations)
+        if len(known) < len(self.configurations):
             return  # a program that cannot be made fails in its worker, which says why
-        settings, sizes = largest
+        settings, sizes = max(known.items(), key=lambda item: item[1])
         need, free = sizes.worker_bytes(self.lanes) * workers, machine.available_bytes()
         if need <= free:
             return
