@@ -25,7 +25,7 @@ from mirrorax.runs import arrow, flat, provenance, results
 from mirrorax.runs.arrow import Damaged
 from mirrorax.runs.presets import LATER
 from mirrorax.spec.study import expand, parse
-from mirrorax.store import files, load_curves, reading, studies
+from mirrorax.store import files, load_curves, reading
 from mirrorax.store import store as stores
 from mirrorax.store.exporting import export, load, read_results
 from mirrorax.store.files import DamagedShardWarning, StoreError
@@ -736,16 +736,6 @@ def test_nothing_that_reads_a_study_or_a_store_can_execute_what_it_reads():
                     assert node.func.id not in ("eval", "exec", "compile", "__import__"), file
                 if isinstance(node, ast.Attribute):
                     assert node.attr not in ("load_module", "allow_pickle"), file
-
-
-def test_recorded_ids_are_those_that_would_be_computed_and_wrong_ones_are_not_believed(filled):
-    known = studies.runs_of(STUDY, filled)
-    assert known.ids.tolist() == RUNS.ids.tolist()
-    assert expand(STUDY, RUNS.ids[::-1].copy()).ids.tolist() == RUNS.ids.tolist()
-    assert expand(STUDY, RUNS.ids[:-1]).ids.tolist() == RUNS.ids.tolist()
-    other = parse(STUDY.text + "# another file\n")
-    assert studies.runs_of(other, filled).ids.tolist() == RUNS.ids.tolist()
-    assert studies.runs_of(STUDY, None).ids.tolist() == RUNS.ids.tolist()
 
 
 def test_ids_cross_between_numpy_and_arrow():

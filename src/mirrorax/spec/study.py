@@ -295,31 +295,18 @@ class Runs(Shown):
         return ids
 
 
-def expand(study: Study, recorded: np.ndarray | None = None) -> Runs:
-    """Return all runs of a study, each once, in the documented order.
-
-    `recorded` are the ids of an earlier expansion: used if they fit, after a look at the first run
-    of every grid.
-    """
+def expand(study: Study) -> Runs:
+    """Return all runs of a study, each once, in the documented order."""
     configurations: dict[Settings, int] = {}
     pieces = [piece for block in study.blocks for piece in _pieces(block, configurations)]
     values = {name: np.concatenate([piece[name] for _, piece in pieces]) for name in TRACED}
     sizes = [len(piece["seed"]) for _, piece in pieces]
     known = tuple(configurations)
     configuration = np.repeat(np.array([which for which, _ in pieces], np.int32), sizes)
-    if recorded is not None and len(recorded) == len(configuration):
-        firsts = [(k, {name: column[:1] for name, column in c.items()}) for k, c in pieces]
-        starts = np.cumsum([0, *sizes[:-1]])
-        if (_ids(known, firsts) == recorded[starts]).all():
-            return Runs(known, configuration, values, recorded)
-    ids = _ids(known, pieces)
+    ids = np.concatenate([identity.run_ids(known[which], piece) for which, piece in pieces])
     runs = Runs(known, configuration, values, ids)
     _, first = np.unique(ids, return_index=True)
     return runs if len(first) == len(ids) else runs.select(np.sort(first))
-
-
-def _ids(configurations: Sequence[Settings], pieces: Sequence[_Piece]) -> np.ndarray:
-    return np.concatenate([identity.run_ids(configurations[k], each) for k, each in pieces])
 
 
 def _pieces(block: Block, configurations: dict[Settings, int]) -> Iterable[_Piece]:

@@ -217,12 +217,6 @@ def create(directory: str | os.PathLike[str]) -> Path:
     return root
 
 
-def check_outside(root: Path, target: Path, field: str) -> None:
-    """Refuse to write a file for the user into the store itself."""
-    if (target.parent.resolve() / target.name).is_relative_to(root.resolve()):
-        raise UserError(f"{field}: {str(target)!r} is inside the store; choose a place outside it")
-
-
 Fault = Callable[[str], None]
 
 #: The moments between which a write can be cut, in order.

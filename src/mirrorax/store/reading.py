@@ -17,16 +17,20 @@ import warnings
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from mirrorax.runs import arrow, results
-from mirrorax.runs.arrow import Damaged
+from mirrorax.runs.arrow import Damaged, Line
 from mirrorax.runs.results import ROWS, Results
-from mirrorax.store import files, studies
+from mirrorax.runs.settings import one_line
+from mirrorax.store import files
 from mirrorax.store.files import DamagedShardWarning
 
 #: A copy is made when this many shards are new, or a quarter of those that were copied.
@@ -118,6 +122,77 @@ def consolidate(root: Path, fault: files.Fault = files.no_fault) -> None:
     for other in files.listed(root, "parts"):
         if other != name:
             files.inside(root, "parts", other).unlink(missing_ok=True)
+
+
+# --- studies --------------------------------------------------------------------------------------
+
+_Count = Annotated[int, Field(ge=1, lt=10**9)]
+
+
+class RecordedPair(BaseModel):
+    """What is shown of the settings of a configuration."""
+
+    environment: Line
+    potential: Line
+    drift: Line
+
+
+class RecordedRuns(BaseModel):
+    """A study as a store remembers it, with its runs: `status` needs only the store."""
+
+    model_config = ConfigDict(strict=True, arbitrary_types_allowed=True)
+
+    name: Line
+    study: Line  # the id of its text
+    text: str
+    lanes: _Count
+    algorithm_version: _Count
+    plugins: list[Line]
+    recorded_at: Line
+    #: of each configuration
+    settings: list[RecordedPair]
+    run_ids: pa.ChunkedArray
+    #: of each run, its place in `settings`
+    configuration: np.ndarray
+
+
+def read_study(root: Path, name: str) -> RecordedRuns:
+    """Read the record of a study, checked; raise `Damaged` or `FileNotFoundError`."""
+    data = files.read_verified(root, "studies", name)
+    try:
+        table = arrow.decode(data)
+        results.check_columns(table)
+        kinds = {"run_id": pa.string(), "configuration": pa.int32()}
+        if dict(zip(table.column_names, table.schema.types, strict=True)) != kinds:
+            raise Damaged("its columns are not run_id and configuration")
+        number = table["configuration"]
+        configuration = np.full(1, -1) if number.null_count else number.to_numpy()
+        runs = {"run_ids": table["run_id"], "configuration": configuration}
+        recorded = RecordedRuns(**{**arrow.read_head(table.schema.metadata), **runs})
+        count = len(recorded.settings)
+        if len(configuration) and not 0 <= configuration.min() <= configuration.max() < count:
+            raise Damaged("a run has a configuration that is not there")
+    except ValidationError as error:
+        raise Damaged(f"{name}: its head: {one_line(error)}") from None
+    except Damaged as error:
+        raise Damaged(f"{name}: {error}") from None
+    return recorded
+
+
+_read_once = lru_cache(maxsize=2)(read_study)  # a record never changes
+
+
+def latest_study(root: Path) -> RecordedRuns | None:
+    """Return the study recorded last; damaged records are passed over."""
+    for name in reversed(files.listed(root, "studies")):
+        try:
+            return _read_once(root, name)
+        except (Damaged, FileNotFoundError):
+            continue
+    return None
+
+
+# --- the runs of all files ------------------------------------------------------------------------
 
 
 class Reader:
@@ -216,7 +291,7 @@ def verify(directory: str | os.PathLike[str]) -> tuple[int, dict[str, str]]:
             if problem is None:
                 try:
                     if kind == "studies":
-                        studies.read(root, name)
+                        read_study(root, name)
                     else:
                         read(root, name, kind=kind)
                     if kind == "parts":

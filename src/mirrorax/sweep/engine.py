@@ -64,10 +64,11 @@ class Engine(ABC):
 
     #: how many chunks are computed at once
     workers: int
+    queue: Queue
 
-    @abstractmethod
     def start(self, queue: Queue) -> None:
-        """Begin to take chunks from the queue."""
+        """Take chunks from this queue, from the first call of `finished` on."""
+        self.queue = queue
 
     @abstractmethod
     def busy(self) -> bool:
@@ -136,10 +137,6 @@ class InlineEngine(Engine):
     def __init__(self, function: ChunkFunction) -> None:
         self._function = function
         self._configuration: int | None = None
-
-    def start(self, queue: Queue) -> None:
-        """Begin to take chunks from the queue."""
-        self.queue = queue
 
     def busy(self) -> bool:
         """Return whether chunks are waiting."""

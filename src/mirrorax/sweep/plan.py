@@ -14,8 +14,6 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from mirrorax.errors import UserError
 from mirrorax.mdpo import machine
@@ -24,7 +22,7 @@ from mirrorax.runs.chunk import Chunk
 from mirrorax.runs.results import Results
 from mirrorax.runs.settings import Settings
 from mirrorax.spec.study import Runs
-from mirrorax.store import studies
+from mirrorax.store.reading import latest_study
 from mirrorax.sweep import measure
 
 #: Lane widths to choose from, the preferred first; results depend on the width, so it is fixed
@@ -139,7 +137,7 @@ def lanes_for(runs: Runs, root: Path | None, lanes: int | None, *, gpu: bool = F
     check_lanes(lanes)
     if lanes is not None:
         return lanes
-    last = studies.latest(root) if root is not None else None
+    last = latest_study(root) if root is not None else None
     if last is not None:
         return last.lanes
     return choose_lanes(runs, GPU_WIDTHS if gpu else WIDTHS)
@@ -157,9 +155,10 @@ def make(
 
     Of the stored runs `wall_seconds` is read, see `mirrorax.store.reading.Reader`.
     """
-    wanted, present = arrow.id_column(runs.ids), stored.rows["run_id"]
-    done = _among(wanted, present.filter(pa.array(stored.done)))
-    failed = _among(wanted, present.filter(pa.array(~stored.done))) & ~done
+    place = stored.places(arrow.id_column(runs.ids))
+    done, failed = np.zeros((2, len(runs)), bool)
+    done[place[stored.done & (place >= 0)]] = True
+    failed[place[~stored.done & (place >= 0)]] = True
     todo = ~done if retry_failed else ~done & ~failed
     rates = measure.observed(stored)
     if measured:
@@ -171,15 +170,11 @@ def make(
         done=done,
         failed=failed,
         todo=todo,
-        beyond=len(stored) - int(done.sum()) - int(failed.sum()),
+        beyond=int((place < 0).sum()),
         chunks=list(_chunks(runs, todo, lanes, rates)),
         rates=rates,
         mixed={name: [*map(str, values)] for name, values in seen.items() if len(values) > 1},
     )
-
-
-def _among(wanted: pa.Array, present: pa.ChunkedArray) -> np.ndarray:
-    return pc.is_in(wanted, value_set=present.combine_chunks()).to_numpy(zero_copy_only=False)
 
 
 def _chunks(
