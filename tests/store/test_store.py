@@ -647,13 +647,13 @@ def test_unknown_bounds_are_a_random_policys_return_and_the_best_run():
 
 def test_a_flat_table_is_read_back(filled):
     whole = read_results(filled)
-    again = results.Results.from_table(whole.table("all"))
+    again = results.as_results(whole.table("all"))
     assert again.table("all").equals(whole.table("all"))
     without = whole.table("all").drop_columns(["run_id"])
-    assert results.Results.from_table(without).ids.tolist() == whole.ids.tolist()
+    assert results.as_results(without).ids.tolist() == whole.ids.tolist()
     for name in flat.REQUIRED:
         with pytest.raises(UserError, match=f"no column {name}"):
-            results.Results.from_table(whole.table("all").drop_columns([name]))
+            results.as_results(whole.table("all").drop_columns([name]))
 
 
 def test_provenance_is_that_of_the_results_that_count(filled):

@@ -192,13 +192,6 @@ class Results:
 
         return flat.table(self, columns)
 
-    @staticmethod
-    def from_table(table: pa.Table) -> Results:
-        """Return the runs of a flat table, such as `table("all")` or one made by hand."""
-        from mirrorax.runs import flat
-
-        return flat.read(table)
-
     def curves(self) -> pa.Table | None:
         """Return `run_id` and one column of lists per learning curve; None if there are none."""
         names = [name for name in self.rows.column_names if name.startswith(CURVE)]
@@ -210,8 +203,10 @@ class Results:
 
 
 def as_results(runs: Results | pa.Table) -> Results:
-    """Return results as they are; a flat table is read."""
-    return runs if isinstance(runs, Results) else Results.from_table(runs)
+    """Return results; a flat table is read, such as `Results.table("all")` or one made by hand."""
+    from mirrorax.runs import flat
+
+    return runs if isinstance(runs, Results) else flat.read(runs)
 
 
 def concat(parts: Iterable[Results]) -> Results:

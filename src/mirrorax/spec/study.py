@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,15 +72,20 @@ class Block:
     v: tuple[float, ...] = ()
 
     @property
-    def size(self) -> int:
-        """How many runs the block has."""
+    def shape(self) -> tuple[int, int, int, int]:
+        """How many environments with their reward scales, pairs, cells and seeds it has."""
         scales = sum(len(reward_scales) for _, reward_scales in self.environments)
         cells = sum(
             len(self.w if alpha_schedule in LEARNED else self.alpha)
             * len(self.v if lam_schedule in LEARNED else self.lam)
             for alpha_schedule, lam_schedule in self.schedules
         )
-        return scales * len(self.pairs) * cells * len(self.seeds)
+        return scales, len(self.pairs), cells, len(self.seeds)
+
+    @property
+    def size(self) -> int:
+        """How many runs the block has."""
+        return math.prod(self.shape)
 
 
 @dataclass(frozen=True, repr=False)
@@ -101,11 +107,7 @@ class Study(Shown):
 
     def _summary(self) -> tuple[str, list[list[str]]]:
         rows = [["environments", "pairs", "cells", "seeds", "runs"]]
-        for block in self.blocks:
-            scales = sum(len(each) for _, each in block.environments)
-            cells = block.size // (scales * len(block.pairs) * len(block.seeds))
-            numbers = scales, len(block.pairs), cells, len(block.seeds), block.size
-            rows.append([f"{number:,}" for number in numbers])
+        rows += [[f"{n:,}" for n in (*block.shape, block.size)] for block in self.blocks]
         return f"{self.name}, {counted(sum(b.size for b in self.blocks), 'run')}", rows
 
     @property

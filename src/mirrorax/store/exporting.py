@@ -249,7 +249,7 @@ def _read_legacy_store(root: Path) -> Results:
 def _read_flat(table: pa.Table) -> Results:
     """Return the runs of a flat table, checked."""
     results.check_columns(table)
-    runs = Results.from_table(table.replace_schema_metadata(None))
+    runs = flat.read(table.replace_schema_metadata(None))
     runs.check_ids()
     return runs
 

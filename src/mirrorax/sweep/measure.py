@@ -23,7 +23,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -137,7 +137,7 @@ def _cache(key: str) -> Path:
     return (machine.cache_folder("sizes") or Path(os.devnull)) / f"sizes-{key}.json"
 
 
-def known_sizes(configurations: Iterable[Settings]) -> dict[Settings, Sizes]:
+def known_sizes(configurations: Collection[Settings]) -> dict[Settings, Sizes]:
     """Return the sizes of those programs that were asked before, from the cache."""
     sizes = {}
     for settings in configurations:
@@ -146,7 +146,7 @@ def known_sizes(configurations: Iterable[Settings]) -> dict[Settings, Sizes]:
     return sizes
 
 
-def ask_sizes(configurations: Iterable[Settings]) -> dict[Settings, Sizes]:
+def ask_sizes(configurations: Collection[Settings]) -> dict[Settings, Sizes]:
     """Return the sizes of programs; a child process is asked for those that are not known.
 
     A program that cannot be made has none.
