@@ -100,13 +100,13 @@ def page(path: Path) -> None:
 
 
 def commands(table: pa.Table, folder: Path) -> None:
-    from mirrorax.runs.results import Results
+    from mirrorax.runs.results import as_results
     from mirrorax.store.exporting import add
     from mirrorax.store.store import Store
 
     store = folder / "store"
     with Store(store) as held:
-        add(held, Results.from_table(table.drop_columns(["run_id"])))
+        add(held, as_results(table.drop_columns(["run_id"])))
         held.consolidate()
     out = str(folder / "cli.html")
     for words in (

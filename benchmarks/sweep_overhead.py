@@ -21,7 +21,7 @@ import numpy as np
 from mirrorax.runs.chunk import Outcome
 from mirrorax.spec.study import parse
 from mirrorax.store import read_results
-from mirrorax.sweep.driver import sweep
+from mirrorax.sweep.driver import run_study
 from mirrorax.sweep.engines.local import LocalEngine
 
 WORKERS = 2
@@ -51,11 +51,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder) / "store"
         start = time.perf_counter()
-        sweep(
+        run_study(
             study,
             store,
-            lambda logs: LocalEngine(logs=logs, workers=WORKERS, function="sweep_overhead:waiting"),
+            engine=lambda logs: LocalEngine(
+                logs=logs, workers=WORKERS, function="sweep_overhead:waiting"
+            ),
             lanes=32,
+            progress=False,
         )
         wall = time.perf_counter() - start
         compute = float(read_results(store).numbers("wall_seconds").sum())

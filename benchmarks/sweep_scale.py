@@ -23,7 +23,7 @@ import numpy as np
 from mirrorax.runs.chunk import Outcome
 from mirrorax.spec.study import expand, read
 from mirrorax.store import files, reading
-from mirrorax.sweep.driver import sweep
+from mirrorax.sweep.driver import run_study
 from mirrorax.sweep.engine import InlineEngine
 
 STUDY = """
@@ -68,7 +68,8 @@ def timed(name: str, *command: str) -> None:
 
 def fill(study: Path, store: Path) -> None:
     before = time.perf_counter()
-    summary = sweep(read(study), store, lambda logs: InlineEngine(instant), lanes=32)
+    engine = lambda logs: InlineEngine(instant)  # noqa: E731
+    summary = run_study(read(study), store, engine=engine, lanes=32, progress=False)
     seconds = time.perf_counter() - before
     rate = summary.session_done / seconds
     print(f"driver: {summary.session_done:,} runs in {seconds:.1f} s = {rate:,.0f} runs/s")

@@ -52,7 +52,7 @@ def test_a_study_that_is_not_done_is_said_in_every_format(store, full, monkeypat
     done = read_results(store).rows["run_id"]
     ids = [*done.to_pylist(), *(f"{k:032x}" for k in range(100))]
     known = SimpleNamespace(run_ids=pa.chunked_array([ids]))
-    monkeypatch.setattr("mirrorax.store.studies.latest", lambda root: known)
+    monkeypatch.setattr("mirrorax.store.reading.latest_study", lambda root: known)
     for form in ("text", "markdown", "csv", "json"):
         assert main(["robustness", "--store", store, "--format", form]) == 0
         line = f"the recorded study has {len(ids)} runs, {full.num_rows} of them are done"

@@ -11,7 +11,7 @@ import standin
 from mirrorax.errors import UserError
 from mirrorax.spec.study import read
 from mirrorax.store.files import StoreError
-from mirrorax.sweep.driver import sweep
+from mirrorax.sweep.driver import run_study
 from mirrorax.sweep.engine import InlineEngine
 from mirrorax.sweep.engines.local import LocalEngine
 
@@ -42,10 +42,11 @@ def main() -> int:
         return LocalEngine(logs=logs, workers=2, function="standin:train_chunk")
 
     try:
-        summary = sweep(
+        summary = run_study(
             read(args.study),
             args.store,
-            make_engine,
+            engine=make_engine,
+            progress=False,
             lanes=args.lanes,
             retry_failed=args.retry_failed,
             fault=fault,

@@ -10,7 +10,7 @@ import standin
 
 from mirrorax.spec.study import read
 from mirrorax.store.exporting import export
-from mirrorax.sweep.driver import SweepSummary, sweep
+from mirrorax.sweep.driver import SweepSummary, run_study
 from mirrorax.sweep.engine import InlineEngine
 
 HERE = Path(__file__).parent
@@ -54,7 +54,9 @@ class Driver:
     def resume(self, store: Path) -> SweepSummary:
         """Run what is left in this process."""
         engine = InlineEngine(standin.train_chunk)
-        return sweep(read(self.study), store, lambda logs: engine, lanes=4)
+        return run_study(
+            read(self.study), store, engine=lambda logs: engine, lanes=4, progress=False
+        )
 
     def exported(self, store: Path) -> tuple[bytes, bytes]:
         found = []

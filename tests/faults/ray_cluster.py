@@ -18,7 +18,7 @@ from ray.cluster_utils import Cluster
 
 from mirrorax.spec.study import read
 from mirrorax.store import files
-from mirrorax.sweep.driver import sweep
+from mirrorax.sweep.driver import run_study
 from mirrorax.sweep.engines.ray import RayEngine
 
 
@@ -48,11 +48,12 @@ def main() -> int:
     thread = threading.Thread(target=remove, daemon=True)
     thread.start()
     try:
-        summary = sweep(
+        summary = run_study(
             read(study),
             store,
-            lambda logs: RayEngine(address=cluster.address, function=function),
+            engine=lambda logs: RayEngine(address=cluster.address, function=function),
             lanes=lanes,
+            progress=False,
         )
     finally:
         cluster.remove_node(stays)

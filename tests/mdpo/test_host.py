@@ -18,7 +18,7 @@ from mirrorax.runs.chunk import make_chunk
 from mirrorax.runs.settings import make_settings
 from mirrorax.spec.study import parse
 from mirrorax.store import load
-from mirrorax.sweep.driver import sweep
+from mirrorax.sweep.driver import run_study
 from mirrorax.sweep.engine import InlineEngine
 
 
@@ -371,7 +371,8 @@ def test_it_is_swept_like_any_other(tmp_path):
         'pairs = [["entropy", "kl"]]\nalpha = [0.01, 0.1]\nlam = 1.0\nseeds = 1\nsteps = 24\n'
         "num_envs = 2\nenv_steps_per_update = 12\nbatch_size = 8\nbuffer_size = 100\n"
     )
-    summary = sweep(study, tmp_path / "store", lambda _: InlineEngine(train_chunk), lanes=2)
+    engine = lambda _: InlineEngine(train_chunk)  # noqa: E731
+    summary = run_study(study, tmp_path / "store", engine=engine, lanes=2)
     assert (summary.done, summary.failed) == (4, 0)
     table = load(tmp_path / "store", "all")
     rows = {(row["environment"], row["alpha"]): row for row in table.to_pylist()}

@@ -54,7 +54,7 @@ import sys
 import mirrorax
 from ray.cluster_utils import Cluster
 from mirrorax.spec.study import read
-from mirrorax.sweep.driver import sweep
+from mirrorax.sweep.driver import run_study
 from mirrorax.sweep.engines.ray import RayEngine
 
 cluster = Cluster()
@@ -64,7 +64,7 @@ cluster.wait_for_nodes()
 mirrorax.load_plugin("my_thing")
 try:
     engine = lambda logs: RayEngine(address=cluster.address, function="chunk_standin:train_chunk")
-    summary = sweep(read("study.toml"), "store", engine, lanes=2)
+    summary = run_study(read("study.toml"), "store", engine=engine, lanes=2)
 finally:
     cluster.shutdown()
 sys.exit(summary.exit_code)

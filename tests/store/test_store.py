@@ -26,7 +26,7 @@ from mirrorax.runs.arrow import Damaged
 from mirrorax.runs.chunk import PROVENANCE
 from mirrorax.runs.presets import LATER
 from mirrorax.spec.study import expand, parse
-from mirrorax.store import files, load_curves, reading, studies
+from mirrorax.store import files, load_curves, reading
 from mirrorax.store import store as stores
 from mirrorax.store.exporting import export, load, read_results
 from mirrorax.store.files import DamagedShardWarning, StoreError
@@ -648,13 +648,13 @@ def test_unknown_bounds_are_a_random_policys_return_and_the_best_run():
 
 def test_a_flat_table_is_read_back(filled):
     whole = read_results(filled)
-    again = results.Results.from_table(whole.table("all"))
+    again = results.as_results(whole.table("all"))
     assert again.table("all").equals(whole.table("all"))
     without = whole.table("all").drop_columns(["run_id"])
-    assert results.Results.from_table(without).ids.tolist() == whole.ids.tolist()
+    assert results.as_results(without).ids.tolist() == whole.ids.tolist()
     for name in flat.REQUIRED:
         with pytest.raises(UserError, match=f"no column {name}"):
-            results.Results.from_table(whole.table("all").drop_columns([name]))
+            results.as_results(whole.table("all").drop_columns([name]))
 
 
 def test_provenance_is_that_of_the_results_that_count(filled):
@@ -737,16 +737,6 @@ def test_nothing_that_reads_a_study_or_a_store_can_execute_what_it_reads():
                     assert node.func.id not in ("eval", "exec", "compile", "__import__"), file
                 if isinstance(node, ast.Attribute):
                     assert node.attr not in ("load_module", "allow_pickle"), file
-
-
-def test_recorded_ids_are_those_that_would_be_computed_and_wrong_ones_are_not_believed(filled):
-    known = studies.runs_of(STUDY, filled)
-    assert known.ids.tolist() == RUNS.ids.tolist()
-    assert expand(STUDY, RUNS.ids[::-1].copy()).ids.tolist() == RUNS.ids.tolist()
-    assert expand(STUDY, RUNS.ids[:-1]).ids.tolist() == RUNS.ids.tolist()
-    other = parse(STUDY.text + "# another file\n")
-    assert studies.runs_of(other, filled).ids.tolist() == RUNS.ids.tolist()
-    assert studies.runs_of(STUDY, None).ids.tolist() == RUNS.ids.tolist()
 
 
 def test_ids_cross_between_numpy_and_arrow():

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from mirrorax.envs import suite
 from mirrorax.runs.chunk import Chunk, Outcome
-from mirrorax.runs.results import Results
+from mirrorax.runs.results import as_results
 from mirrorax.spec.study import Runs
 from mirrorax.store.exporting import add
 from mirrorax.store.store import Store
@@ -20,7 +20,7 @@ def fill(folder: Path, table: pa.Table) -> Path:
     """Commit the runs of a table to a store; their ids are computed anew."""
     without = [name for name in table.column_names if name != "run_id"]
     with Store(folder) as store:
-        add(store, Results.from_table(table.select(without)))
+        add(store, as_results(table.select(without)))
     return folder
 
 

@@ -16,7 +16,7 @@ import standin
 from mirrorax.cli import main
 from mirrorax.store import files, read_results
 from mirrorax.store.store import Store
-from mirrorax.sweep import measure, worker
+from mirrorax.sweep import worker
 
 STUDY = """
 environments = ["CartPole", "Catch"]
@@ -49,7 +49,6 @@ def call(capsys, *words):
 
 def test_plan_run_status_verify_export(study, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("MIRRORAX_COMPILE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(measure, "_known", {})  # no sizes are known yet
     store = tmp_path / "store"
     code, out, _ = call(capsys, "plan", study, "--store", store, "--workers", 3)
     assert code == 0

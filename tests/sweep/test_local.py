@@ -12,7 +12,7 @@ import standin
 
 from mirrorax.spec.study import expand, parse
 from mirrorax.store import load_curves, read_results
-from mirrorax.sweep.driver import sweep
+from mirrorax.sweep.driver import run_study
 from mirrorax.sweep.engine import RETRIES, EngineError, InlineEngine
 from mirrorax.sweep.engines.local import LocalEngine
 from mirrorax.sweep.measure import ask_sizes
@@ -60,15 +60,19 @@ class Notes:
 
 def run(store, declared, function="standin:train_chunk", lanes=1, **options):
     notes = Notes()
-    summary = sweep(
+    summary = run_study(
         declared,
         store,
-        lambda logs: LocalEngine(logs=logs, workers=2, function=function),
+        engine=lambda logs: LocalEngine(logs=logs, workers=2, function=function),
         lanes=lanes,
-        display=notes,
+        progress=notes,
         **options,
     )
     return summary, notes
+
+
+def inline(logs):
+    return InlineEngine(standin.train_chunk)
 
 
 def by_lam(store):
@@ -82,7 +86,7 @@ def test_results_are_those_of_the_inline_engine(tmp_path):
     declared = study(lam=(0.1, 1.0, 10.0), extra="eval_every = 100\n")
     summary, notes = run(tmp_path / "local", declared, lanes=4)
     assert (summary.done, summary.failed, summary.exit_code) == (12, 0, 0)
-    sweep(declared, tmp_path / "inline", lambda logs: InlineEngine(standin.train_chunk), lanes=4)
+    run_study(declared, tmp_path / "inline", engine=inline, lanes=4)
     for read in (load, load_curves):
         one, two = (read(tmp_path / name) for name in ("local", "inline"))
         columns = [c for c in one.column_names if c in ("run_id", "returns", "return", "diverged")]
@@ -123,9 +127,7 @@ def test_a_chunk_that_kills_its_workers_is_given_up_and_the_rest_goes_on(tmp_pat
 
 def test_all_runs_of_a_chunk_that_fails_are_failed(tmp_path):
     declared = study(lam=(0.1, standin.RAISES))
-    summary = sweep(
-        declared, tmp_path / "store", lambda logs: InlineEngine(standin.train_chunk), lanes=8
-    )
+    summary = run_study(declared, tmp_path / "store", engine=inline, lanes=8)
     assert (summary.done, summary.failed, summary.exit_code) == (0, 8, 1)
 
 
@@ -147,18 +149,13 @@ def test_out_of_memory_is_said_with_the_width_that_fits_and_not_tried_again(tmp_
 
 def retried(store, declared, **more):
     """Run what failed again, in this process."""
-
-    def engine(logs):
-        return InlineEngine(standin.train_chunk)
-
-    return sweep(declared, store, engine, lanes=1, retry_failed=True, **more)
+    return run_study(declared, store, engine=inline, lanes=1, retry_failed=True, **more)
 
 
 def test_failed_runs_wait_for_retry_failed(tmp_path, monkeypatch):
     declared = study(lam=(0.1, standin.RAISES))
-    inline = {"make_engine": lambda logs: InlineEngine(standin.train_chunk), "lanes": 1}
-    sweep(declared, tmp_path / "store", **inline)
-    again = sweep(declared, tmp_path / "store", **inline)
+    run_study(declared, tmp_path / "store", engine=inline, lanes=1)
+    again = run_study(declared, tmp_path / "store", engine=inline, lanes=1)
     assert (again.done, again.failed, again.session_failed) == (4, 4, 0)
     monkeypatch.setattr(standin, "_misbehave", lambda asked: None)
     fixed = retried(tmp_path / "store", declared)
@@ -204,13 +201,13 @@ def test_an_outcome_of_other_runs_is_no_result(tmp_path, monkeypatch):
 def test_a_chunk_that_hangs_is_ended_by_the_timeout(tmp_path, monkeypatch):
     monkeypatch.setenv("STANDIN_SECONDS", "1000")
     monkeypatch.setattr("mirrorax.sweep.engine.RETRIES", 0)
-    summary = sweep(
+    summary = run_study(
         parse(
             'environments = ["CartPole"]\npairs = [["entropy", "kl"]]\n'
             "alpha = 0\nlam = 1\nseeds = 1\n"
         ),
         tmp_path / "store",
-        lambda logs: LocalEngine(
+        engine=lambda logs: LocalEngine(
             logs=logs, workers=1, function="standin:train_chunk", chunk_timeout=0.5
         ),
     )
@@ -248,5 +245,5 @@ def test_workers_are_pinned_single_threaded_nice_and_on_the_cpu(tmp_path):
 
 def test_signal_handlers_are_given_back(tmp_path):
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
-    sweep(study(), tmp_path / "store", lambda logs: InlineEngine(standin.train_chunk))
+    run_study(study(), tmp_path / "store", engine=inline)
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before

@@ -158,7 +158,6 @@ def test_a_time_that_nobody_has_measured_is_called_a_guess():
 def sizes(tmp_path, monkeypatch):
     """A cache of sizes that is empty."""
     monkeypatch.setenv("MIRRORAX_COMPILE_CACHE", str(tmp_path))
-    monkeypatch.setattr(measure, "_known", {})
     return tmp_path
 
 
@@ -174,21 +173,17 @@ def test_sizes_are_those_of_the_program_and_are_asked_once(sizes, monkeypatch):
         Settings(environment="CartPole", **fields)
         for fields in ({}, {"hidden": (256,)}, {"steps": 512, "drift": "zero"})
     )
-    assert measure.known_sizes(small) is None
-    measure.ask_sizes([broken, small, wide])
-    assert measure.known_sizes(broken) is None  # a program that cannot be made has no size
-    monkeypatch.setattr(measure, "_known", {})  # another process
+    real = {each: program_sizes(make_program(each)) for each in (small, wide)}
+    assert measure.known_sizes([small]) == {}
+    # A program that cannot be made has no size, and the length of a run has no part in it.
+    asked = measure.ask_sizes([broken, small, wide, other])
+    assert asked == {**real, other: real[small]}
     monkeypatch.setattr(measure, "_ask", None)
-    measure.ask_sizes([small, wide])
-    for each in (small, wide):
-        assert measure.known_sizes(each) == program_sizes(make_program(each))
-    assert measure.known_sizes(other) == measure.known_sizes(small)  # its length has no part in it
+    assert measure.ask_sizes([small, wide]) == real
+    assert measure.known_sizes([other]) == {other: real[small]}
     for file in sizes.iterdir():
         file.write_text("[1")
-    monkeypatch.setattr(measure, "_known", {})
-    assert measure.known_sizes(small) is None
-    # A wider network makes longer updates, where its size is known.
-    assert measure.modelled_seconds(wide) == measure.modelled_seconds(small)
+    assert measure.known_sizes([small]) == {}
 
 
 @pytest.mark.parametrize("name", ["CartPole", "Catch"])
@@ -203,12 +198,6 @@ def test_a_lane_is_its_replay_buffer_and_its_networks(name):
     # Actor and two critics with Adam's moments, two targets.
     networks = 4 * (3 * program.actor.num_parameters + 8 * program.critic.num_parameters)
     assert networks < found.lane_bytes - settings.buffer_size * row
-
-
-def test_the_shipped_table_has_the_work_of_the_default_networks():
-    for family, cost in measure.TABLE.items():
-        program = make_program(Settings(environment=family))
-        assert program_sizes(program).flops == cost.flops
 
 
 def test_the_time_left_waits_for_the_longest_chunk_and_compiles_nothing_twice():
@@ -302,8 +291,7 @@ def test_the_lane_width_wastes_little_and_stays_with_the_store(tmp_path):
 def test_memory_that_does_not_suffice_is_said_with_the_number_that_fits(monkeypatch):
     runs = expand(study('["CartPole"]'))
     plan = planning.make(runs, nothing(), lanes=512)
-    measure.ask_sizes(runs.configurations)
-    sizes = measure.known_sizes(runs.configurations[0])
+    sizes = measure.ask_sizes(runs.configurations)[runs.configurations[0]]
     monkeypatch.setattr(machine, "available_bytes", lambda: 2 * sizes.worker_bytes(100))
     with pytest.raises(UserError, match=r"lanes: 512 lanes .* would fit") as caught:
         plan.check_memory(2)
@@ -387,11 +375,3 @@ def test_the_minatar_study_is_two_games_seen_through_a_convolution():
     for each in {s.environment: s for s in runs.configurations}.values():
         channels = 4 if each.environment == "Breakout-MinAtar" else 6
         assert make_program(each).actor.shapes[0] == (16, 9 * channels)
-
-
-@pytest.mark.parametrize("name", ["Catch", "Catch(20x10)", "Catch(30x15)", "DeepSea", "CartPole"])
-@pytest.mark.parametrize("counted", ["total", "per_env"])
-def test_the_model_knows_which_rollouts_look_their_policy_up(name, counted):
-    chosen = Settings(environment=name, steps_counted=counted)
-    rounds = make_program(chosen).table_rounds or chosen.rollout_length
-    assert measure.computed_steps(chosen) == rounds * chosen.num_envs

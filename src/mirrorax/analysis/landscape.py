@@ -295,7 +295,7 @@ def landscapes(runs: Results | pa.Table, across: Sequence[str] = ()) -> tuple[La
 
     `across` names settings that are no part of an algorithm here: with `("steps",)` environments
     that were trained for different lengths are one landscape. A flat table is read by
-    `Results.from_table`.
+    `mirrorax.runs.flat.read`.
     """
     results = as_results(runs)
     if len(results) == 0:

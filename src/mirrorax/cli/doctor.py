@@ -140,13 +140,12 @@ def machine() -> dict[str, Finding]:
     try:
         from mirrorax.mdpo.machine import available_bytes, cores
         from mirrorax.runs.settings import make_settings
-        from mirrorax.sweep.measure import ask_sizes, known_sizes
+        from mirrorax.sweep.measure import ask_sizes
     except ImportError as error:
         return {"machine": finding("wrong", f"cannot be examined: {error}")}
     usable, free = len(cores()), available_bytes()
     settings = make_settings(environment="CartPole")
-    ask_sizes([settings])
-    sizes = known_sizes(settings)
+    sizes = ask_sizes([settings]).get(settings)
     lanes = 0 if sizes is None else sizes.lanes_that_fit(usable)
     wide = f"{counted(usable, 'worker')} with up to {min(lanes, 4096):,} lanes of CartPole fit"
     memory = f"{free / 2**30:.1f} GiB free; {wide}"

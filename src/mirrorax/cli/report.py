@@ -74,7 +74,7 @@ def _make(args: argparse.Namespace, place: str, reference: Reference | None) -> 
     from mirrorax.report.payload import payload
 
     table = read_runs(place)
-    if table.num_rows == 0 and args.watch:
+    if args.watch and not len(table):
         print("waiting for the first runs", file=sys.stderr)
         return None
     study = read_study(place)

@@ -14,7 +14,7 @@ from mirrorax.errors import UserError, plain
 
 if TYPE_CHECKING:
     from mirrorax.analysis.reference import Reference
-    from mirrorax.store.studies import RecordedRuns
+    from mirrorax.store.reading import RecordedRuns
 
 
 def place_of(args: argparse.Namespace) -> str:
@@ -74,7 +74,7 @@ def read_runs(place: str, read: Callable[[str], Any] | None = None) -> Any:
 
 def read_study(place: str) -> RecordedRuns | None:
     """Return the latest study of a store; None for an export."""
-    from mirrorax.store import studies
+    from mirrorax.store.reading import latest_study
 
     root = Path(place)
-    return studies.latest(root) if (root / "studies").is_dir() else None
+    return latest_study(root) if (root / "studies").is_dir() else None

@@ -98,20 +98,20 @@ def _plan(args: argparse.Namespace) -> int:
         raise UserError(f"--node-workers: {args.node_workers} on how many nodes? give --nodes N")
     from mirrorax.mdpo.machine import cores
     from mirrorax.runs import results
-    from mirrorax.spec.study import read
-    from mirrorax.store import files, reading, studies
+    from mirrorax.spec.study import expand, read
+    from mirrorax.store import files, reading
     from mirrorax.sweep import plan as planning
     from mirrorax.sweep import worker
     from mirrorax.sweep.measure import measure_seconds
 
     study = read(args.study)
     root = files.existing(args.store) if Path(args.store).exists() else None
-    runs = studies.runs_of(study, root)
+    runs = expand(study)
     lanes = planning.lanes_for(runs, root, args.lanes, gpu=bool(args.gpus))
     damaged, stored = {}, results.concat([])
     if root is not None:
-        damaged = reading.damaged(root)
-        stored = reading.Reader(root, ["wall_seconds"], damaged).results()
+        reader = reading.Reader(root, ["wall_seconds"], every=True)
+        stored, damaged = reader.results(), reader.damaged
     plan = planning.make(runs, stored, lanes=lanes, retry_failed=args.retry_failed)
     if args.measure and plan.chunks:
         measured = measure_seconds(plan, worker.CHUNK_FUNCTION)
@@ -156,7 +156,7 @@ def _costs(plan: Plan, workers: int, args: argparse.Namespace) -> list[tuple[str
     used = counted(len({chunk.configuration for chunk in plan.chunks}), "configuration")
     memory = "checked when the sweep starts"
     if largest is not None:
-        need = largest[1].worker_bytes(plan.lanes)
+        need = largest.worker_bytes(plan.lanes)
         memory = f"about {need / 2**30:.1f} GiB in each worker"
     here = f"{counted(workers, 'worker')} (from {plan.rates.source})"
     rows = [
@@ -207,13 +207,13 @@ def run_study(study: Study, args: argparse.Namespace) -> int:
 
 
 def _status(args: argparse.Namespace) -> int:
-    from mirrorax.store import files
-    from mirrorax.sweep.progress import Watcher
+    from mirrorax.store import files, reading
+    from mirrorax.sweep.progress import STATUS_COLUMNS, read_status
 
-    watcher = Watcher(files.existing(place_of(args)))
+    reader = reading.Reader(files.existing(place_of(args)), STATUS_COLUMNS)
 
     def text() -> str:
-        now = watcher.status()
+        now = read_status(reader)
         rows = [[plain(cell) for cell in row] for row in now.rows()]
         return f"{now.summary()}\n{columns(rows, left=2)}"
 

@@ -76,8 +76,6 @@ class Sizes(NamedTuple):
 
     #: replay buffer, networks with their optimisers, and the activations of an update
     lane_bytes: int
-    #: floating-point operations of the actor for one observation
-    flops: int
 
     def worker_bytes(self, lanes: int) -> int:
         """Return the memory of a process that trains so many lanes."""

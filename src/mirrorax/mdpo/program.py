@@ -248,16 +248,14 @@ def program_sizes(program: Program) -> Sizes:
     critics = floats(program.num_critics, program.critic.num_parameters)
     learner = jax.eval_shape(partial(init_learner, program), actor, critics, values)
 
-    def cost(batch: int, name: str) -> int:
-        lowered = jax.jit(program.actor).lower(actor, floats(env.observation_size, batch))
-        return int((lowered.cost_analysis() or {}).get(name, 0))
-
+    batch = floats(env.observation_size, settings.batch_size)
+    cost = jax.jit(program.actor).lower(actor, batch).cost_analysis() or {}
     parts = (
         settings.replay_slots * settings.num_envs * row,
         sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(learner)),
-        cost(settings.batch_size, "bytes accessed"),  # about what an update keeps of a batch
+        int(cost.get("bytes accessed", 0)),  # about what an update keeps of a batch
     )
-    return Sizes(sum(parts), cost(1, "flops"))
+    return Sizes(sum(parts))
 
 
 def check_memory(program: Program, lanes: int) -> None:

@@ -33,7 +33,7 @@ def collect(path: str | os.PathLike[str], field: str = "store") -> Collection:
     foreign: dict[str, int] = {}
     for place in _places(Path(os.fspath(path)), field):
         table = read_results(place, field)
-        if table.num_rows == 0:
+        if not len(table):
             continue
         items = landscapes(table)
         known = {**readings(), **samples()}

@@ -113,7 +113,7 @@ def list_column(rows: Float[np.ndarray, "runs entries"]) -> pa.ListArray:
 
 def read_lists(column: pa.ChunkedArray) -> Lists:
     """Return a column of lists as a matrix, padded with NaN, and the length of each list."""
-    array = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    array = column.combine_chunks()
     lengths = np.asarray(
         pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False), dtype=np.int64
     )

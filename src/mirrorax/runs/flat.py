@@ -255,8 +255,7 @@ def _groups(table: pa.Table) -> tuple[Int[np.ndarray, " rows"], Int[np.ndarray, 
     for column in table.columns:
         if pa.types.is_list(column.type):  # Arrow has no dictionaries of lists
             column = pc.binary_join(pc.cast(column, pa.list_(pa.string())), "\0")
-        array = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
-        encoded = pc.dictionary_encode(array, null_encoding="encode")
+        encoded = pc.dictionary_encode(column.combine_chunks(), null_encoding="encode")
         count = len(encoded.dictionary)
         if count > 1:
             numbers = encoded.indices.to_numpy(zero_copy_only=False)

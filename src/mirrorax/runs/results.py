@@ -62,11 +62,6 @@ class Results:
             f"{len(self.origins):,} chunks)"
         )
 
-    @property
-    def num_rows(self) -> int:
-        """How many runs there are, as of a table."""
-        return len(self.rows)
-
     @cached_property
     def _numbered(self) -> tuple[dict[Configuration, int], Int[np.ndarray, " chunks"]]:
         numbers: dict[Configuration, int] = {}
@@ -82,13 +77,6 @@ class Results:
     def configuration(self) -> Int[np.ndarray, " runs"]:
         """Of each run, its place in `configurations`."""
         return self._numbered[1][self.origin]
-
-    @property
-    def column_names(self) -> list[str]:
-        """The columns of `table("all")`."""
-        from mirrorax.runs import flat
-
-        return flat.names(self)
 
     def __getitem__(self, name: str) -> pa.ChunkedArray:
         """Return one column of `table("all")`."""
@@ -129,6 +117,11 @@ class Results:
         """Spread one value per chunk over the runs."""
         return np.array(values, kind)[self.origin]
 
+    def places(self, ids: pa.Array) -> Int[np.ndarray, " runs"]:
+        """Return the place of each run among these ids; -1 where it is not one of them."""
+        place = pc.index_in(self.rows["run_id"], value_set=ids)
+        return np.asarray(pc.fill_null(place, -1).to_numpy())
+
     def numbers(self, name: str) -> Float[np.ndarray, " runs"]:
         """Return a column of the rows as floats; NaN where there is no value."""
         column = self.rows[name].cast(pa.float64())
@@ -139,13 +132,10 @@ class Results:
 
         Of failures the last counts. `ordered` sorts by `run_id`.
         """
-        digits = bytes.fromhex(self.ids.tobytes().decode())  # two numbers sort faster than a text
-        high, low = np.frombuffer(digits, ">u8").astype(np.uint64).reshape(-1, 2).T
         rank = np.where(self.done, self.origin, -self.origin)
-        order = np.lexsort((rank, ~self.done, low, high))
-        new = np.diff(high[order], prepend=0) != 0
-        new |= np.diff(low[order], prepend=0) != 0
-        new[:1] = True
+        order = np.lexsort((rank, ~self.done, self.ids))
+        ids, new = self.ids[order], np.ones(len(self), bool)
+        new[1:] = ids[1:] != ids[:-1]
         if not ordered and new.all():
             return self
         return self.take(order[new] if ordered else np.sort(order[new]))
@@ -202,13 +192,6 @@ class Results:
 
         return flat.table(self, columns)
 
-    @staticmethod
-    def from_table(table: pa.Table) -> Results:
-        """Return the runs of a flat table, such as `table("all")` or one made by hand."""
-        from mirrorax.runs import flat
-
-        return flat.read(table)
-
     def curves(self) -> pa.Table | None:
         """Return `run_id` and one column of lists per learning curve; None if there are none."""
         names = [name for name in self.rows.column_names if name.startswith(CURVE)]
@@ -220,8 +203,10 @@ class Results:
 
 
 def as_results(runs: Results | pa.Table) -> Results:
-    """Return results as they are; a flat table is read."""
-    return runs if isinstance(runs, Results) else Results.from_table(runs)
+    """Return results; a flat table is read, such as `Results.table("all")` or one made by hand."""
+    from mirrorax.runs import flat
+
+    return runs if isinstance(runs, Results) else flat.read(runs)
 
 
 def concat(parts: Iterable[Results]) -> Results:
@@ -289,12 +274,6 @@ def to_arrow(results: Results, **more: Any) -> pa.Table:
     }
     column = pa.array(results.origin, pa.int32())
     return arrow.with_head(results.rows.append_column(ORIGIN, column), head)
-
-
-def to_outcome(results: Results, which: Int[np.ndarray, " some"]) -> pa.Table:
-    """Return runs of one chunk as the table of an `Outcome`."""
-    part = results.take(which)
-    return arrow.with_head(part.rows, part.origins[part.origin[0]].model_dump(mode="json"))
 
 
 _HEX = np.zeros(256, bool)

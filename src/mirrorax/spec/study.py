@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,15 +72,20 @@ class Block:
     v: tuple[float, ...] = ()
 
     @property
-    def size(self) -> int:
-        """How many runs the block has."""
+    def shape(self) -> tuple[int, int, int, int]:
+        """How many environments with their reward scales, pairs, cells and seeds it has."""
         scales = sum(len(reward_scales) for _, reward_scales in self.environments)
         cells = sum(
             len(self.w if alpha_schedule in LEARNED else self.alpha)
             * len(self.v if lam_schedule in LEARNED else self.lam)
             for alpha_schedule, lam_schedule in self.schedules
         )
-        return scales * len(self.pairs) * cells * len(self.seeds)
+        return scales, len(self.pairs), cells, len(self.seeds)
+
+    @property
+    def size(self) -> int:
+        """How many runs the block has."""
+        return math.prod(self.shape)
 
 
 @dataclass(frozen=True, repr=False)
@@ -101,11 +107,7 @@ class Study(Shown):
 
     def _summary(self) -> tuple[str, list[list[str]]]:
         rows = [["environments", "pairs", "cells", "seeds", "runs"]]
-        for block in self.blocks:
-            scales = sum(len(each) for _, each in block.environments)
-            cells = block.size // (scales * len(block.pairs) * len(block.seeds))
-            numbers = scales, len(block.pairs), cells, len(block.seeds), block.size
-            rows.append([f"{number:,}" for number in numbers])
+        rows += [[f"{n:,}" for n in (*block.shape, block.size)] for block in self.blocks]
         return f"{self.name}, {counted(sum(b.size for b in self.blocks), 'run')}", rows
 
     @property
@@ -295,31 +297,18 @@ class Runs(Shown):
         return ids
 
 
-def expand(study: Study, recorded: np.ndarray | None = None) -> Runs:
-    """Return all runs of a study, each once, in the documented order.
-
-    `recorded` are the ids of an earlier expansion: used if they fit, after a look at the first run
-    of every grid.
-    """
+def expand(study: Study) -> Runs:
+    """Return all runs of a study, each once, in the documented order."""
     configurations: dict[Settings, int] = {}
     pieces = [piece for block in study.blocks for piece in _pieces(block, configurations)]
     values = {name: np.concatenate([piece[name] for _, piece in pieces]) for name in TRACED}
     sizes = [len(piece["seed"]) for _, piece in pieces]
     known = tuple(configurations)
     configuration = np.repeat(np.array([which for which, _ in pieces], np.int32), sizes)
-    if recorded is not None and len(recorded) == len(configuration):
-        firsts = [(k, {name: column[:1] for name, column in c.items()}) for k, c in pieces]
-        starts = np.cumsum([0, *sizes[:-1]])
-        if (_ids(known, firsts) == recorded[starts]).all():
-            return Runs(known, configuration, values, recorded)
-    ids = _ids(known, pieces)
+    ids = np.concatenate([run_ids(known[which], piece) for which, piece in pieces])
     runs = Runs(known, configuration, values, ids)
     _, first = np.unique(ids, return_index=True)
     return runs if len(first) == len(ids) else runs.select(np.sort(first))
-
-
-def _ids(configurations: Sequence[Settings], pieces: Sequence[_Piece]) -> np.ndarray:
-    return np.concatenate([run_ids(configurations[k], each) for k, each in pieces])
 
 
 def _pieces(block: Block, configurations: dict[Settings, int]) -> Iterable[_Piece]:

@@ -13,8 +13,7 @@ A file's name holds the digest of its content, and it appears by one atomic rena
 is complete. Readers take no lock.
 
 - `files`: names, atomic writing.    - `store`: the writer's view: one at a time.
-- `reading`: the reader's view, and the consolidated copy.
-- `studies`: recorded studies.
+- `reading`: the reader's view, recorded studies, and the consolidated copy.
 - `exporting`: exports, imports (also of format 1), and `read_results` for all.
 """
 

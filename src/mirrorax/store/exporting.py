@@ -23,7 +23,7 @@ import pyarrow.csv
 
 from mirrorax.errors import UserError
 from mirrorax.files import replacing
-from mirrorax.runs import arrow, results
+from mirrorax.runs import arrow, flat, results
 from mirrorax.runs.arrow import CURVE, HEAD, Damaged
 from mirrorax.runs.chunk import PROVENANCE
 from mirrorax.runs.results import ROWS, Results
@@ -117,7 +117,8 @@ def read_export(path: Path, field: str = "store", *, legacy: bool = False) -> Re
             table = table.append_column("wall_seconds", pa.nulls(len(table), pa.float64()))
         runs = results.from_arrow(table)
         runs.check_ids()
-        plain = [n for n in table.column_names if n in runs.column_names and n not in _OWN]
+        derived = set(flat.names(runs)).difference(_OWN)
+        plain = [name for name in table.column_names if name in derived]
         for name, expected in zip(plain, runs.table(plain).columns, strict=True):
             if not table[name].cast(expected.type).equals(expected):
                 raise Damaged(f"column {name!r} does not agree with the runs' settings")
@@ -162,8 +163,9 @@ def export(
         raise UserError(f"to: {str(target.parent)!r}: no such folder")
     if target.is_dir():
         raise UserError(f"to: {str(target)!r} is a folder; expected a file")
-    if Path(place).is_dir():
-        files.check_outside(Path(place), target, "to")
+    root = Path(place).resolve()
+    if root.is_dir() and (target.parent.resolve() / target.name).is_relative_to(root):
+        raise UserError(f"to: {str(target)!r} is inside the store; choose a place outside it")
     runs = read_results(place)
     if study is not None:
         runs = runs.take(np.flatnonzero(np.isin(runs.ids, expand(study).ids)))
@@ -223,7 +225,9 @@ def add(store: Store, runs: Results) -> None:
     order = np.argsort(runs.origin, kind="stable")
     starts = np.unique(runs.origin[order], return_index=True)[1]
     for which in np.split(order, starts[1:]) if len(order) else ():
-        store.commit(arrow.encode(results.to_outcome(runs, which)))
+        origin = runs.origins[runs.origin[which[0]]]
+        table = arrow.with_head(runs.take(which).rows, origin.model_dump(mode="json"))
+        store.commit(arrow.encode(table))
 
 
 def _read_legacy_store(root: Path) -> Results:
@@ -245,7 +249,7 @@ def _read_legacy_store(root: Path) -> Results:
 def _read_flat(table: pa.Table) -> Results:
     """Return the runs of a flat table, checked."""
     results.check_columns(table)
-    runs = Results.from_table(table.replace_schema_metadata(None))
+    runs = flat.read(table.replace_schema_metadata(None))
     runs.check_ids()
     return runs
 

@@ -217,12 +217,6 @@ def create(directory: str | os.PathLike[str]) -> Path:
     return root
 
 
-def check_outside(root: Path, target: Path, field: str) -> None:
-    """Refuse to write a file for the user into the store itself."""
-    if (target.parent.resolve() / target.name).is_relative_to(root.resolve()):
-        raise UserError(f"{field}: {str(target)!r} is inside the store; choose a place outside it")
-
-
 Fault = Callable[[str], None]
 
 #: The moments between which a write can be cut, in order.
@@ -273,20 +267,17 @@ def sync_folder(path: Path) -> None:
         os.close(descriptor)
 
 
-def write(root: Path, kind: str, name: str, data: bytes, fault: Fault = no_fault) -> Path:
+def write(root: Path, kind: str, name: str, data: bytes, fault: Fault = no_fault) -> None:
     """Write one immutable file of the store; it is visible whole or not at all."""
-    target = inside(root, kind, name)
-    return _write(root, target, data, fault, durable=True)
+    _write(root, inside(root, kind, name), data, fault)
 
 
-def write_plain(root: Path, name: str, data: bytes, *, durable: bool = True) -> Path:
+def write_plain(root: Path, name: str, data: bytes, *, durable: bool = True) -> None:
     """Replace one of the few mutable files at the root of the store, atomically."""
-    if name not in (MARK, "holder.json", "live.json"):
-        raise UnsafeName(f"store: no file {name!r}")
-    return _write(root, root / name, data, no_fault, durable=durable)
+    _write(root, root / name, data, no_fault, durable=durable)
 
 
-def _write(root: Path, target: Path, data: bytes, fault: Fault, *, durable: bool) -> Path:
+def _write(root: Path, target: Path, data: bytes, fault: Fault, *, durable: bool = True) -> None:
     temp = inside(root, "tmp", f"{os.getpid()}-{next(_counter)}")
     try:
         fault("begin")
@@ -314,7 +305,6 @@ def _write(root: Path, target: Path, data: bytes, fault: Fault, *, durable: bool
     finally:
         with contextlib.suppress(OSError):
             temp.unlink()
-    return target
 
 
 def _write_all(descriptor: int, data: bytes) -> None:

@@ -14,34 +14,29 @@ from __future__ import annotations
 import contextlib
 import os
 import warnings
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from mirrorax.runs import arrow, results
-from mirrorax.runs.arrow import Damaged
+from mirrorax.runs.arrow import Damaged, Line
 from mirrorax.runs.results import ROWS, Results
-from mirrorax.store import files, studies
+from mirrorax.runs.settings import one_line
+from mirrorax.store import files
 from mirrorax.store.files import DamagedShardWarning
 
 #: A copy is made when this many shards are new, or a quarter of those that were copied.
 FULL = 256
 _THREADS = 4
 _TRIES = 5
-_Item = TypeVar("_Item")
-_Value = TypeVar("_Value")
-
-
-def _parallel(function: Callable[[_Item], _Value], items: Sequence[_Item]) -> list[_Value]:
-    """Apply a function to items in threads: hashing and decoding run outside of Python."""
-    with ThreadPoolExecutor(_THREADS) as pool:
-        return list(pool.map(function, items))
 
 
 def read(
@@ -91,11 +86,8 @@ def copied(root: Path, present: Collection[str]) -> tuple[str, list[str]]:
     return best
 
 
-def damaged(root: Path) -> dict[str, str]:
-    """Return the shards that are not what was written, with the reason.
-
-    Every file is compared with the digest in its name, and none is decoded.
-    """
+def _damaged(root: Path) -> dict[str, str]:
+    """Compare every shard with the digest in its name; return the others, with the reason."""
 
     def problem(entry: tuple[str, str | None]) -> str | None:
         name, wrong = entry
@@ -112,8 +104,9 @@ def damaged(root: Path) -> dict[str, str]:
         return None
 
     entries = files.entries(root, "shards")
-    reasons = zip(entries, _parallel(problem, entries), strict=True)
-    return {name: why for (name, _), why in reasons if why}
+    with ThreadPoolExecutor(_THREADS) as pool:  # hashing runs outside of Python
+        reasons = zip(entries, pool.map(problem, entries), strict=True)
+        return {name: why for (name, _), why in reasons if why}
 
 
 def consolidate(root: Path, fault: files.Fault = files.no_fault) -> None:
@@ -131,22 +124,93 @@ def consolidate(root: Path, fault: files.Fault = files.no_fault) -> None:
             files.inside(root, "parts", other).unlink(missing_ok=True)
 
 
+# --- studies --------------------------------------------------------------------------------------
+
+_Count = Annotated[int, Field(ge=1, lt=10**9)]
+
+
+class RecordedPair(BaseModel):
+    """What is shown of the settings of a configuration."""
+
+    environment: Line
+    potential: Line
+    drift: Line
+
+
+class RecordedRuns(BaseModel):
+    """A study as a store remembers it, with its runs: `status` needs only the store."""
+
+    model_config = ConfigDict(strict=True, arbitrary_types_allowed=True)
+
+    name: Line
+    study: Line  # the id of its text
+    text: str
+    lanes: _Count
+    algorithm_version: _Count
+    plugins: list[Line]
+    recorded_at: Line
+    #: of each configuration
+    settings: list[RecordedPair]
+    run_ids: pa.ChunkedArray
+    #: of each run, its place in `settings`
+    configuration: np.ndarray
+
+
+def read_study(root: Path, name: str) -> RecordedRuns:
+    """Read the record of a study, checked; raise `Damaged` or `FileNotFoundError`."""
+    data = files.read_verified(root, "studies", name)
+    try:
+        table = arrow.decode(data)
+        results.check_columns(table)
+        kinds = {"run_id": pa.string(), "configuration": pa.int32()}
+        if dict(zip(table.column_names, table.schema.types, strict=True)) != kinds:
+            raise Damaged("its columns are not run_id and configuration")
+        number = table["configuration"]
+        configuration = np.full(1, -1) if number.null_count else number.to_numpy()
+        runs = {"run_ids": table["run_id"], "configuration": configuration}
+        recorded = RecordedRuns(**{**arrow.read_head(table.schema.metadata), **runs})
+        count = len(recorded.settings)
+        if len(configuration) and not 0 <= configuration.min() <= configuration.max() < count:
+            raise Damaged("a run has a configuration that is not there")
+    except ValidationError as error:
+        raise Damaged(f"{name}: its head: {one_line(error)}") from None
+    except Damaged as error:
+        raise Damaged(f"{name}: {error}") from None
+    return recorded
+
+
+_read_once = lru_cache(maxsize=2)(read_study)  # a record never changes
+
+
+def latest_study(root: Path) -> RecordedRuns | None:
+    """Return the study recorded last; damaged records are passed over."""
+    for name in reversed(files.listed(root, "studies")):
+        try:
+            return _read_once(root, name)
+        except (Damaged, FileNotFoundError):
+            continue
+    return None
+
+
+# --- the runs of all files ------------------------------------------------------------------------
+
+
 class Reader:
-    """A growing view of a store's runs. Files are immutable, so each is read once."""
+    """A growing view of a store's runs, or of some columns of them.
+
+    Files are immutable, so each is read once. With `every` the digests of all shards are compared,
+    also of those that a copy has the rows of.
+    """
 
     def __init__(
-        self,
-        root: Path,
-        columns: Sequence[str] | None = None,  # of the rows; None: all
-        without: Collection[str] = (),  # shards to pass over, copies of them too
+        self, root: Path, columns: Sequence[str] | None = None, *, every: bool = False
     ) -> None:
         self.root = root
-        self._without = frozenset(without)
         self._columns = columns
         #: the runs of each file that was read, and the shards they are of
         self._parts: dict[str, tuple[Results, list[str]]] = {}
-        #: ill-formed shards, with the reason
-        self.damaged: dict[str, str] = {}
+        #: damaged shards, with the reason; they are passed over, and copies of them too
+        self.damaged = _damaged(root) if every else {}
 
     def read_new(self) -> tuple[Results, list[str]]:
         """Read what is new; return the runs of all files, and the shard of each chunk."""
@@ -158,11 +222,11 @@ class Reader:
 
     def _refresh(self) -> bool:
         """Read what is new; return False if a file vanished while it was being read."""
-        listed = [n for n in files.listed(self.root, "shards") if n not in self._without]
-        present = set(listed)
+        entries = dict(files.entries(self.root, "shards"))
+        self.damaged = {name: why for name, why in self.damaged.items() if name in entries}
+        present = {n for n, problem in entries.items() if problem is None} - set(self.damaged)
         # A part goes when one of its shards was set aside.
         self._parts = {n: part for n, part in self._parts.items() if present.issuperset(part[1])}
-        self.damaged = {name: why for name, why in self.damaged.items() if name in present}
         if not self._parts and len(present) > 1:
             name, shards = copied(self.root, present)
             # A damaged copy does not matter: the shards themselves are read below.
@@ -170,9 +234,7 @@ class Reader:
                 if shards:
                     self._parts[name] = read(self.root, name, self._columns, "parts"), shards
         seen = {shard for _, shards in self._parts.values() for shard in shards}
-        for name in listed:
-            if name in seen or name in self.damaged:
-                continue
+        for name in sorted(present - seen):
             try:
                 self._parts[name] = read(self.root, name, self._columns), [name]
             except FileNotFoundError:
@@ -205,10 +267,9 @@ def read_store(directory: str | os.PathLike[str]) -> Results:
     it aside and runs its runs again.
     """
     root = files.existing(directory)
-    wrong = damaged(root)
-    reader = Reader(root, without=wrong)
+    reader = Reader(root, every=True)
     runs = reader.results(ordered=True)
-    for why in (wrong | reader.damaged).values():
+    for why in reader.damaged.values():
         warnings.warn(f"{root}: shard left out: {why}", DamagedShardWarning, stacklevel=2)
     return runs
 
@@ -230,7 +291,7 @@ def verify(directory: str | os.PathLike[str]) -> tuple[int, dict[str, str]]:
             if problem is None:
                 try:
                     if kind == "studies":
-                        studies.read(root, name)
+                        read_study(root, name)
                     else:
                         read(root, name, kind=kind)
                     if kind == "parts":

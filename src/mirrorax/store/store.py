@@ -21,15 +21,21 @@ import uuid
 from pathlib import Path
 from typing import Annotated, TypeVar
 
+import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field
 
+from mirrorax._version import ALGORITHM_VERSION
 from mirrorax.errors import UserError
 from mirrorax.mdpo.machine import host_hash
 from mirrorax.runs import arrow, results
 from mirrorax.runs.arrow import Line
 from mirrorax.spec.study import Runs, Study
-from mirrorax.store import files, reading, studies
+from mirrorax.store import files, reading
 from mirrorax.store.files import StoreError
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
 
 
 def _user() -> str:
@@ -48,9 +54,7 @@ class Holder(BaseModel):
     host_hash: str = Field(default_factory=host_hash)
     pid: int = Field(default_factory=os.getpid)
     user: str = Field(default_factory=_user)
-    since: str = Field(
-        default_factory=lambda: time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
-    )
+    since: str = Field(default_factory=_now)
     token: str = Field(default_factory=lambda: uuid.uuid4().hex)
 
     def describe(self) -> str:
@@ -67,7 +71,7 @@ class LiveState(BaseModel):
 
     #: runs under way, of each environment and pair
     running: dict[Line, _Count] = {}
-    #: runs per second, lately
+    #: runs per second
     rate: _Amount
     seconds_left: _Amount
     workers: _Count
@@ -242,9 +246,34 @@ class Store:
         reading.consolidate(self.root, self._fault)
         self._copied, self._since = self._copied + self._since, 0
 
-    def record(self, study: Study, runs: Runs, lanes: int) -> bool:
-        """Write down which study is being run."""
-        return studies.record(self.root, study, runs, lanes, self._fault)
+    def record(self, study: Study, runs: Runs, lanes: int) -> None:
+        """Write down which study is being run: its runs, expanded, and what is known of it."""
+        # Another version of a plugin makes other runs of the same text.
+        plugins = sorted({text for settings in runs.configurations for text in settings.plugins})
+        known = {
+            "study": study.id,
+            "lanes": lanes,
+            "algorithm_version": ALGORITHM_VERSION,
+            "plugins": plugins,
+        }
+        last = reading.latest_study(self.root)
+        if last is not None and all(getattr(last, name) == known[name] for name in known):
+            return
+        head = {
+            **known,
+            "name": study.name,
+            "text": study.text,
+            "recorded_at": _now(),
+            "settings": [settings.model_dump(mode="json") for settings in runs.configurations],
+        }
+        columns = {
+            "run_id": arrow.id_column(runs.ids),
+            "configuration": pa.array(runs.configuration, pa.int32()),
+        }
+        data = arrow.encode(arrow.with_head(pa.table(columns), head), compact=True)
+        number = max(map(files.sequence_in, files.listed(self.root, "studies")), default=0) + 1
+        name = f"{number:08d}-{files.digest(data)}.parquet"
+        files.write(self.root, "studies", name, data, self._fault)
 
     def scratch(self, name: str) -> Path:
         """Return a folder for files that the next start may delete."""
@@ -267,17 +296,15 @@ class Store:
         made of well-formed shards only. A link in the place of a shard is moved too, and what it
         points to is left alone.
         """
-        damaged = reading.damaged(self.root)
-        reader = reading.Reader(self.root, ["diverged_at"], without=damaged)
-        reader.results()
-        damaged |= reader.damaged
+        reader = reading.Reader(self.root, ["diverged_at"], every=True)
+        reader.read_new()
         shards, quarantine = (files.folder(self.root, kind) for kind in ("shards", "quarantine"))
-        for name in damaged:
+        for name in reader.damaged:
             number = 1
             while os.path.lexists(target := quarantine / f"{name}.{number}"):
                 number += 1
             os.replace(shards / name, target)
-        if damaged:
+        if reader.damaged:
             files.sync_folder(quarantine)
             files.sync_folder(shards)
-        return {f"shards/{name}": why for name, why in damaged.items()}
+        return {f"shards/{name}": why for name, why in reader.damaged.items()}

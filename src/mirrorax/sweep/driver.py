@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from mirrorax.errors import UserError, in_one_line
 from mirrorax.formatting import Shown, check_whole, counted
-from mirrorax.spec.study import Study, read
-from mirrorax.store import studies
+from mirrorax.spec.study import Study, expand, read
 from mirrorax.store.files import Fault, no_fault
 from mirrorax.store.reading import Reader
 from mirrorax.store.store import Store, clear_live, write_live
@@ -45,8 +44,6 @@ class SweepSummary(Shown):
     session_done: int
     session_failed: int
     stopped_by: int | None  # the signal
-    beyond: int
-    set_aside: dict[str, str]
 
     def _summary(self) -> tuple[str, list[list[str]]]:
         numbers = [self.total, self.done, self.failed, self.session_done]
@@ -96,27 +93,40 @@ def run_study(
     study: Study | str | os.PathLike[str],
     store: str | os.PathLike[str],
     *,
-    engine: Literal["local", "ray"] = "local",
+    engine: Literal["local", "ray"] | Callable[[Path], Engine] = "local",
     address: str = "auto",
     workers: int | None = None,
     gpus: int | None = None,
     chunk_timeout: float | None = None,
-    progress: bool = True,
-    **options: Any,
+    lanes: int | None = None,
+    retry_failed: bool = False,
+    fail_fast: bool = False,
+    take_over: bool = False,
+    progress: bool | Display = True,
+    log: Logger | None = None,
+    fault: Fault = no_fault,
 ) -> SweepSummary:
     """Run what a study has left to do; the same call resumes it.
+
+    Raises `UserError` if the store is held by another process, `StoreError` if it cannot be
+    written, `EngineError` if nothing can be computed.
 
     Args:
         study: a `mirrorax.Study`, or the path of a TOML file.
         store: the folder of results; `mirrorax.load(store)` gives the runs.
-        engine: worker processes on this machine, or tasks on a Ray cluster.
+        engine: worker processes on this machine, tasks on a Ray cluster, or a function that makes
+            another engine; it is given a folder for the logs of workers.
         address: of the Ray cluster: auto or HOST:PORT.
         workers: how many chunks are trained at once; one for each core unless given.
         gpus: how many GPUs are used, one for each worker.
         chunk_timeout: with worker processes: the seconds after which a chunk is tried again.
+        lanes: runs trained side by side; the store's width, or one that suits the study.
+        retry_failed: whether failed runs are run again.
+        fail_fast: whether to stop at the first failed chunk.
+        take_over: whether to take the store from a holder on another machine.
         progress: whether progress is shown.
-        options: `lanes`, `retry_failed`, `fail_fast`, `take_over`, and `log`, a logger of
-            `mirrorax.callbacks`; see `sweep`.
+        log: a logger of `mirrorax.callbacks`, which writes finished chunks.
+        fault: called at every point of a write, for tests.
     """
     for name, value in (("workers", workers), ("gpus", gpus)):
         if value is not None:
@@ -125,86 +135,55 @@ def run_study(
         raise UserError("chunk_timeout: a worker of this machine can be ended, not one of Ray's")
     if engine != "ray" and address != "auto":
         raise UserError(f"address: {address!r} is for the engine ray")
+    planning.check_lanes(lanes)
     if engine == "ray":
         from mirrorax.sweep.engines import ray
 
-        ray.check(address)  # before the store is made
+        ray.check(address)
 
     def make_engine(logs: Path) -> Engine:
+        if callable(engine):
+            return engine(logs)
         if engine == "ray":
             return ray.RayEngine(address=address, workers=workers or gpus, gpus=float(bool(gpus)))
         from mirrorax.sweep.engines.local import LocalEngine
 
         return LocalEngine(logs=logs, workers=workers, gpus=gpus or 0, chunk_timeout=chunk_timeout)
 
-    return sweep(
-        study if isinstance(study, Study) else read(os.fspath(study)),
-        store,
-        make_engine,
-        gpu=bool(gpus),
-        check_memory=engine == "local" and not gpus,
-        display=Display(quiet=not progress),
-        **options,
-    )
-
-
-def sweep(
-    study: Study,
-    directory: str | os.PathLike[str],
-    make_engine: Callable[[Path], Engine],
-    *,
-    lanes: int | None = None,
-    gpu: bool = False,
-    fail_fast: bool = False,
-    retry_failed: bool = False,
-    take_over: bool = False,
-    check_memory: bool = False,
-    display: Display | None = None,
-    log: Logger | None = None,
-    fault: Fault = no_fault,
-) -> SweepSummary:
-    """Run what is left of a study; starting and resuming are the same.
-
-    `make_engine` is given a folder for the logs of workers; `log` writes finished chunks. Raises
-    `UserError` if the store is held by another process, `StoreError` if it cannot be written,
-    `EngineError` if nothing can be computed.
-    """
-    shown = display or Display(quiet=True)
-    planning.check_lanes(lanes)  # before the store is made
-    with Store(directory, take_over=take_over, fault=fault) as store:
-        runs = studies.runs_of(study, store.root)
-        for name in store.set_aside:
+    study = study if isinstance(study, Study) else read(os.fspath(study))
+    shown = Display(quiet=not progress) if isinstance(progress, bool) else progress
+    with Store(store, take_over=take_over, fault=fault) as held:
+        runs = expand(study)
+        for name in held.set_aside:
             shown.say(f"damaged, set aside; its runs are run again: {name}")
-        width = planning.lanes_for(runs, store.root, lanes, gpu=gpu)
-        stored = Reader(store.root, ["wall_seconds", *SCORE_COLUMNS]).results()
+        width = planning.lanes_for(runs, held.root, lanes, gpu=bool(gpus))
+        stored = Reader(held.root, ["wall_seconds", *SCORE_COLUMNS]).results()
         plan = planning.make(runs, stored, lanes=width, retry_failed=retry_failed)
         for name, values in plan.mixed.items():
             shown.say(f"this store mixes results with different {name}: {', '.join(values)}")
         if plan.beyond:
             shown.say(f"{plan.beyond:,} runs in the store are not in this study; they are kept")
-        engine = make_engine(store.scratch("logs"))
+        working = make_engine(held.scratch("logs"))
         try:
-            if check_memory and plan.chunks:
-                plan.check_memory(engine.workers)
-            store.record(study, runs, width)
-            progress = SweepProgress(plan, engine.workers)
-            progress.add_stored(stored)
+            if engine == "local" and not gpus and plan.chunks:
+                plan.check_memory(working.workers)
+            held.record(study, runs, width)
+            state = SweepProgress(plan, working.workers)
+            state.add_stored(stored)
             log_chunk = _ChunkLog(log, shown.say)
-            stopped_by = _loop(store, plan, engine, progress, shown, log_chunk, fail_fast)
+            stopped_by = _loop(held, plan, working, state, shown, log_chunk, fail_fast)
         finally:
-            engine.close()
-            clear_live(store.root)
-        if progress.done or progress.failed:
-            store.consolidate()
+            working.close()
+            clear_live(held.root)
+        if state.done or state.failed:
+            held.consolidate()
         return SweepSummary(
-            total=progress.total,
-            done=progress.before + progress.done,
-            failed=progress.failed_before + progress.failed,
-            session_done=progress.done,
-            session_failed=progress.failed,
+            total=state.total,
+            done=state.before + state.done,
+            failed=state.failed_before + state.failed,
+            session_done=state.done,
+            session_failed=state.failed,
             stopped_by=stopped_by,
-            beyond=plan.beyond,
-            set_aside=store.set_aside,
         )
 
 
@@ -268,6 +247,6 @@ def _loop(
                 if deadline is not None and now > deadline:
                     break
         finally:
-            progress.finish()
+            progress.activities = []
             display.close(progress)
         return signals.received

@@ -65,10 +65,11 @@ class Engine(ABC):
 
     #: how many chunks are computed at once
     workers: int
+    queue: Queue
 
-    @abstractmethod
     def start(self, queue: Queue) -> None:
-        """Begin to take chunks from the queue."""
+        """Take chunks from this queue, from the first call of `finished` on."""
+        self.queue = queue
 
     @abstractmethod
     def busy(self) -> bool:
@@ -122,10 +123,11 @@ def out_of_memory(queued: QueuedChunk, workers: int, text: str) -> FinishedChunk
 
 def fitting(queued: QueuedChunk, workers: int) -> str:
     """Say how many lanes of a chunk's program fit, as far as its sizes are known."""
-    sizes = known_sizes(queued.chunk.settings)
-    if sizes is None:
-        return "run with fewer lanes"
-    return f"about {sizes.lanes_that_fit(workers)} would fit now"
+    settings = queued.chunk.settings
+    sizes = known_sizes([settings]).get(settings)
+    return (
+        f"about {sizes.lanes_that_fit(workers)} would fit now" if sizes else "run with fewer lanes"
+    )
 
 
 class InlineEngine(Engine):
@@ -136,10 +138,6 @@ class InlineEngine(Engine):
     def __init__(self, function: ChunkFunction) -> None:
         self._function = function
         self._configuration: int | None = None
-
-    def start(self, queue: Queue) -> None:
-        """Begin to take chunks from the queue."""
-        self.queue = queue
 
     def busy(self) -> bool:
         """Return whether chunks are waiting."""

@@ -2,10 +2,11 @@
 
 The time of a run on one core is modelled as
 
-    updates * (steps per update * step_seconds[family] + update_seconds[family] * relative work)
+    updates * (steps per update * seconds per step + seconds of an update * relative work)
 
-The table was measured on one core of a cloud machine. Where the store holds finished runs the model
-is scaled by what they took: per environment if it was seen, over all otherwise.
+The table was measured on one core of a cloud machine, with the default networks. Where the store
+holds finished runs the model is scaled by what they took: per environment if it was seen, over all
+otherwise.
 
 The planner does not import jax. It asks a child process, `python -m mirrorax.sweep.measure`, which
 reads one JSON object from standard input and writes one line of JSON per answer. Sizes are kept in
@@ -18,14 +19,14 @@ import base64
 import contextlib
 import hashlib
 import json
+import os
 import subprocess
 import sys
 import time
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -34,7 +35,7 @@ from mirrorax.envs import suite
 from mirrorax.errors import Failure, UserError
 from mirrorax.files import write_file
 from mirrorax.mdpo import machine
-from mirrorax.mdpo.machine import Sizes, cache_folder
+from mirrorax.mdpo.machine import Sizes
 from mirrorax.runs.results import Results
 from mirrorax.runs.settings import Settings
 from mirrorax.sweep import worker
@@ -45,66 +46,27 @@ if TYPE_CHECKING:
 #: What compiling a configuration takes on one core.
 COMPILE_SECONDS = 12.0
 
-
-class Cost(NamedTuple):
-    """What the runs of a family of environments cost."""
-
-    #: seconds per million steps at which the policy is computed
-    steps: float
-    #: milliseconds of an update with the default settings
-    update: float
-    #: operations of the policy for one observation, with the default settings
-    flops: int
-    #: seconds per million steps at which the policy is looked up in a table of all states
-    looked_up: float = 0.0
-
-
+#: Seconds per million steps, and milliseconds of an update with the default settings. On a board
+#: most steps look their policy up in a table of all states.
 TABLE = {
-    "CartPole": Cost(0.25, 1.17, 9_090),
-    "Acrobot": Cost(0.42, 1.08, 9_475),
-    "Catch": Cost(0.45, 1.54, 15_107, 0.05),
-    "DeepSea": Cost(0.47, 1.54, 16_770, 0.03),
+    "CartPole": (0.25, 1.17),
+    "Acrobot": (0.42, 1.08),
+    "Catch": (0.045, 1.64),
+    "DeepSea": (0.015, 1.60),
 }
-_OTHER = Cost(1.0, 1.9, 16_770)
+_OTHER = (1.0, 1.9)
 #: environments that are stepped in Python
-_HOSTED = Cost(22.0, 1.9, 16_770)
+_HOSTED = (22.0, 1.9)
 
 
 def modelled_seconds(settings: Settings) -> float:
     """Return what a run should take on one core, by the shipped table."""
     family = suite.environment(settings.environment).family
-    cost = _HOSTED if family == "gymnasium" else TABLE.get(family, _OTHER)
-    computed = computed_steps(settings)
-    looked_up = settings.steps_per_update - computed
-    rollout = (computed * cost.steps + looked_up * cost.looked_up) / 1e6
-    return settings.updates * (rollout + cost.update / 1e3 * _relative_work(settings, cost))
-
-
-def _relative_work(settings: Settings, cost: Cost) -> float:
-    """Return the work of one update, relative to the default settings.
-
-    A network whose size is not known counts as the default one.
-    """
+    steps, update = _HOSTED if family == "gymnasium" else TABLE.get(family, _OTHER)
     critics = 2 if settings.twin_critics else 1
     passes = (settings.actor_epochs + critics * settings.critic_epochs) / 4
-    observations = settings.batches_per_update * settings.batch_size / 512
-    sizes = known_sizes(settings)
-    return passes * observations * (1.0 if sizes is None else sizes.flops / cost.flops)
-
-
-def computed_steps(settings: Settings) -> int:
-    """Return at how many states the policy is computed in a rollout.
-
-    At every step, or once for every state of a board that has fewer; the rest is looked up.
-    """
-    match suite.environment(settings.environment).size:
-        case (rows, columns):  # Catch: two columns and a row
-            states = rows * columns * columns
-        case (size,):  # DeepSea: a row, perhaps below the last, and a column
-            states = (size + 1) * size
-        case _:
-            return settings.steps_per_update
-    return min(-(-states // settings.num_envs) * settings.num_envs, settings.steps_per_update)
+    work = passes * settings.batches_per_update * settings.batch_size / 512
+    return settings.updates * (settings.steps_per_update * steps / 1e6 + work * update / 1e3)
 
 
 @dataclass(frozen=True)
@@ -125,36 +87,35 @@ class Rates:
 
     def guessed(self, settings: Settings) -> bool:
         """Whether this environment was measured neither here nor for the table."""
-        if settings in self.measured or settings.environment in self.by_environment:
-            return False
-        return suite.environment(settings.environment).family not in TABLE
+        return settings not in self.measured and (
+            settings.environment not in {*self.by_environment, *TABLE}
+        )
 
 
 def observed(results: Results) -> Rates:
     """Scale the shipped table by the finished runs of a store.
 
-    Of each configuration the median counts: a worker that was paused, or shared its core, says
-    little of the others.
+    The median counts: a worker that was paused, or shared its core, says little of the others.
     """
-    seconds = np.where(results.done, results.numbers("wall_seconds"), np.nan)
-    known = np.isfinite(seconds)
-    actual: dict[str, float] = defaultdict(float)
-    model: dict[str, float] = defaultdict(float)
-    runs = 0
+    model = np.full(len(results.configurations), np.nan)
     for k, (settings, _) in enumerate(results.configurations):
-        mine = seconds[known & (results.configuration == k)]
-        if len(mine):
-            # Else it may be a name of a plugin that is not loaded: nothing here needs its rate.
-            with contextlib.suppress(UserError):
-                model[settings.environment] += len(mine) * modelled_seconds(settings)
-                actual[settings.environment] += len(mine) * float(np.median(mine))
-                runs += len(mine)
-    if not actual:
+        # Else it may be a name of a plugin that is not loaded: nothing here needs its rate.
+        with contextlib.suppress(UserError):
+            model[k] = modelled_seconds(settings)
+    factor = results.numbers("wall_seconds") / model[results.configuration]
+    known = results.done & np.isfinite(factor)
+    if not known.any():
         return Rates()
+    factor = factor[known]
+    names = [settings.environment for settings, _ in results.configurations]
+    environment = results.of_configurations(names, np.str_)[known]
     return Rates(
-        source=f"{runs:,} finished runs in the store",
-        overall=sum(actual.values()) / sum(model.values()),
-        by_environment={name: actual[name] / model[name] for name in actual},
+        source=f"{len(factor):,} finished runs in the store",
+        overall=float(np.median(factor)),
+        by_environment={
+            str(name): float(np.median(factor[environment == name]))
+            for name in np.unique(environment)
+        },
     )
 
 
@@ -163,8 +124,6 @@ def observed(results: Results) -> Rates:
 #: settings on which no size depends
 _WITHOUT_SIZE = {"steps", "eval_every", "eval_episodes", "potential", "drift"}
 
-_known: dict[str, Sizes] = {}
-
 
 def _key(settings: Settings) -> str:
     """Return what the sizes of a program depend on, as a digest."""
@@ -172,36 +131,35 @@ def _key(settings: Settings) -> str:
     return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()[:32]
 
 
-def _cached(key: str) -> Path | None:
-    folder = cache_folder("sizes")
-    return None if folder is None else folder / f"sizes-{key}.json"
+def _cache(key: str) -> Path:
+    """Return the file of the sizes of a program; where the cache is off, one that cannot be."""
+    return (machine.cache_folder("sizes") or Path(os.devnull)) / f"sizes-{key}.json"
 
 
-def known_sizes(settings: Settings) -> Sizes | None:
-    """Return the sizes of a program if they were asked before, in this or another process."""
-    key = _key(settings)
-    if key not in _known and (path := _cached(key)) is not None:
-        try:
-            lane_bytes, flops = json.loads(path.read_text())
-            _known[key] = Sizes(int(lane_bytes), int(flops))
-        except (OSError, ValueError, TypeError, RecursionError):
-            return None  # not there, or not ours
-    return _known.get(key)
+def known_sizes(configurations: Collection[Settings]) -> dict[Settings, Sizes]:
+    """Return the sizes of those programs that were asked before, from the cache."""
+    sizes = {}
+    for settings in configurations:
+        with contextlib.suppress(OSError, ValueError):  # not there, or not ours
+            sizes[settings] = Sizes(int(_cache(_key(settings)).read_text()))
+    return sizes
 
 
-def ask_sizes(configurations: Iterable[Settings]) -> None:
-    """Ask a child process for the sizes that are not known. A program that fails has none."""
-    missing = {_key(s): s for s in configurations if known_sizes(s) is None}
-    if not missing:
-        return
-    wanted = [settings.model_dump(mode="json") for settings in missing.values()]
-    for number, answer in _ask({"sizes": wanted}):
-        key = list(missing)[number]
-        _known[key] = Sizes(*answer)
-        if (path := _cached(key)) is not None:
-            with contextlib.suppress(OSError):  # costs time in the next process, not results
-                path.parent.mkdir(parents=True, exist_ok=True)
-                write_file(path, json.dumps(answer).encode())
+def ask_sizes(configurations: Collection[Settings]) -> dict[Settings, Sizes]:
+    """Return the sizes of programs; a child process is asked for those that are not known.
+
+    A program that cannot be made has none.
+    """
+    sizes = known_sizes(configurations)
+    keys = {settings: _key(settings) for settings in configurations if settings not in sizes}
+    wanted = {key: settings.model_dump(mode="json") for settings, key in keys.items()}
+    answers = _ask({"sizes": list(wanted.values())}) if wanted else []
+    asked = {list(wanted)[number]: Sizes(lane_bytes) for number, lane_bytes in answers}
+    for key, size in asked.items():
+        with contextlib.suppress(OSError):  # costs time in the next process, not results
+            _cache(key).parent.mkdir(parents=True, exist_ok=True)
+            write_file(_cache(key), str(size.lane_bytes).encode())
+    return sizes | {settings: asked[key] for settings, key in keys.items() if key in asked}
 
 
 def measure_seconds(plan: Plan, function: str) -> dict[Settings, float]:

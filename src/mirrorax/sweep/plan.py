@@ -14,8 +14,6 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from mirrorax.errors import UserError
 from mirrorax.mdpo import machine
@@ -24,7 +22,7 @@ from mirrorax.runs.chunk import DIFFERING, Chunk
 from mirrorax.runs.results import Results
 from mirrorax.runs.settings import Settings
 from mirrorax.spec.study import Runs
-from mirrorax.store import studies
+from mirrorax.store.reading import latest_study
 from mirrorax.sweep import measure
 
 #: Lane widths to choose from, the preferred first; results depend on the width, so it is fixed
@@ -92,24 +90,20 @@ class Plan:
         guessed = (s.environment for s in self.configurations if self.rates.guessed(s))
         return list(dict.fromkeys(guessed))
 
-    def largest(self) -> tuple[Settings, machine.Sizes] | None:
-        """Return the configuration left to do that needs most memory; None if one is not known."""
-        sizes = {settings: measure.known_sizes(settings) for settings in self.configurations}
-        known = [(settings, size) for settings, size in sizes.items() if size is not None]
-        if not known or len(known) < len(sizes):
-            return None
-        return max(known, key=lambda pair: pair[1].lane_bytes)
+    def largest(self) -> machine.Sizes | None:
+        """Return the most memory that a configuration left to do needs; None if not all known."""
+        sizes = measure.known_sizes(self.configurations)
+        return max(sizes.values()) if len(sizes) == len(self.configurations) else None
 
     def check_memory(self, workers: int) -> None:
         """Raise `UserError`, with the width that would fit, if the workers cannot fit.
 
         Sizes that are not known are asked of a child process, which takes some seconds.
         """
-        measure.ask_sizes(self.configurations)
-        largest = self.largest()
-        if largest is None:
+        known = measure.ask_sizes(self.configurations)
+        if len(known) < len(self.configurations):
             return  # a program that cannot be made fails in its worker, which says why
-        settings, sizes = largest
+        settings, sizes = max(known.items(), key=lambda item: item[1])
         need, free = sizes.worker_bytes(self.lanes) * workers, machine.available_bytes()
         if need <= free:
             return
@@ -143,7 +137,7 @@ def lanes_for(runs: Runs, root: Path | None, lanes: int | None, *, gpu: bool = F
     check_lanes(lanes)
     if lanes is not None:
         return lanes
-    last = studies.latest(root) if root is not None else None
+    last = latest_study(root) if root is not None else None
     if last is not None:
         return last.lanes
     return choose_lanes(runs, GPU_WIDTHS if gpu else WIDTHS)
@@ -161,9 +155,10 @@ def make(
 
     Of the stored runs `wall_seconds` is read, see `mirrorax.store.reading.Reader`.
     """
-    wanted, present = arrow.id_column(runs.ids), stored.rows["run_id"]
-    done = _among(wanted, present.filter(pa.array(stored.done)))
-    failed = _among(wanted, present.filter(pa.array(~stored.done))) & ~done
+    place = stored.places(arrow.id_column(runs.ids))
+    done, failed = np.zeros((2, len(runs)), bool)
+    done[place[stored.done & (place >= 0)]] = True
+    failed[place[~stored.done & (place >= 0)]] = True
     todo = ~done if retry_failed else ~done & ~failed
     rates = measure.observed(stored)
     if measured:
@@ -175,15 +170,11 @@ def make(
         done=done,
         failed=failed,
         todo=todo,
-        beyond=len(stored) - int(done.sum()) - int(failed.sum()),
+        beyond=int((place < 0).sum()),
         chunks=list(_chunks(runs, todo, lanes, rates)),
         rates=rates,
         mixed={name: [*map(str, values)] for name, values in seen.items() if len(values) > 1},
     )
-
-
-def _among(wanted: pa.Array, present: pa.ChunkedArray) -> np.ndarray:
-    return pc.is_in(wanted, value_set=present.combine_chunks()).to_numpy(zero_copy_only=False)
 
 
 def _chunks(

@@ -1,21 +1,19 @@
 """How a sweep is doing, and how that is shown.
 
 While it runs (`SweepProgress`, `Display`): a live picture on a terminal, lines in a log otherwise.
-From another process (`Watcher`): what the store alone says, per environment and pair.
+From another process (`read_status`): what the store alone says, per environment and pair.
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from collections import Counter, deque
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow.compute as pc
 from jaxtyping import Float, Int
 
 from mirrorax.envs import suite
@@ -24,9 +22,9 @@ from mirrorax.formatting import counted, duration, notebook_line, rate
 from mirrorax.runs import arrow
 from mirrorax.runs.results import Results
 from mirrorax.runs.settings import GRID
-from mirrorax.store import files, store, studies
-from mirrorax.store.reading import Reader
-from mirrorax.store.store import LiveState
+from mirrorax.store import files
+from mirrorax.store.reading import Reader, latest_study
+from mirrorax.store.store import LiveState, read_live
 from mirrorax.sweep.engine import Activity
 from mirrorax.sweep.measure import COMPILE_SECONDS
 from mirrorax.sweep.plan import Plan, QueuedChunk
@@ -38,8 +36,6 @@ if TYPE_CHECKING:
 
 #: The columns that the scores of stored runs need.
 SCORE_COLUMNS = ("returns", "reward_scale")
-_WINDOW = 300.0  # seconds over which the rate is measured
-_BEST_EVERY = 2.0  # looking through a hundred thousand cells takes a while
 _TELLING = 0.05  # a chunk this far along says more of its length than the prediction
 
 
@@ -56,8 +52,6 @@ class SweepProgress:
     predicted: float = 0.0  # what the finished chunks should have taken
     actual: float = 0.0  # what they took
     activities: list[Activity] = field(default_factory=list)
-    _recent: deque[tuple[float, int]] = field(default_factory=deque)
-    _best: tuple[float, str] = (-1e9, "")  # when it was looked for, and what was best
 
     def __post_init__(self) -> None:
         self.before = int(self.plan.done.sum())
@@ -80,29 +74,18 @@ class SweepProgress:
         self.diverged += int(results.diverged.sum())
         self.predicted += queued.seconds
         self.actual += float(results.numbers("wall_seconds").sum())
-        now = time.monotonic()
-        self._recent.append((now, count))
-        while self._recent and now - self._recent[0][0] > _WINDOW:
-            self._recent.popleft()
         self._scores[queued.places] = _scores(results)
 
     def add_stored(self, results: Results) -> None:
         """Take the scores of this study's earlier runs, which a store has."""
-        ids = arrow.id_column(self.plan.runs.ids)
-        place = pc.fill_null(pc.index_in(results.rows["run_id"], value_set=ids), -1).to_numpy()
+        place = results.places(arrow.id_column(self.plan.runs.ids))
         mine = np.flatnonzero((place >= 0) & results.done)
         if len(mine):
             self._scores[place[mine]] = _scores(results.take(mine))
 
-    @property
-    def compiling(self) -> bool:
-        """Whether no chunk has reported a segment yet."""
-        return not self.done and not any(activity.fraction for activity in self.activities)
-
     def rate(self) -> float:
-        """Return finished runs per second, lately."""
-        span = min(time.monotonic() - self.started, _WINDOW)
-        return sum(count for _, count in self._recent) / max(span, 1e-3)
+        """Return finished runs per second."""
+        return self.done / max(time.monotonic() - self.started, 1e-3)
 
     def seconds_left(self) -> float:
         """Return the expected time to the end, corrected by how the predictions have fared."""
@@ -122,18 +105,6 @@ class SweepProgress:
         # A chunk is not divided: the other workers cannot help with it.
         return max(left / max(self.workers, 1), longest, 0.0)
 
-    def best(self) -> str:
-        """Return the best cell so far, in words; empty if there is none."""
-        now = time.monotonic()
-        if now - self._best[0] > _BEST_EVERY:
-            self._best = (now, self._find_best())
-        return self._best[1]
-
-    def finish(self) -> None:
-        """Nothing is under way any more: what is shown now stays."""
-        self.activities = []
-        self._best = (time.monotonic(), self._find_best())
-
     @cached_property
     def _cell(self) -> Int[np.ndarray, " runs"]:
         """The cell of each run: runs of a cell differ in their seeds alone."""
@@ -142,7 +113,8 @@ class SweepProgress:
         cells = np.column_stack([runs.configuration, *values])
         return np.unique(cells, axis=0, return_inverse=True)[1].ravel()
 
-    def _find_best(self) -> str:
+    def best(self) -> str:
+        """Return the best cell so far, in words; empty if there is none."""
         held = np.isfinite(self._scores)
         if not held.any():
             return ""
@@ -248,7 +220,8 @@ def _counts(progress: SweepProgress) -> str:
     if progress.done:
         text += f"; {rate(progress.rate())}, {duration(progress.seconds_left())} left"
     elif progress.activities:  # nothing is known about the speed yet
-        text += "; compiling" if progress.compiling else "; first runs under way"
+        started = any(activity.fraction for activity in progress.activities)
+        text += "; first runs under way" if started else "; compiling"
     return text
 
 
@@ -321,37 +294,32 @@ class Status:
         return "\n".join(lines)
 
 
-class Watcher:
-    """Follow a store: reads only what is new."""
+#: the columns that `read_status` needs
+STATUS_COLUMNS = ("diverged_at",)
 
-    def __init__(self, root: Path) -> None:
-        self._root = root
-        self._reader = Reader(root, ["diverged_at"])
 
-    def status(self) -> Status:
-        """Return the present state; raise `UserError` if no study has been run here."""
-        study = studies.latest(self._root)
-        if study is None and files.listed(self._root, "studies"):
-            raise UserError(f"store: the record of the study in {self._root} is damaged")
-        if study is None:
-            raise UserError(f"store: {self._root} has no study yet; 'mirrorax sweep run' runs one")
-        results = self._reader.results()
-        index = pc.index_in(results.rows["run_id"], value_set=study.run_ids.combine_chunks())
-        place = pc.fill_null(index, -1).to_numpy()
-        mine = place >= 0
-        which = study.configuration[place[mine]]
-        chosen = {
-            "runs": study.configuration,
-            "done": which[results.done[mine]],
-            "failed": which[~results.done[mine]],
-            "diverged": which[results.diverged[mine]],
-        }
-        live = store.read_live(self._root)
-        groups: dict[tuple[str, str], Counter[str]] = {}
-        counts = {n: np.bincount(c, minlength=len(study.settings)) for n, c in chosen.items()}
-        for k, pair in enumerate(study.settings):
-            key = (pair.environment, f"{pair.potential} {pair.drift}")
-            group = groups.setdefault(key, Counter())
-            group.update({name: int(count[k]) for name, count in counts.items()})
-            group["running"] = live.running.get(" ".join(key), 0) if live else 0
-        return Status(study.name, groups, int((~mine).sum()), dict(self._reader.damaged), live)
+def read_status(reader: Reader) -> Status:
+    """Return the present state of a store; raise `UserError` if no study has been run there."""
+    study = latest_study(reader.root)
+    if study is None and files.listed(reader.root, "studies"):
+        raise UserError(f"store: the record of the study in {reader.root} is damaged")
+    if study is None:
+        raise UserError(f"store: {reader.root} has no study yet; 'mirrorax sweep run' runs one")
+    results, live = reader.results(), read_live(reader.root)
+    place = results.places(study.run_ids.combine_chunks())
+    mine = place >= 0
+    which = study.configuration[place[mine]]
+    chosen = {
+        "runs": study.configuration,
+        "done": which[results.done[mine]],
+        "failed": which[~results.done[mine]],
+        "diverged": which[results.diverged[mine]],
+    }
+    counts = {n: np.bincount(c, minlength=len(study.settings)) for n, c in chosen.items()}
+    groups: dict[tuple[str, str], Counter[str]] = {}
+    for k, pair in enumerate(study.settings):
+        key = (pair.environment, f"{pair.potential} {pair.drift}")
+        group = groups.setdefault(key, Counter())
+        group.update({name: int(count[k]) for name, count in counts.items()})
+        group["running"] = live.running.get(" ".join(key), 0) if live else 0
+    return Status(study.name, groups, int((~mine).sum()), dict(reader.damaged), live)

@@ -18,14 +18,13 @@ from collections import Counter
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any
 
 from mirrorax import plugins
 from mirrorax.mdpo import machine
 from mirrorax.sweep import engine
 from mirrorax.sweep import worker as wire
 from mirrorax.sweep.engine import Activity, Engine, EngineError, FinishedChunk
-from mirrorax.sweep.plan import Queue, QueuedChunk
+from mirrorax.sweep.plan import QueuedChunk
 
 _TAIL_BYTES = 4000
 _TAIL_LINES = 25
@@ -88,11 +87,6 @@ class LocalEngine(Engine):
 
     # --- the contract ---
 
-    def start(self, queue: Queue) -> None:
-        """Start the workers; each gets a chunk as soon as it is ready."""
-        self.queue = queue
-        self._spawn_missing()
-
     def busy(self) -> bool:
         """Return whether chunks are waiting or under way."""
         waiting = len(self.queue) > 0 and not self._cancelled
@@ -147,7 +141,10 @@ class LocalEngine(Engine):
     # --- processes ---
 
     def _spawn_missing(self) -> None:
-        """Start a worker for each waiting chunk, up to their number: a queue may grow."""
+        """Start a worker for each waiting chunk, up to their number: a queue may grow.
+
+        A worker gets a chunk as soon as it is ready.
+        """
         taken = {worker.index for worker in self._processes}
         for index in range(min(self.workers, len(self.queue))):
             if index not in taken:
@@ -194,21 +191,16 @@ class LocalEngine(Engine):
         if kind == "ready":
             worker.ready = True
             self._failed_starts = 0
-        elif kind == "progress":
+            return []
+        if kind == "progress":
             worker.fraction = message["fraction"]
-        if kind not in ("outcome", "error", "stopped"):
             return []
         queued, worker.queued = worker.queued, None
         if queued is None or message["number"] != queued.number:
             raise EngineError(f"worker {worker.index} answered for a chunk it was not given")
-        return self._ended(worker, queued, message, payload)
-
-    def _ended(
-        self, worker: _Process, queued: QueuedChunk, message: dict[str, Any], payload: bytes
-    ) -> list[FinishedChunk]:
-        if message["kind"] == "stopped":
+        if kind == "stopped":
             return []
-        if message["kind"] == "outcome":
+        if kind == "outcome":
             try:
                 return [engine.accept(queued, payload)]
             except engine.NoResult as error:

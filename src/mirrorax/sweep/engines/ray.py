@@ -19,7 +19,7 @@ from mirrorax.errors import UserError
 from mirrorax.mdpo import machine
 from mirrorax.sweep import engine, worker
 from mirrorax.sweep.engine import Activity, Engine, EngineError, FinishedChunk
-from mirrorax.sweep.plan import Queue, QueuedChunk
+from mirrorax.sweep.plan import QueuedChunk
 
 #: Tasks submitted per place on the cluster: one under way, one waiting next to it.
 _AHEAD = 2
@@ -92,10 +92,6 @@ class RayEngine(Engine):
         if self._gpus:
             return max(int(total.get("GPU", 0) / self._gpus), 1)
         return max(int(total.get("CPU", 0)), 1)
-
-    def start(self, queue: Queue) -> None:
-        """Begin to submit chunks from the queue."""
-        self.queue = queue
 
     def busy(self) -> bool:
         """Return whether chunks are waiting or under way."""
