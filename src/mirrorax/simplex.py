@@ -1,16 +1,16 @@
 """Numerics on the probability simplex, for numpy and jax arrays alike.
 
-Every function acts on the last axis. A numpy array is computed by numpy, in its own precision; a
-jax array by jax: so float64 input never silently becomes float32 where jax's x64 mode is off.
+Every function acts on the last axis. numpy computes with numpy arrays, in their own precision, and
+jax with jax arrays: float64 input never silently becomes float32 where jax's x64 mode is off.
 
-Two conventions are used throughout mirrorax and stated here once.
+Two conventions hold throughout mirrorax.
 
 - **Zero probabilities.** `p = 0` is a legal entry. Where a formula has a limit there (`p log p`),
-  the limit is what is computed. Where it has none (the gradient of the entropy), the entry counts
+  the limit is computed. Where it has none (the gradient of the entropy), the entry counts
   as `probability_floor(dtype)`: 1e-300 in float64, 1e-30 in float32 and bfloat16, 1e-7 in float16.
   Gradients at the boundary are thus large and finite.
-- **Log-probabilities.** From logits everything is computed from `log_softmax`, which stays exact
-  where probabilities underflow.
+- **Log-probabilities.** Functions of logits use `log_softmax`, which is exact where probabilities
+  underflow.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def is_zero(p: Float[Array, "*batch actions"]) -> Any:
     """Return where p is zero, and not merely subnormal, which jax on the CPU takes for zero."""
     if not isinstance(p, jax.Array):
         return p == 0
-    # The sign is not masked away: the compiler would make a floating comparison of that again.
+    # The sign bit stays: without it the compiler would turn this into a comparison of floats.
     return jax.lax.bitcast_convert_type(p, f"uint{8 * p.dtype.itemsize}") == 0
 
 

@@ -28,15 +28,15 @@ from mirrorax.tabular.inputs import at_least, check_policy, random_generator, te
 from mirrorax.tabular.mdp import MDP
 from mirrorax.tabular.mirror import mirror_step
 
-#: exp of these is the smallest and the largest lambda.
+#: the logarithms of the smallest and the largest learned lambda
 LOG_BOUNDS = (-20.0, 12.0)
 
 
 @dataclass(frozen=True)
 class LearnedLam:
-    """A lambda that finds itself, the counterpart of `lam_schedule = "learned"`: give it as `lam`.
+    """A learned lambda, like `lam_schedule = "learned"` in training; pass it as `lam`.
 
-    Dual ascent on log lambda, so that the mean drift of a step over the states stays at v D_ref:
+    Dual ascent on log lambda keeps the mean drift of a step over the states at v D_ref:
 
         log lambda_{k+1} = log lambda_k + rate clip(E_s[D(pi_{k+1}(s), pi_k(s))] / (v_k D_ref) - 1)
 
@@ -82,9 +82,9 @@ Critic = Literal["regularized", "unregularized"]
 
 @dataclass(frozen=True, repr=False)
 class Trace(Shown):
-    """Everything that happened in K iterations. Axis 0 counts them: entry 0 is the start.
+    """The record of K iterations. Axis 0 counts them; entry 0 is the first policy.
 
-    `values`, `gap` and `optimum` are of the MDP regularised with `reference_alpha`.
+    `values`, `gap` and `optimum` are those of the MDP regularised with `reference_alpha`.
     """
 
     policies: Float64[np.ndarray, "iterations *batch states actions"]
@@ -172,9 +172,10 @@ class Trace(Shown):
 
     @property
     def measured_rate(self) -> Float64[np.ndarray, "*batch"]:
-        """The mean factor by which the gap shrank in a step, until it met rounding; NaN if at once.
+        """The geometric mean of the factors by which each step shrank the gap.
 
-        It is the geometric mean over the iterations whose gap is above 1e-9 of the first.
+        Only iterations whose gap is above 1e-9 of the first gap, and above rounding, count. It is
+        NaN if there are none after the first.
         """
         floor = 1e-9 * self.gap[0] + 100 * self.optimum.error
         clear = np.cumprod(self.gap > floor, axis=0)
@@ -189,9 +190,9 @@ def promised_rate(
 ) -> Float64[np.ndarray, "*batch"] | None:
     """Return the linear rate that theory promises, (lam + gamma alpha) / (lam + alpha), or None.
 
-    It is promised for alpha > 0, a smooth h and D = Bregman(h) (Lan 2023; Zhan et al. 2023), as an
-    upper bound. For max with a fixed choice of subgradient, or another drift, nothing is. In a
-    grid of temperatures it is NaN where alpha = 0.
+    The promise is an upper bound for alpha > 0, a smooth h and D = Bregman(h) (Lan 2023; Zhan et
+    al. 2023). There is none for another drift, or for max with a fixed choice of subgradient. In
+    a grid of temperatures the rate is NaN where alpha = 0.
     """
     h, d = as_potential(potential), as_drift(drift)
     alpha, lam = temperature("alpha", alpha), temperature("lam", lam)
@@ -226,7 +227,7 @@ def solve(
         alpha: the temperature of h: a number, an array (a grid of temperatures solved at once, on
             axes before those of the states) or a function of k = 0, 1, ...
         lam: the temperature of D, likewise; or a `LearnedLam`, which keeps the drift at a target.
-        iterations: how many steps.
+        iterations: the number of steps.
         critic: "regularized" steps along Q_alpha; "unregularized" along the plain Q (APMD), whose
             fixed point is not the regularised optimum.
         policy: the first policy, [..., states, actions]; uniform if not given.
@@ -277,7 +278,7 @@ def solve(
         alphas[k] = alpha_at(k)
         lams[k] = current if learned else lam_at(k)
         followed = alphas[k] if critic == "regularized" else np.zeros(())
-        # The values just reported are those the step follows, unless their temperatures differ.
+        # The step needs the values that were just reported, unless their temperatures differ.
         q = known.q if np.all(followed == reference) else evaluate(mdp, pi, h, followed).q
         if spread.any():
             q = q + spread[..., None, None] * generator.standard_normal(q.shape)
