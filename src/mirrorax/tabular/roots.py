@@ -27,23 +27,6 @@ def psi(u: Any, powers: dict[float, Any]) -> Any:
         return sum(_times(b, np.expm1(e * u) / e if e else u) for e, b in powers.items())
 
 
-def psi_and_slope(u: Any, powers: dict[float, Any]) -> tuple[Any, Any]:
-    """Return psi and its derivative in u, from one exponential per term where that is accurate.
-
-    1 + expm1(x) loses the digits of a small exp(x). This does no harm where some exponent is not
-    positive, because the term of that exponent dominates the slope.
-    """
-    if all(e > 0 for e in powers):
-        return psi(u, powers), psi_slope(u, powers)
-    value, slope = 0.0, 0.0
-    with np.errstate(over="ignore"):
-        for e, b in powers.items():
-            growth = np.expm1(e * u) if e else 0.0
-            value = value + _times(b, growth / e if e else u)
-            slope = slope + (_times(b, 1 + growth) if e else b)
-    return value, slope
-
-
 def psi_slope(u: Any, powers: dict[float, Any]) -> Any:
     """Return the derivative of psi in u, the sum of b p^e."""
     with np.errstate(over="ignore"):
@@ -97,10 +80,9 @@ def inverse(y: Any, powers: dict[float, Any], start: Any = None) -> Any:
     target = np.where(zero, psi(low, powers), y)
     u = np.clip(start, low, high) if start is not None else (low + high) / 2
     for step in range(_NEWTON + _BISECT):
-        value, slope = psi_and_slope(u, powers)
-        error = value - target
+        error = psi(u, powers) - target
         low, high = np.where(error <= 0, u, low), np.where(error >= 0, u, high)
-        newton = u - error / np.maximum(slope, 1e-300)
+        newton = u - error / np.maximum(psi_slope(u, powers), 1e-300)
         inside = (newton >= low) & (newton <= high) if step < _NEWTON else np.zeros_like(zero)
         following = np.where(inside, newton, (low + high) / 2)
         moved = np.abs(following - u) / (1 + np.abs(u))
