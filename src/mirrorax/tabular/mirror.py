@@ -161,7 +161,7 @@ def _structured(part: Potential | Drift) -> bool:
         return _structured(part.potential)
     if isinstance(part, Potential):
         return isinstance(part, Max) or part.powers is not None
-    return isinstance(part, ForwardKL | ChiSquare | SquaredTV | ZeroDrift)
+    return isinstance(part, ForwardKL | ChiSquare | SquaredTV)
 
 
 def slope(g: Potential, q: Rows) -> Rows:
