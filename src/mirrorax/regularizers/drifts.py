@@ -32,6 +32,8 @@ from mirrorax.regularizers.potentials import Zero as ZeroPotential
 from mirrorax.regularizers.potentials import potential as as_potential
 from mirrorax.simplex import (
     Array,
+    Rows,
+    Values,
     as_real,
     exact_log,
     floored_log,
@@ -50,25 +52,21 @@ class Drift(abc.ABC):
     infinite: str | None
 
     @final
-    def value(
-        self, p: Float[Array, "*batch actions"], q: Float[Array, "*#batch actions"]
-    ) -> Float[Array, "*batch"]:
+    def value(self, p: Rows, q: Float[Array, "*#batch actions"]) -> Values:
         """Return D(p, q)."""
         p, q = _paired(p, q)
         return differentiable_value(self, p, q) if isinstance(p, jax.Array) else self._at(p, q)
 
     @final
     def value_from_logits(
-        self, logits: Float[Array, "*batch actions"], old_logits: Float[Array, "*#batch actions"]
-    ) -> Float[Array, "*batch"]:
+        self, logits: Rows, old_logits: Float[Array, "*#batch actions"]
+    ) -> Values:
         """Return D(softmax(logits), softmax(old_logits)), safe for logits of any size."""
         new, old = _paired(logits, old_logits)
         return self.value_from_log(log_softmax(new), log_softmax(old))
 
     @final
-    def value_from_log(
-        self, logp: Float[Array, "*batch actions"], logq: Float[Array, "*batch actions"]
-    ) -> Float[Array, "*batch"]:
+    def value_from_log(self, logp: Rows, logq: Rows) -> Values:
         """Return D(p, q) for finite log p and log q."""
         xp = namespace(logp, logq)
         return self._value(xp.exp(logp), xp.exp(logq), logp, logq)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, final
+from typing import Any, TypeAlias, final
 
 import jax
 import jax.numpy as jnp
@@ -26,6 +26,8 @@ from mirrorax.regularizers.drifts import Drift
 from mirrorax.regularizers.drifts import drift as as_drift
 from mirrorax.regularizers.functions import Check, UserFunction, first_failure, registered
 
+Samples: TypeAlias = Float[Array, "*batch"]
+
 
 @dataclass(frozen=True)
 class DriftFunctional(abc.ABC):
@@ -35,9 +37,7 @@ class DriftFunctional(abc.ABC):
     sees_advantages = True
 
     @abc.abstractmethod
-    def value(
-        self, log_ratio: Float[Array, "*batch"], advantage: Float[Array, "*batch"]
-    ) -> Float[Array, "*batch"]:
+    def value(self, log_ratio: Samples, advantage: Samples) -> Samples:
         """Return f(r, A) for log r and A, entry by entry."""
 
     __str__ = names.spelled
@@ -59,9 +59,7 @@ class PPOClip(DriftFunctional):
     def __post_init__(self) -> None:
         names.check_parameters(self)
 
-    def value(
-        self, log_ratio: Float[Array, "*batch"], advantage: Float[Array, "*batch"]
-    ) -> Float[Array, "*batch"]:
+    def value(self, log_ratio: Samples, advantage: Samples) -> Samples:
         """Return what clipping takes away from r A."""
         ratio = jnp.exp(log_ratio)
         beyond = ratio - jnp.clip(ratio, 1 - self.eps, 1 + self.eps)
@@ -87,9 +85,7 @@ class DPO(DriftFunctional):
     def __post_init__(self) -> None:
         names.check_parameters(self)
 
-    def value(
-        self, log_ratio: Float[Array, "*batch"], advantage: Float[Array, "*batch"]
-    ) -> Float[Array, "*batch"]:
+    def value(self, log_ratio: Samples, advantage: Samples) -> Samples:
         """Return f entry by entry."""
         gain = jnp.where(advantage >= 0, jnp.expm1(log_ratio), log_ratio) * advantage
         scale = jnp.where(advantage >= 0, self.a, self.b)
@@ -104,9 +100,7 @@ class FunctionFunctional(DriftFunctional):
     name: str
     function: Callable[[jax.Array, jax.Array], jax.Array] = field(repr=False)
 
-    def value(
-        self, log_ratio: Float[Array, "*batch"], advantage: Float[Array, "*batch"]
-    ) -> Float[Array, "*batch"]:
+    def value(self, log_ratio: Samples, advantage: Samples) -> Samples:
         """Call the function for every entry."""
         each = UserFunction("drift", self.name, self.function, "a ratio and an advantage")
         return jnp.vectorize(each)(jnp.exp(log_ratio), advantage)

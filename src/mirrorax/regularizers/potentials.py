@@ -20,11 +20,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.custom_derivatives import SymbolicZero
-from jaxtyping import Float
 
 from mirrorax.regularizers import names
 from mirrorax.simplex import (
-    Array,
+    Rows,
+    Values,
     action_index,
     as_real,
     exact_log,
@@ -48,20 +48,20 @@ class Potential(abc.ABC):
     paper_bound: Callable[[int], float] | None = None
 
     @final
-    def value(self, p: Float[Array, "*batch actions"]) -> Float[Array, "*batch"]:
+    def value(self, p: Rows) -> Values:
         """Return h(p)."""
         (p,) = as_real(namespace(p), p)
         # custom_jvp would convert numpy arrays to jax, which may halve their precision.
         return differentiable_value(self, p) if isinstance(p, jax.Array) else self._at(p)
 
     @final
-    def grad(self, p: Float[Array, "*batch actions"]) -> Float[Array, "*batch actions"]:
+    def grad(self, p: Rows) -> Rows:
         """Return the gradient of h at p, or the documented subgradient where h has a kink."""
         (p,) = as_real(namespace(p), p)
         return self._grad(p)
 
     @final
-    def value_from_logits(self, logits: Float[Array, "*batch actions"]) -> Float[Array, "*batch"]:
+    def value_from_logits(self, logits: Rows) -> Values:
         """Return h(softmax(logits)), safe for logits of any size."""
         (logits,) = as_real(namespace(logits), logits)
         return self._value_from_log(log_softmax(logits))

@@ -12,7 +12,7 @@ V is the same. The two Q differ by a constant in each state, which does not chan
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from jaxtyping import Float64
@@ -24,14 +24,16 @@ from mirrorax.tabular.inputs import check_policy, temperature
 from mirrorax.tabular.mdp import MDP
 from mirrorax.tabular.mirror import best_response
 
+ActionValues: TypeAlias = Float64[np.ndarray, "*batch states actions"]
+
 
 @dataclass(frozen=True, repr=False)
 class ExactValues(Shown):
     """The exact values of a policy in a regularised MDP."""
 
     v: Float64[np.ndarray, "*batch states"]
-    q: Float64[np.ndarray, "*batch states actions"]  # the paper's definition
-    q_sac: Float64[np.ndarray, "*batch states actions"]  # Soft Actor-Critic's
+    q: ActionValues  # the paper's definition
+    q_sac: ActionValues  # Soft Actor-Critic's
 
 
 def uniform_policy(mdp: MDP) -> Float64[np.ndarray, "*batch states actions"]:
@@ -65,7 +67,7 @@ def evaluate(
     return ExactValues(v, q_sac - charge[..., None], q_sac)
 
 
-def backup(mdp: MDP, v: Any) -> Float64[np.ndarray, "*batch states actions"]:
+def backup(mdp: MDP, v: Any) -> ActionValues:
     """Return r(s, a) + gamma E[V(s')]; zero at terminal states."""
     continuing = v * mdp.alive if mdp.ends else v
     future = np.matmul(mdp.matrix, continuing[..., None])[..., 0]
@@ -73,16 +75,12 @@ def backup(mdp: MDP, v: Any) -> Float64[np.ndarray, "*batch states actions"]:
     return q * mdp.alive[..., None] if mdp.ends else q
 
 
-def to_sac(
-    q: Any, policy: Any, potential: Potential | str, alpha: Any
-) -> Float64[np.ndarray, "*batch states actions"]:
+def to_sac(q: Any, policy: Any, potential: Potential | str, alpha: Any) -> ActionValues:
     """Convert the paper's Q to Soft Actor-Critic's: add alpha h(pi(s))."""
     return np.asarray(q, float) + _charge(policy, potential, alpha)
 
 
-def to_paper(
-    q_sac: Any, policy: Any, potential: Potential | str, alpha: Any
-) -> Float64[np.ndarray, "*batch states actions"]:
+def to_paper(q_sac: Any, policy: Any, potential: Potential | str, alpha: Any) -> ActionValues:
     """Convert Soft Actor-Critic's Q to the paper's: subtract alpha h(pi(s))."""
     return np.asarray(q_sac, float) - _charge(policy, potential, alpha)
 

@@ -44,8 +44,8 @@ from mirrorax.regularizers.reference import To
 from mirrorax.simplex import largest, project, softmax, water_level
 from mirrorax.tabular import roots
 from mirrorax.tabular.inputs import check_policy, numbers, temperature
+from mirrorax.tabular.roots import Rows
 
-Rows = Float64[np.ndarray, "rows actions"]
 Weights = Float64[np.ndarray, "rows"]
 
 

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from jaxtyping import Float64
@@ -27,6 +27,9 @@ from mirrorax.tabular.evaluation import Optimum, evaluate, optimum, uniform_poli
 from mirrorax.tabular.inputs import at_least, check_policy, random_generator, temperature
 from mirrorax.tabular.mdp import MDP
 from mirrorax.tabular.mirror import mirror_step
+
+#: one number for each MDP and temperature
+Grid: TypeAlias = Float64[np.ndarray, "*batch"]
 
 #: the logarithms of the smallest and the largest learned lambda
 LOG_BOUNDS = (-20.0, 12.0)
@@ -58,13 +61,7 @@ class LearnedLam:
         if not 0 < self.rate <= 2:
             raise UserError(f"rate: {self.rate!r} is not allowed: above 0, at most 2")
 
-    def after(
-        self,
-        lam: Float64[np.ndarray, "*batch"],
-        drift: Float64[np.ndarray, "*batch"],
-        reference: float,
-        progress: float,
-    ) -> Float64[np.ndarray, "*batch"]:
+    def after(self, lam: Grid, drift: Grid, reference: float, progress: float) -> Grid:
         """Return the next lambda, after a step with this mean drift; `progress` is k / K."""
         target = self.v * reference * ((1 - progress) if self.annealed else 1.0)
         excess = np.clip(drift / target - 1, -1.0, 1.0)
@@ -96,8 +93,8 @@ class Trace(Shown):
     alphas: Float64[np.ndarray, "steps *batch"]
     lams: Float64[np.ndarray, "steps *batch"]
     optimum: Optimum
-    reference_alpha: Float64[np.ndarray, "*batch"]
-    promised_rate: Float64[np.ndarray, "*batch"] | None
+    reference_alpha: Grid
+    promised_rate: Grid | None
 
     def _summary(self) -> tuple[str, list[list[str]]]:
         last = len(self.gap) - 1
@@ -171,7 +168,7 @@ class Trace(Shown):
         return self.policies[-1]
 
     @property
-    def measured_rate(self) -> Float64[np.ndarray, "*batch"]:
+    def measured_rate(self) -> Grid:
         """The geometric mean of the factors by which each step shrank the gap.
 
         Only iterations whose gap is above 1e-9 of the first gap, and above rounding, count. It is
@@ -187,7 +184,7 @@ class Trace(Shown):
 
 def promised_rate(
     gamma: float, potential: Potential | str, drift: Drift | str, alpha: Any, lam: Any
-) -> Float64[np.ndarray, "*batch"] | None:
+) -> Grid | None:
     """Return the linear rate that theory promises, (lam + gamma alpha) / (lam + alpha), or None.
 
     The promise is an upper bound for alpha > 0, a smooth h and D = Bregman(h) (Lan 2023; Zhan et
@@ -242,10 +239,8 @@ def solve(
     at_least("iterations", iterations, 0)
     spread, generator = temperature("noise", noise), random_generator(seed)
     learned = lam if isinstance(lam, LearnedLam) else None
-    alpha_at, lam_at = (
-        _at("alpha", alpha),
-        _at("lam", lam.start if isinstance(lam, LearnedLam) else lam),
-    )
+    alpha_at = _at("alpha", alpha)
+    lam_at = _at("lam", lam.start if isinstance(lam, LearnedLam) else lam)
     size = reference_drift(d, mdp.num_actions) if learned else 1.0
     default = 0.0 if callable(alpha) else alpha
     reference = temperature(
