@@ -30,26 +30,24 @@ if TYPE_CHECKING:
     from mirrorax.tuning.suggestion import suggest as suggest
     from mirrorax.tuning.tune import tune as tune
 
-#: module -> the public names that live in it
-_NAMES = {
-    "envs.suite": ("register_environment",),
-    "loading": ("landscapes", "load"),
-    "mdpo.contract": ("check_environment",),
-    "plugins": ("load_plugin",),
-    "registry": ("register_network", "register_optimizer", "register_schedule"),
-    "regularizers.drifts": ("drift",),
-    "regularizers.functions": (
-        *("check_drift", "check_potential", "register_drift", "register_potential"),
-    ),
-    "regularizers.potentials": ("potential",),
-    "spec.study": ("Study",),
-    "training": ("train",),
-    "tuning.suggestion": ("suggest",),
-    "tuning.tune": ("tune",),
+#: module -> the public names in it
+_MODULES = {
+    "envs.suite": "register_environment",
+    "loading": "landscapes load",
+    "mdpo.contract": "check_environment",
+    "plugins": "load_plugin",
+    "registry": "register_network register_optimizer register_schedule",
+    "regularizers.drifts": "drift",
+    "regularizers.functions": "check_drift check_potential register_drift register_potential",
+    "regularizers.potentials": "potential",
+    "spec.study": "Study",
+    "training": "train",
+    "tuning.suggestion": "suggest",
+    "tuning.tune": "tune",
 }
-_HOME = {name: f"mirrorax.{module}" for module, names in _NAMES.items() for name in names}
+_HOME = {name: f"{__name__}.{module}" for module in _MODULES for name in _MODULES[module].split()}
 
-#: rooms that are public; `mirrorax.sweep` can be called
+#: public modules; `mirrorax.sweep` can be called
 _ROOMS = ("regularizers", "sweep", "tabular")
 
 __all__ = ["__version__", *_HOME]

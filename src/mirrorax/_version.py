@@ -1,6 +1,6 @@
-"""The one place the version is written."""
+"""The version of mirrorax, and the version of its algorithm."""
 
 __version__ = "0.1.0"
 
-#: Raised by one whenever a change alters the result of a run: part of every run's identity.
+#: Raised by one whenever a change alters the result of a run; part of every run's identity.
 ALGORITHM_VERSION = 2

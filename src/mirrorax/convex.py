@@ -1,16 +1,16 @@
-"""Smooth convex programs on the simplex, for functions of which nothing else is known.
+"""Smooth convex programs on the simplex, for functions without known structure.
 
 The built-in regularisers have structure, and `mirrorax.tabular.mirror_step` uses it. A user's
-function has none; it is minimised here by an interior-point method: Newton steps for
+function is minimised here by an interior-point method, for each row separately: Newton steps for
 
     minimise  f(p) - t sum_i log p_i   subject to  sum_i p_i = 1
 
-while t falls, for each row by itself. The result is judged by its duality gap. For convex f
+while t falls. The duality gap certifies the result. For convex f and any p
 
-    f(p) - min f <= gap(p) = <grad f(p), p> - min_i grad_i f(p),
+    f(p) - min f <= gap(p) = <grad f(p), p> - min_i grad_i f(p).
 
-whatever p is and however it was computed. A row is solved where its gap is at most
-`TOLERANCE` x (1 + abs(f)), or is no larger than what one rounding of p makes of it.
+A row is solved if its gap is at most `TOLERANCE` x (1 + abs(f)), or no larger than the effect of
+rounding p.
 
 Derivatives come from jax, in float64; the small eigenproblems are solved by numpy, never by batched
 LAPACK calls in a compiled program (which can deadlock on a machine with few cores).
@@ -41,7 +41,7 @@ _EPS = np.finfo(float).eps
 
 
 class _Points(NamedTuple):
-    """Points, one for each row, and what the function is there."""
+    """One point for each row, with the value and the derivatives of the function there."""
 
     p: Float64[np.ndarray, "rows actions"]
     value: Float64[np.ndarray, " rows"]
@@ -50,7 +50,7 @@ class _Points(NamedTuple):
 
     @property
     def finite(self) -> Any:
-        """Where the value and all its derivatives are."""
+        """Where the value and all derivatives are finite."""
         return (
             np.isfinite(self.value)
             & np.isfinite(self.gradient).all(-1)
@@ -68,7 +68,7 @@ class _Points(NamedTuple):
         return self.hessian * self.p[:, :, None] * self.p[:, None, :]
 
     def where(self, rows: Any, other: _Points) -> _Points:
-        """Return these points in some rows, and the other ones elsewhere."""
+        """Return these points in the given rows, and the other points elsewhere."""
         pairs = zip(self, other, strict=True)
         return _Points(*(np.where(rows.reshape(-1, *[1] * (a.ndim - 1)), a, b) for a, b in pairs))
 
@@ -99,14 +99,15 @@ def minimize_on_simplex(
 
     Args:
         function: a jax function of one probability vector and one row of each parameter. It must
-            be hashable: its compiled derivatives are kept.
+            be hashable, because its compiled derivatives are cached.
         parameters: arrays whose first axis counts the rows.
         shape: (rows, actions).
-        called: what it is called in an error: "potential: 'burg'".
+        called: the start of error messages, such as "potential: 'burg'".
         starts: points to begin at, beside the uniform one; each row takes the best.
 
     Raises:
-        UserError: if the function is seen to be no smooth convex one, or a gap stays too large.
+        UserError: if a test shows that the function is not smooth and convex, or if a gap stays
+            too large.
     """
     with jax.enable_x64(True):
         fixed = tuple(jnp.asarray(a, jnp.float64) for a in parameters)
@@ -138,7 +139,7 @@ def _start(evaluate: Any, shape: tuple[int, int], starts: Sequence[Any], called:
     """Return for each row the start with the smallest value, among those with all derivatives."""
     uniform = np.full(shape, 1 / shape[1])
     best = evaluate(uniform)
-    # The second has no two entries alike: automatic differentiation may fail where they are.
+    # The second start has no equal entries, where automatic differentiation may fail.
     for p in map(_inside, (uniform + np.linspace(0, 0.01, shape[1]), *starts)):
         other = evaluate(p)
         best = other.where(other.finite & ~(best.finite & (best.value <= other.value)), best)
@@ -152,10 +153,10 @@ def _start(evaluate: Any, shape: tuple[int, int], starts: Sequence[Any], called:
 
 
 def _descend(evaluate: Any, now: _Points) -> tuple[_Points, Any, tuple[Any, Any]]:
-    """Return the solutions, their gaps, and (points, directions) where f bends down.
+    """Return the solutions, their gaps, and (points, directions) of negative curvature.
 
     The solution is the point of least gap. Where rounding keeps every gap above the tolerance it is
-    the last point, at which Newton's method stands still.
+    the last point, where Newton's method stops moving.
     """
     rows, actions = now.p.shape
     best, gap = now.p, now.gap
@@ -185,8 +186,8 @@ def _descend(evaluate: Any, now: _Points) -> tuple[_Points, Any, tuple[Any, Any]
 def _newton(at: _Points, t: Any) -> tuple[Any, Any, Any, Any, Any]:
     """Return steps dp / p, decrements, multipliers mu, and the least curvatures with directions.
 
-    In relative steps the barrier's Hessian is t. Where an action is on its way to zero, p z with
-    its multiplier z = grad_i f - mu takes the place of t, as in a primal-dual method.
+    In relative steps the barrier's Hessian is t. Where an action goes to zero, p z with its
+    multiplier z = grad_i f - mu replaces t, as in a primal-dual method.
     """
     p, actions, barrier = at.p, at.p.shape[1], t[:, None]
     matrix = at.relative
@@ -219,10 +220,10 @@ def _newton(at: _Points, t: Any) -> tuple[Any, Any, Any, Any, Any]:
 def _search(
     evaluate: Any, active: Any, now: _Points, x: Any, decrement: Any, mu: Any, t: Any
 ) -> _Points:
-    """Go along x until the slope of the barrier objective there is at most half of minus its first.
+    """Return a point along x with a slope of at most half the size of the first slope.
 
-    Slopes are compared, not values: the rounding of f hides its last decrease long before that of
-    the gradient does.
+    The slope is that of the barrier objective. Slopes are compared, not values, because rounding
+    hides the last decrease of f long before it hides the slope.
     """
     start, moved = now.p, now.p * x
     step = np.minimum(1, 0.99 / np.maximum(-x.min(-1), 1e-300))
@@ -259,14 +260,14 @@ def _check_gap(evaluate: Any, at: _Points, gap: Any, called: str) -> None:
 
 
 def _rounding(evaluate: Any, at: _Points) -> Any:
-    """Return what rounding p makes of the gap: the spread of the gradient over neighbours of p."""
+    """Return the effect of rounding p on the gap: how the gradient varies over neighbours of p."""
     generator = np.random.default_rng(0)
     seen = [at.gradient]
     for _ in range(8):
         near = at.p * (1 + 2 * _EPS * generator.choice([-1, 0, 1], at.p.shape))
         seen.append(evaluate(near / near.sum(-1, keepdims=True)).gradient)
     spread = np.ptp(seen, axis=0)
-    # A jump that is large beside the gradient, and what p makes of it, is no rounding.
+    # A jump that is large beside the gradient and its change over p is not rounding.
     size = np.abs(at.gradient) + (np.abs(at.hessian) * at.p[:, None, :]).sum(-1)
     spread = np.minimum(spread, 1e-6 * size.max(-1, keepdims=True))
     lowest = np.take_along_axis(spread, at.gradient.argmin(-1)[:, None], axis=-1)[:, 0]
@@ -329,7 +330,7 @@ def _rise(evaluate: Any, left: Any, right: Any, along: Any) -> tuple[Any, Any]:
 
 
 def _refuse(called: str, rows: Any, words: str, *points: Any) -> None:
-    """Raise if there are such rows, with the points of the first one."""
+    """Raise a `UserError` with the points of the first of these rows, if there is one."""
     if rows.any():
         row = int(np.argmax(rows))
         why = words.format(*(f"p = {_shown(p[row])}" for p in points))

@@ -1,16 +1,15 @@
 """Plugins: Python modules of the user that register names (see `mirrorax.registry`).
 
-A plugin is loaded only by what the user types or installs: `--plugin MODULE` on the command line,
-`mirrorax.load_plugin("MODULE")` in Python, or an installed package with an entry point of the group
-`mirrorax.plugins`. Installed plugins are imported when a name is not known otherwise.
+Only the user loads a plugin: by `--plugin MODULE` on the command line, by
+`mirrorax.load_plugin("MODULE")` in Python, or by installing a package with an entry point of the
+group `mirrorax.plugins`. Installed plugins are imported when a name is otherwise unknown.
 
 A file never loads code. The plugins that a file declares (`plugins = ["MODULE"]`) must be loaded
 already: every reader of files calls `expect`.
 
 The identity of a plugin, `module==version`, is part of the identity of every run that uses one of
-its names. The version of an entry point is that of its package. Any other module has its
-`__version__`, else that of the package it is installed with, else a hash of its source. Imports
-nothing heavy.
+its names. The version is that of the package of an entry point, else `__version__` of the module,
+else the version of the package it belongs to, else a hash of its source. Imports nothing heavy.
 """
 
 from __future__ import annotations
@@ -55,11 +54,11 @@ _SEARCHED: list[bool] = []  # not empty once the installed plugins were imported
 def load(text: str) -> Plugin:
     """Import a plugin; importing it again does nothing.
 
-    Only for what a user types or a driver passes to its workers: a text from a file goes to
-    `expect`.
+    Use it for text that a user typed or that a driver sent to its workers; `expect` is for text
+    from a file.
 
     Args:
-        text: `module` or `module==version`; with a version, another one is a `UserError`.
+        text: `module` or `module==version`; it is a `UserError` if the version differs.
 
     Returns:
         The module and its version, which are part of the identity of runs that use its names.
@@ -105,7 +104,7 @@ def load_all(texts: Iterable[str]) -> None:
 
 
 def loaded() -> list[str]:
-    """Return the identities of the plugins that are loaded, for workers to load the same."""
+    """Return the identities of the loaded plugins, so that workers can load the same."""
     return sorted(map(str, _LOADED.values()))
 
 
@@ -124,8 +123,8 @@ def load_installed() -> bool:
 def expect(texts: Any, where: str) -> None:
     """Refuse a file, named by `where`, that needs plugins which are not loaded.
 
-    `texts` is what the file declares: `module` or `module==version`. Nothing is imported but the
-    plugins of installed packages.
+    `texts` are the plugins that the file declares: `module` or `module==version`. Only the plugins
+    of installed packages are imported.
     """
     if not isinstance(texts, list | tuple):
         raise UserError(
@@ -150,9 +149,9 @@ def expect(texts: Any, where: str) -> None:
 
 @contextmanager
 def _current_folder() -> Iterator[None]:
-    """Look for modules in the current folder too, after all others, and only in this block.
+    """Look for modules in the current folder, too, after all others, and only in this block.
 
-    Left on the path, a folder with a module that jax or Gymnasium looks for would run it.
+    If the folder stayed on the path, jax or Gymnasium might later import a module from it.
     """
     folder = os.getcwd()
     new = folder not in sys.path
@@ -190,7 +189,7 @@ def _import(module: str) -> Plugin:
 
 
 def _version(module: ModuleType) -> str:
-    """Return the version that the module's entry point, itself or its package has, or a hash."""
+    """Return the version of the entry point, of the module or of its package, or a hash."""
     for entry in importlib.metadata.entry_points(group=GROUP):
         if entry.module == module.__name__ and entry.dist is not None:
             return entry.dist.version
@@ -222,7 +221,7 @@ def loading() -> str | None:
 
 
 def of_module(module: str) -> Plugin | None:
-    """Return the plugin that a module is, or is a part of."""
+    """Return the plugin that a module is, or belongs to."""
     while module:
         if module in _LOADED:
             return _LOADED[module]

@@ -1,4 +1,4 @@
-"""What a name means: environments, potentials, drifts, schedules, networks and optimisers.
+"""The names of environments, potentials, drifts, schedules, networks and optimisers.
 
 Users add names in a plugin (see `mirrorax.plugins`), in a script or in a notebook:
 
@@ -9,8 +9,9 @@ Users add names in a plugin (see `mirrorax.plugins`), in a script or in a notebo
     mirrorax.register_network("linear", linear)
     mirrorax.register_optimizer("lion", lambda settings: optax.scale_by_lion())
 
-A name selects, it never imports code: `choose` reads `Name` or `Name(key=value)`, where values are
-numbers, true, false or quoted text, and keys are declared by what is registered.
+A name selects an object, it never imports code: `choose` reads `Name` or `Name(key=value)`, where
+values are numbers, true, false or quoted text, and keys are parameters of the registered class or
+function.
 
 Built-in schedules, networks and optimisers stand in a table of the module that implements them;
 potentials and drifts in `mirrorax.regularizers.names`, environments in `mirrorax.envs.suite`.
@@ -39,10 +40,9 @@ _HOME: dict[Kind, tuple[str, str]] = {
     "optimizer": ("mirrorax.mdpo.networks", "OPTIMIZERS"),
 }
 
-#: kinds whose registered class or function makes the object, from the values in brackets
-_MADE: tuple[Kind, ...] = ("environment", "schedule")
+#: kinds whose names may have values in brackets: a registered class or function takes them
+_WITH_VALUES: tuple[Kind, ...] = ("environment", "schedule")
 
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _CALL = re.compile(r"\s*(?P<name>[A-Za-z][A-Za-z0-9_-]*)\s*(?:\((?P<inside>.*)\))?\s*", re.DOTALL)
 _LONGEST = 1000  # characters of a name with its values
 _ARGUMENT = re.compile(
@@ -62,7 +62,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 @dataclass(frozen=True)
 class Registered:
-    """What a name of the user means, where that is defined, and the plugin that registered it."""
+    """The object that a user's name stands for, where it is defined, and by which plugin."""
 
     value: Any
     origin: str  # "module:name" of the definition
@@ -90,7 +90,7 @@ def built_in(kind: Kind) -> Mapping[str, BuiltIn]:
 
 
 def descriptions(kind: Kind) -> Mapping[str, str]:
-    """Return the built-in names of a kind, regularisers included, and what each is."""
+    """Return the built-in names of a kind, each with its description; not for environments."""
     if kind in _HOME:
         return {name: entry.about for name, entry in built_in(kind).items()}
     described = importlib.import_module("mirrorax.regularizers.names").descriptions
@@ -101,16 +101,18 @@ def descriptions(kind: Kind) -> Mapping[str, str]:
 def register(
     kind: Kind, name: str, value: Any, taken: Iterable[str] = (), definition: Any = None
 ) -> None:
-    """Give something of the user its name; the names in `taken` are built in.
+    """Give an object of the user a name; the names in `taken` are built in.
 
-    `definition` is what the user wrote, where `value` only wraps it. A name means one thing in one
-    process: another definition under it is an error; the same definition again (a module that is
-    reloaded) replaces it.
+    `definition` is what the user wrote, where `value` only wraps it. In one process a name has one
+    meaning: another definition under the same name is an error. The same definition again, from a
+    module that is reloaded, replaces the first one.
     """
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise UserError(
-            f"{kind} name: {name!r} is not allowed: letters, digits, - and _, a letter first"
-        )
+    pattern, rule = r"[A-Za-z][A-Za-z0-9_-]*", "letters, digits, - and _, a letter first"
+    if kind in ("potential", "drift"):
+        pattern = r"[a-z][a-z0-9_]*"
+        rule = "lower-case letters, digits and underscores, a letter first"
+    if not isinstance(name, str) or not re.fullmatch(pattern, name):
+        raise UserError(f"{kind} name: {name!r} is not allowed: {rule}")
     if name in taken or (kind in _HOME and name in built_in(kind)):
         raise UserError(f"{kind} name: {name!r} is taken by mirrorax itself; choose another")
     origin = _origin(value if definition is None else definition)
@@ -121,43 +123,33 @@ def register(
 
 
 def register_network(name: str, network: Any) -> None:
-    """Add a network under a name.
-
-    Args:
-        name: letters, digits, - and _, a letter first.
-        network: a function of a `NetworkSpec` that returns a `Network`.
-    """
+    """Name a network: a function of a `NetworkSpec` that returns a `Network`."""
     register("network", name, network)
 
 
 def register_optimizer(name: str, optimizer: Any) -> None:
-    """Add an optimiser under a name.
+    """Name an optimiser: a function of the settings that returns an optax transformation.
 
-    Args:
-        name: letters, digits, - and _, a letter first.
-        optimizer: a function of the settings that returns an optax transformation, without a
-            learning rate.
+    The transformation does not apply the learning rate.
     """
     register("optimizer", name, optimizer)
 
 
 def register_schedule(name: str, schedule: Any) -> None:
-    """Add a schedule of a temperature under a name.
+    """Name a schedule of a temperature: a `Schedule`, or a class that makes one.
 
-    Args:
-        name: letters, digits, - and _, a letter first.
-        schedule: a `Schedule`, or a class that makes one from the values in brackets.
+    The class gets the values in brackets of a name such as `cosine(periods=2)`.
     """
     register("schedule", name, schedule)
 
 
 def adopt(kind: Kind, label: str, value: Any) -> None:
-    """Let the label of an object that was passed in place of a name mean it in this process."""
+    """Register an object that was passed in place of a name, under its label."""
     _REGISTERED[kind, label] = Registered(value, _origin(value), plugins.loading())
 
 
 def _origin(value: Any) -> str:
-    """Say where a definition stands; a lambda has no name, so its line is added."""
+    """Return the module and the name of a definition; a lambda has no name, so its line, too."""
     definition = value if isinstance(value, type) or callable(value) else type(value)
     name = getattr(definition, "__qualname__", repr(definition))
     place = f"{getattr(definition, '__module__', '')}:{name}"
@@ -168,16 +160,16 @@ def _origin(value: Any) -> str:
 
 
 def _content(value: Any) -> str:
-    """Return what tells two objects of one class apart: their values, not their addresses."""
+    """Return the values of an object as text without addresses, to compare two of one class."""
     if isinstance(value, type) or callable(value):
         return ""
     return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
 
 
 def owner(kind: Kind, name: str) -> plugins.Plugin | None:
-    """Return the plugin that a name comes from; None for mirrorax's own, or a notebook's.
+    """Return the plugin that registered a name, which may have values in brackets.
 
-    The name may have values in brackets.
+    It is None for a built-in name and for a name that a script or a notebook registered.
     """
     call = _CALL.fullmatch(name)
     entry = _REGISTERED.get((kind, name)) or (call and _REGISTERED.get((kind, call["name"])))
@@ -187,7 +179,7 @@ def owner(kind: Kind, name: str) -> plugins.Plugin | None:
 
 
 def registered(kind: Kind, name: str) -> Any:
-    """Return the object of a registered name, or None; installed plugins are imported to see."""
+    """Return the object with a registered name, or None; may import the installed plugins."""
     entry = _REGISTERED.get((kind, name))
     if entry is None and plugins.load_installed():
         entry = _REGISTERED.get((kind, name))
@@ -195,12 +187,12 @@ def registered(kind: Kind, name: str) -> Any:
 
 
 def names(kind: Kind) -> tuple[str, ...]:
-    """Return the names registered now, without those of objects that were passed."""
+    """Return the registered names, without the labels of objects that were passed."""
     return tuple(sorted(name for each, name in _REGISTERED if each == kind and ":" not in name))
 
 
 def advice(kind: Kind) -> str:
-    """Say what may be missing where a name of this kind is not known."""
+    """Say what may be missing if a name of this kind is unknown."""
     loaded = [text.partition("==")[0] for text in plugins.loaded()]
     if not loaded:
         return f"{kind}s of your own need their module: --plugin MODULE"
@@ -210,7 +202,7 @@ def advice(kind: Kind) -> str:
 
 
 def path_advice(text: str) -> str:
-    """Say what to do in place of an import path; "" for any other text."""
+    """Say what to write instead of an import path; "" for any other text."""
     if re.match(r"\s*[A-Za-z_][\w.]*:[A-Za-z_]", text) is None:
         return ""
     return (
@@ -221,7 +213,7 @@ def path_advice(text: str) -> str:
 
 @dataclass(frozen=True)
 class Choice:
-    """A registered name, and the values in its brackets."""
+    """A registered name and the values in its brackets."""
 
     name: str
     arguments: Mapping[str, Any]
@@ -232,7 +224,7 @@ class Choice:
 
 
 def choose(kind: Kind, text: str, field: str) -> Choice | None:
-    """Read `Name` or `Name(key=value)`; None where nothing of the kind is registered as that."""
+    """Read `Name` or `Name(key=value)`; None if nothing of this kind has that name."""
     if (kind, text) in _REGISTERED:
         return Choice(text, {})
     call = _CALL.fullmatch(text) if len(text) <= _LONGEST else None
@@ -240,7 +232,7 @@ def choose(kind: Kind, text: str, field: str) -> Choice | None:
     if call is None or value is None:
         return None
     values = read_values(text, call["inside"], field)
-    if values and not (kind in _MADE and is_factory(value)):
+    if values and not (kind in _WITH_VALUES and is_factory(value)):
         raise UserError(f"{field}: {text!r}: {call['name']} takes no values in brackets")
     check_values(f"{field}: {text!r}: {call['name']}", value, values)
     return Choice(call["name"], values)
@@ -281,7 +273,7 @@ def _literal(text: str) -> bool | int | float | str | None:
 
 
 def check_values(what: str, factory: Any, values: Mapping[str, Any]) -> None:
-    """Refuse values that a class or function does not declare, or declares as of another type."""
+    """Refuse values that a class or function does not take, or takes only as another type."""
     if not values:
         return
     try:
@@ -314,7 +306,7 @@ def check_name(kind: Kind, text: str, field: str) -> str:
 
 
 def select(kind: Kind, text: str, field: str) -> Any:
-    """Make what a registered name stands for."""
+    """Return the object with a registered name; a class or function is called to make it."""
     choice = choose(kind, text, field)
     if choice is None:
         raise UserError(f"{field}: nothing is registered as {text!r}{path_advice(text)}")
@@ -328,16 +320,16 @@ def select(kind: Kind, text: str, field: str) -> Any:
 
 
 def is_factory(value: Any) -> bool:
-    """Whether what was registered is a class or function that makes an object of its kind."""
+    """Whether a registered value is a class or function that makes the object."""
     is_object = hasattr(value, "step") or hasattr(value, "temperature")
     return isinstance(value, type) or (callable(value) and not is_object)
 
 
 class LazyModule:
-    """What stands for a module; the first attribute that is read imports it.
+    """A module that is imported when its first attribute is read.
 
-    A built-in network, optimiser or schedule is declared and implemented in one module, and
-    `settings` reads the names there without importing jax, which takes seconds.
+    Built-in networks, optimisers and schedules are named and implemented in the same module. With
+    this, `settings` can read the names there without importing jax, which takes seconds.
     """
 
     def __init__(self, name: str) -> None:
@@ -348,7 +340,7 @@ class LazyModule:
 
 
 def optional_package(name: str, install: str = "") -> Any:
-    """Import a package that mirrorax does not need; a `UserError` says how to install it."""
+    """Import a package that mirrorax does not require; a `UserError` says how to install it."""
     try:
         return importlib.import_module(name)
     except ImportError:

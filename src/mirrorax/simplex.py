@@ -1,16 +1,16 @@
 """Numerics on the probability simplex, for numpy and jax arrays alike.
 
-Every function acts on the last axis. A numpy array is computed by numpy, in its own precision; a
-jax array by jax: so float64 input never silently becomes float32 where jax's x64 mode is off.
+Every function acts on the last axis. numpy computes with numpy arrays, in their own precision, and
+jax with jax arrays: float64 input never silently becomes float32 where jax's x64 mode is off.
 
-Two conventions are used throughout mirrorax and stated here once.
+Two conventions hold throughout mirrorax.
 
 - **Zero probabilities.** `p = 0` is a legal entry. Where a formula has a limit there (`p log p`),
-  the limit is what is computed. Where it has none (the gradient of the entropy), the entry counts
+  the limit is computed. Where it has none (the gradient of the entropy), the entry counts
   as `probability_floor(dtype)`: 1e-300 in float64, 1e-30 in float32 and bfloat16, 1e-7 in float16.
   Gradients at the boundary are thus large and finite.
-- **Log-probabilities.** From logits everything is computed from `log_softmax`, which stays exact
-  where probabilities underflow.
+- **Log-probabilities.** Functions of logits use `log_softmax`, which is exact where probabilities
+  underflow.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ from jaxtyping import Float
 
 #: a real array of either library; numpy's own scalars are arrays without axes
 Array: TypeAlias = jax.Array | np.ndarray | np.floating
+#: numbers over the actions, such as probabilities or logits, and one number in place of each row
+Rows: TypeAlias = Float[Array, "*batch actions"]
+Values: TypeAlias = Float[Array, "*batch"]
 
 #: the finite stand-in for log(0): exp of any sensible multiple of it is 0, and 0 times it is 0
 LOG_ZERO = -1e30
@@ -51,7 +54,7 @@ def probability_floor(dtype: Any) -> float:
     return {np.dtype("float64"): 1e-300, np.dtype("float16"): 1e-7}.get(np.dtype(dtype), 1e-30)
 
 
-def floored_log(p: Float[Array, "*batch actions"]) -> Float[Array, "*batch actions"]:
+def floored_log(p: Rows) -> Rows:
     """Return log(p), with entries below the floor counted as the floor."""
     xp, floor = namespace(p), probability_floor(p.dtype)
     above = p > floor
@@ -59,15 +62,15 @@ def floored_log(p: Float[Array, "*batch actions"]) -> Float[Array, "*batch actio
     return xp.where(above, xp.log(xp.where(above, p, 1)), math.log(floor))
 
 
-def is_zero(p: Float[Array, "*batch actions"]) -> Any:
+def is_zero(p: Rows) -> Any:
     """Return where p is zero, and not merely subnormal, which jax on the CPU takes for zero."""
     if not isinstance(p, jax.Array):
         return p == 0
-    # The sign is not masked away: the compiler would make a floating comparison of that again.
+    # The sign bit stays: without it the compiler would turn this into a comparison of floats.
     return jax.lax.bitcast_convert_type(p, f"uint{8 * p.dtype.itemsize}") == 0
 
 
-def exact_log(p: Float[Array, "*batch actions"]) -> Float[Array, "*batch actions"]:
+def exact_log(p: Rows) -> Rows:
     """Return log(p), with the finite `LOG_ZERO` at p = 0, so that 0 * log 0 is 0.
 
     On jax arrays a subnormal entry counts as the smallest normal number.
@@ -80,7 +83,7 @@ def exact_log(p: Float[Array, "*batch actions"]) -> Float[Array, "*batch actions
     return xp.where(zero, LOG_ZERO, xp.log(positive))
 
 
-def total(x: Any) -> Float[Array, "*batch"]:
+def total(x: Any) -> Values:
     """Return the sum over the actions (numpy adds up a short last axis fastest as a product)."""
     return x.sum(-1) if isinstance(x, jax.Array) else x @ np.ones(x.shape[-1], x.dtype)
 
@@ -92,7 +95,7 @@ def largest(x: Any) -> Any:
     return functools.reduce(np.maximum, (x[..., i] for i in range(x.shape[-1])))
 
 
-def log_softmax(logits: Float[Array, "*batch actions"]) -> Float[Array, "*batch actions"]:
+def log_softmax(logits: Rows) -> Rows:
     """Return the log-probabilities of these logits."""
     if isinstance(logits, jax.Array):
         return jax.nn.log_softmax(logits, axis=-1)
@@ -100,7 +103,7 @@ def log_softmax(logits: Float[Array, "*batch actions"]) -> Float[Array, "*batch 
     return shifted - np.log(total(np.exp(shifted)))[..., None]
 
 
-def softmax(logits: Float[Array, "*batch actions"]) -> Float[Array, "*batch actions"]:
+def softmax(logits: Rows) -> Rows:
     """Return the probabilities of these logits."""
     xp = namespace(logits)
     return xp.exp(log_softmax(logits))
@@ -112,7 +115,7 @@ def action_index(x: Array) -> Array:
     return namespace(x).arange(n).reshape((1,) * (x.ndim - 1) + (n,))
 
 
-def project(x: Float[Array, "*batch actions"]) -> Float[Array, "*batch actions"]:
+def project(x: Rows) -> Rows:
     """Return the Euclidean projection onto the simplex, argmin over p of ||p - x||^2.
 
     The minimiser is max(x - mu, 0), where mu makes it sum to one: `water_level(x, 1)`.
@@ -121,9 +124,7 @@ def project(x: Float[Array, "*batch actions"]) -> Float[Array, "*batch actions"]
     return xp.maximum(x - water_level(x, xp.ones(x.shape[:-1], x.dtype)), 0)
 
 
-def water_level(
-    x: Float[Array, "*batch actions"], amount: Float[Array, "*batch"]
-) -> Float[Array, "*batch 1"]:
+def water_level(x: Rows, amount: Values) -> Float[Array, "*batch 1"]:
     """Return the level nu at which cutting off the peaks removes `amount`: sum (x - nu)_+ = amount.
 
     This is the whole effect of adding `amount * max(p)` to a symmetric separable objective: the

@@ -13,21 +13,27 @@ from __future__ import annotations
 import abc
 import math
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, final
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Float
 
 from mirrorax.errors import UserError
 from mirrorax.regularizers import names
-from mirrorax.regularizers.potentials import NegativeEntropy, Potential, kl_terms
+from mirrorax.regularizers.potentials import (
+    NegativeEntropy,
+    Potential,
+    differentiable_value,
+    kl_terms,
+)
+from mirrorax.regularizers.potentials import Zero as ZeroPotential
 from mirrorax.regularizers.potentials import potential as as_potential
 from mirrorax.simplex import (
     Array,
+    Rows,
+    Values,
     as_real,
     exact_log,
     floored_log,
@@ -42,39 +48,39 @@ class Drift(abc.ABC):
     """A drift functional D(p, q) of a new policy p and an old policy q: a frozen dataclass."""
 
     name: str
-    #: where D is infinite, if it is so anywhere: "p > 0 = q" or "q > 0 = p", for any action
+    #: D is infinite where this holds for some action: "p > 0 = q" or "q > 0 = p"; None if nowhere
     infinite: str | None
 
     @final
-    def value(
-        self, p: Float[Array, "*batch actions"], q: Float[Array, "*#batch actions"]
-    ) -> Float[Array, "*batch"]:
+    def value(self, p: Rows, q: Float[Array, "*#batch actions"]) -> Values:
         """Return D(p, q)."""
         p, q = _paired(p, q)
-        # custom_jvp would hand numpy arrays to jax, which may halve their precision.
-        compute = _differentiable_value if isinstance(p, jax.Array) else _value
-        return compute(self, p, q)
+        return differentiable_value(self, p, q) if isinstance(p, jax.Array) else self._at(p, q)
 
     @final
     def value_from_logits(
-        self, logits: Float[Array, "*batch actions"], old_logits: Float[Array, "*#batch actions"]
-    ) -> Float[Array, "*batch"]:
+        self, logits: Rows, old_logits: Float[Array, "*#batch actions"]
+    ) -> Values:
         """Return D(softmax(logits), softmax(old_logits)), safe for logits of any size."""
         new, old = _paired(logits, old_logits)
         return self.value_from_log(log_softmax(new), log_softmax(old))
 
     @final
-    def value_from_log(
-        self, logp: Float[Array, "*batch actions"], logq: Float[Array, "*batch actions"]
-    ) -> Float[Array, "*batch"]:
+    def value_from_log(self, logp: Rows, logq: Rows) -> Values:
         """Return D(p, q) for finite log p and log q."""
         xp = namespace(logp, logq)
         return self._value(xp.exp(logp), xp.exp(logq), logp, logq)
 
+    __str__ = names.spelled
+
     @final
-    def __str__(self) -> str:
-        """Return the name that gives this drift back."""
-        return names.spelled(self)
+    def _at(self, p: Any, q: Any) -> Any:
+        xp = namespace(p, q)
+        value = self._value(p, q, exact_log(p), exact_log(q))
+        if self.infinite is None:
+            return value
+        positive, zero = (p, q) if self.infinite == "p > 0 = q" else (q, p)
+        return xp.where((~is_zero(positive) & is_zero(zero)).any(-1), xp.inf, value)
 
     @abc.abstractmethod
     def _value(self, p: Any, q: Any, logp: Any, logq: Any) -> Any:
@@ -97,35 +103,14 @@ def _paired(new: Any, old: Any) -> Any:
     return xp.broadcast_arrays(new, old)
 
 
-def _value(drift: Drift, p: Any, q: Any) -> Any:
-    xp = namespace(p, q)
-    value = drift._value(p, q, exact_log(p), exact_log(q))
-    if drift.infinite is None:
-        return value
-    positive, zero = (p, q) if drift.infinite == "p > 0 = q" else (q, p)
-    return xp.where((~is_zero(positive) & is_zero(zero)).any(-1), xp.inf, value)
-
-
-_differentiable_value = jax.custom_jvp(_value, nondiff_argnums=(0,))
-
-
-@partial(_differentiable_value.defjvp, symbolic_zeros=True)
-def _jvp(drift: Drift, primals: Any, tangents: Any) -> Any:
-    change = jnp.zeros_like(primals[0])
-    for slope, tangent in zip(drift._slopes(*primals), tangents, strict=True):
-        if not isinstance(tangent, SymbolicZero):  # often only p moves
-            change += slope * tangent
-    return _differentiable_value(drift, *primals), change.sum(-1)
-
-
 class Divergence(Drift):
-    """The Bregman divergence of a potential; KL is one by another name."""
+    """The Bregman divergence of a potential. `KL` and `Zero` are such divergences, too."""
 
     potential: Potential
 
     @property
     def infinite(self) -> str | None:  # type: ignore[override]
-        """Where the slope of the potential is."""
+        """D is infinite where the slope of the potential at q is infinite."""
         return "p > 0 = q" if self.potential.steep else None
 
     @final
@@ -181,7 +166,7 @@ class ForwardKL(Drift):
 @final
 @dataclass(frozen=True)
 class SquaredTV(Drift):
-    """The square of the total variation distance sum abs(p - q) / 2: a drift, not a Bregman one."""
+    """The square of the total variation distance sum abs(p - q) / 2; no Bregman divergence."""
 
     name = "squared_tv"
     infinite = None
@@ -211,35 +196,29 @@ class ChiSquare(Drift):
         return xp.where(close, near, xp.exp(2 * logp - floored) - 2 * p + q).sum(-1)
 
     def _slopes(self, p: Any, q: Any) -> tuple[Any, Any]:
-        # Bounded, so that its square is finite in float32: a zero q counts as a small one.
+        # A zero q counts as the floor. The bound keeps the square of the ratio finite in float32.
         ratio = jnp.minimum(p / jnp.maximum(q, probability_floor(q.dtype)), 1e15)
         return 2 * (ratio - 1), 1 - ratio**2
 
 
 @final
 @dataclass(frozen=True)
-class Zero(Drift):
+class Zero(Divergence):
     """D = 0: no trust region."""
 
     name = "zero"
-    infinite = None
-
-    def _value(self, p: Any, q: Any, logp: Any, logq: Any) -> Any:
-        return namespace(p, q).zeros_like((p + q)[..., 0])
-
-    def _slopes(self, p: Any, q: Any) -> tuple[Any, Any]:
-        return jnp.zeros_like(p), jnp.zeros_like(q)
+    potential = ZeroPotential()
 
 
 def reference_drift(drift: Drift, actions: int) -> float:
-    """Return how large a drift can be: a learned lambda keeps it at the part `v` of this.
+    """Return the drift of a large step; a learned lambda keeps the drift at the fraction `v` of it.
 
         max over actions a of D((e_a + u) / 2, u)
 
-    with u the uniform policy and e_a the policy that always takes a: a step half-way from an
-    undecided policy to a decided one. It is finite and positive for every built-in drift but zero,
-    forward KL included, which is infinite at the vertices. With n actions it is (1 - 1/n) / 4 for
-    bregman(lp(2)), 1/2 for bregman(max) and (1 - 1/n)^2 / 4 for squared_tv.
+    The step goes from the uniform policy u half-way to e_a, the policy that always takes a. Its
+    drift is finite and positive for every built-in drift but zero, even for forward KL, which is
+    infinite at the vertices. With n actions it is (1 - 1/n) / 4 for bregman(lp(2)), 1/2 for
+    bregman(max) and (1 - 1/n)^2 / 4 for squared_tv.
     """
     uniform = np.full(actions, 1 / actions)
     decided = (np.eye(actions) + uniform) / 2
@@ -253,7 +232,7 @@ def reference_drift(drift: Drift, actions: int) -> float:
 
 
 def drift(name: str | Drift) -> Drift:
-    """Return the drift a name stands for; a drift is returned as it is."""
+    """Return the drift with this name; a `Drift` is returned unchanged."""
     if isinstance(name, Drift):
         return name
     parsed = names.parse(name, "drift")

@@ -9,7 +9,7 @@ import numpy as np
 from mirrorax.regularizers.drifts import Drift, drift
 from mirrorax.regularizers.potentials import Potential, potential
 
-#: where the three vertices (sure of action 1, 2, 3) are drawn
+#: where the vertices, the policies that always take action 1, 2 or 3, are drawn
 CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(3) / 2]])
 
 
@@ -56,21 +56,17 @@ def potential_on_simplex(h: Potential | str, ax: Any, *, resolution: int = 120) 
     return ax
 
 
-def drift_on_simplex(
-    d: Drift | str, q: Any, ax: Any, *, levels: Any = None, resolution: int = 160
-) -> Any:
+def drift_on_simplex(d: Drift | str, q: Any, ax: Any, *, resolution: int = 160) -> Any:
     """Draw the level sets of p -> D(p, q) around the old policy q, on three actions."""
     d, q = drift(d), np.asarray(q, float)
     p, x, y = _grid(resolution)
     value = np.asarray(d.value(p, np.broadcast_to(q, p.shape)))
     finite = np.where(np.isfinite(value), value, np.nanmax(value[np.isfinite(value)]))
-    if levels is None:
-        # Rings at these fractions of the way from q, along the line to the nearest corner.
-        towards = q + np.array([0.15, 0.3, 0.45, 0.6, 0.75, 0.9])[:, None] * (
-            np.eye(3)[q.argmin()] - q
-        )
-        levels = np.unique(np.asarray(d.value(towards, np.broadcast_to(q, towards.shape))))
-    levels = np.asarray([v for v in levels if 0 < v < finite.max()])
+    # Level lines go through points on the line from q to the vertex of its rarest action.
+    share = np.array([0.15, 0.3, 0.45, 0.6, 0.75, 0.9])[:, None]
+    points = q + share * (np.eye(3)[q.argmin()] - q)
+    levels = np.unique(np.asarray(d.value(points, np.broadcast_to(q, points.shape))))
+    levels = levels[(levels > 0) & (levels < finite.max())]
     if levels.size:
         shades = np.concatenate([[finite.min() - 1e-12], levels, [finite.max() + 1e-9]])
         ax.tricontourf(x, y, finite, levels=shades, cmap="cividis_r", alpha=0.9)

@@ -4,9 +4,9 @@ Mirror learning (Kuba, Schroeder de Witt and Foerster, 2022) lets a drift depend
 
     D(pi, pi_k | s) = E over a ~ pi_k of f(r, A(s, a)),    r = pi(a | s) / pi_k(a | s).
 
-Such a functional is one function f(r, A) with f >= 0, f(1, A) = 0 and no slope in r at r = 1. On a
-rollout it is estimated at the action taken. An ordinary drift D(p, q) is computed exactly, over all
-actions. `drift_of_samples` computes either, so both stand in the same place of an objective.
+Such a functional is one function f(r, A) with f >= 0, f(1, A) = 0 and slope zero in r at r = 1. It
+is estimated at the actions of a rollout. An ordinary drift D(p, q) is computed exactly, over all
+actions. `drift_of_samples` computes either, so an objective can use both in the same way.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, final
+from typing import Any, TypeAlias, final
 
 import jax
 import jax.numpy as jnp
@@ -26,24 +26,21 @@ from mirrorax.regularizers.drifts import Drift
 from mirrorax.regularizers.drifts import drift as as_drift
 from mirrorax.regularizers.functions import Check, UserFunction, first_failure, registered
 
+Samples: TypeAlias = Float[Array, "*batch"]
+
 
 @dataclass(frozen=True)
 class DriftFunctional(abc.ABC):
     """A drift that sees the probability ratio and the advantage of the action taken."""
 
-    #: what tells it from a function of two policies, without importing this module
+    #: read by `names.sees_advantages`, which does not import this module
     sees_advantages = True
 
     @abc.abstractmethod
-    def value(
-        self, log_ratio: Float[Array, "*batch"], advantage: Float[Array, "*batch"]
-    ) -> Float[Array, "*batch"]:
+    def value(self, log_ratio: Samples, advantage: Samples) -> Samples:
         """Return f(r, A) for log r and A, entry by entry."""
 
-    @final
-    def __str__(self) -> str:
-        """Return the name that gives this functional back."""
-        return names.spelled(self)
+    __str__ = names.spelled
 
 
 @final
@@ -60,11 +57,9 @@ class PPOClip(DriftFunctional):
     name = "ppo_clip"
 
     def __post_init__(self) -> None:
-        names.check_parameters(self, "drift")
+        names.check_parameters(self)
 
-    def value(
-        self, log_ratio: Float[Array, "*batch"], advantage: Float[Array, "*batch"]
-    ) -> Float[Array, "*batch"]:
+    def value(self, log_ratio: Samples, advantage: Samples) -> Samples:
         """Return what clipping takes away from r A."""
         ratio = jnp.exp(log_ratio)
         beyond = ratio - jnp.clip(ratio, 1 - self.eps, 1 + self.eps)
@@ -88,11 +83,9 @@ class DPO(DriftFunctional):
     name = "dpo"
 
     def __post_init__(self) -> None:
-        names.check_parameters(self, "drift")
+        names.check_parameters(self)
 
-    def value(
-        self, log_ratio: Float[Array, "*batch"], advantage: Float[Array, "*batch"]
-    ) -> Float[Array, "*batch"]:
+    def value(self, log_ratio: Samples, advantage: Samples) -> Samples:
         """Return f entry by entry."""
         gain = jnp.where(advantage >= 0, jnp.expm1(log_ratio), log_ratio) * advantage
         scale = jnp.where(advantage >= 0, self.a, self.b)
@@ -107,9 +100,7 @@ class FunctionFunctional(DriftFunctional):
     name: str
     function: Callable[[jax.Array, jax.Array], jax.Array] = field(repr=False)
 
-    def value(
-        self, log_ratio: Float[Array, "*batch"], advantage: Float[Array, "*batch"]
-    ) -> Float[Array, "*batch"]:
+    def value(self, log_ratio: Samples, advantage: Samples) -> Samples:
         """Call the function for every entry."""
         each = UserFunction("drift", self.name, self.function, "a ratio and an advantage")
         return jnp.vectorize(each)(jnp.exp(log_ratio), advantage)
@@ -118,18 +109,17 @@ class FunctionFunctional(DriftFunctional):
 def register_functional(
     name: str, function: Callable[[jax.Array, jax.Array], jax.Array] | None = None
 ) -> Any:
-    """Add a drift functional f(ratio, advantage) to the drifts, under a name.
+    """Name a drift functional f(ratio, advantage), for the algorithm `on_policy`.
 
-    The function takes two numbers, the probability ratio and the advantage of an action taken, and
-    returns one, computed with `jax.numpy`. Use it as a call or as a decorator, like
-    `register_drift`; `check_functional` tests the conditions of mirror learning. It is for the
-    algorithm `on_policy`.
+    The function takes two numbers, the probability ratio and the advantage of the action taken, and
+    returns a number, computed with `jax.numpy`. Call this function or use it as a decorator, like
+    `register_potential`. `check_functional` tests the conditions of mirror learning.
     """
     return registered("drift", name, function, FunctionFunctional)
 
 
 def any_drift(name: str | Drift | DriftFunctional) -> Drift | DriftFunctional:
-    """Return the drift or the drift functional that a name stands for; an object as it is."""
+    """Return the drift or drift functional with this name; an object is returned unchanged."""
     if isinstance(name, DriftFunctional):
         return name
     if isinstance(name, str) and names.sees_advantages(parsed := names.parse(name, "drift")):
@@ -145,7 +135,7 @@ def drift_of_samples(
     action: Int[Array, " batch"],
     advantage: Float[Array, " batch"],
 ) -> Float[Array, " batch"]:
-    """Return the drift of every sample: exact over the actions, or at the action taken."""
+    """Return the drift of every sample; a functional is evaluated at the action taken."""
     if isinstance(drift, Drift):
         return jnp.asarray(drift.value_from_logits(logits.T, old_logits.T))
     return drift.value(log_ratio(logits, old_logits, action), advantage)
@@ -164,10 +154,10 @@ def log_ratio(
 
 
 def check_functional(functional: DriftFunctional, *, samples: int = 300, seed: int = 0) -> Check:
-    """Test the conditions of mirror learning: f >= 0, f(1, A) = 0, no slope in r at r = 1.
+    """Test the conditions of mirror learning: f >= 0, f(1, A) = 0, slope zero in r at r = 1.
 
-    The slope is tested from both sides, by steps of shrinking length, because a kink at r = 1 has
-    no derivative to see.
+    The slope is tested by a small step to each side, because automatic differentiation does not see
+    a kink at r = 1.
     """
     rng = np.random.default_rng(seed)
     with jax.enable_x64(True):

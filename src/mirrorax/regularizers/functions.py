@@ -1,14 +1,14 @@
-"""Regularisers of the user's own: one Python function, and nothing else.
+"""A user's own regularisers: each is one Python function.
 
     mirrorax.register_potential("burg", lambda p: -jnp.log(p).sum())
     mirrorax.register_drift("hellinger", lambda p, q: ((p**0.5 - q**0.5) ** 2).sum())
 
-The function is written for one probability vector with `jax.numpy`. Everything else follows from
-it: leading axes, the gradient, the range over the simplex, the Bregman divergence. Zero entries are
-lifted to the floor before it sees them, so that a `log(p)` in it needs no guard.
+The function is written for one probability vector with `jax.numpy`. The rest is derived from it:
+leading axes, the gradient, the range over the simplex, the Bregman divergence. Zero entries are
+raised to the floor first, so a `log(p)` in the function needs no guard.
 
 `check_potential` and `check_drift` draw random points of the simplex, some of them close to its
-boundary, compute in float64 and report the first property that fails, with the point where it does.
+boundary, compute in float64 and report the first property that fails, and at which point.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mirrorax import registry
 from mirrorax.convex import minimize_on_simplex
 from mirrorax.errors import UserError, in_one_line
 from mirrorax.regularizers import names
@@ -31,7 +32,7 @@ from mirrorax.simplex import namespace, probability_floor
 
 @dataclass(frozen=True)
 class UserFunction:
-    """A user's function whose mistakes are one line; hashable, and the same to jax."""
+    """A user's function with errors of one line; hashable, so that jax compiles it only once."""
 
     kind: names.Kind
     name: str
@@ -69,7 +70,7 @@ class FunctionPotential(Potential):
     function: Callable[[jax.Array], jax.Array] = field(repr=False)
 
     def range(self, num_actions: int) -> tuple[float, float]:
-        """Search the smallest value; the largest of a convex function is at a vertex."""
+        """Minimise h numerically; the largest value of a convex function is at a vertex."""
         vertices = np.asarray(self.value(np.eye(num_actions)))
         called = f"potential: {self.name!r}"
         least = minimize_on_simplex(self._called, (), (1, num_actions), called)
@@ -80,11 +81,7 @@ class FunctionPotential(Potential):
     def _called(self) -> UserFunction:
         return UserFunction("potential", self.name, self.function, "one vector")
 
-    def bound(self, num_actions: int) -> float:
-        """Return the largest absolute value of h."""
-        return max(map(abs, self.range(num_actions)))
-
-    def _value(self, p: Any) -> Any:
+    def _at(self, p: Any) -> Any:
         return in_own_precision(jnp.vectorize(self._called, signature="(n)->()"), lift(p))
 
     def _grad(self, p: Any) -> Any:
@@ -123,16 +120,16 @@ class FunctionDrift(Drift):
 
 
 def register_potential(name: str, function: Callable[[jax.Array], jax.Array] | None = None) -> Any:
-    """Add a convex function of a probability vector to the potentials, under a name.
+    """Name a potential: a convex function of a probability vector.
 
     The function takes one vector of probabilities, shape [actions], and returns a scalar, computed
-    with `jax.numpy`. The gradient comes by automatic differentiation, the range over the simplex
-    is searched, leading axes are added. Entries of the vector are never exactly zero.
+    with `jax.numpy`. Entries of the vector are never exactly zero. The gradient is computed by
+    automatic differentiation and the range over the simplex by a search.
 
-    Use it as a call, `register_potential("burg", lambda p: -jnp.log(p).sum())`, which returns the
-    potential, or as a decorator, `@register_potential("burg")`, which returns the function. Then
-    `mirrorax.potential("burg")`, `bregman(burg)` and every place that takes a name know it.
-    `check_potential` tests that it is convex.
+    Call `register_potential("burg", lambda p: -jnp.log(p).sum())`, which returns the potential, or
+    decorate a function with `@register_potential("burg")`, which returns the function. Then the
+    name works wherever a name does: `mirrorax.potential("burg")`, `bregman(burg)`.
+    `check_potential` tests that the function is convex.
     """
     return registered("potential", name, function, FunctionPotential)
 
@@ -140,11 +137,11 @@ def register_potential(name: str, function: Callable[[jax.Array], jax.Array] | N
 def register_drift(
     name: str, function: Callable[[jax.Array, jax.Array], jax.Array] | None = None
 ) -> Any:
-    """Add a function D(p, q) of two probability vectors to the drifts, under a name.
+    """Name a drift: a function D(p, q) of two probability vectors.
 
     p is the new policy, q the old one, both of shape [actions]; the result is a scalar, computed
-    with `jax.numpy`. Entries are never exactly zero. Use it as a call or as a decorator, like
-    `register_potential`; `check_drift` tests the conditions of mirror learning.
+    with `jax.numpy`. Entries are never exactly zero. Call this function or use it as a decorator,
+    like `register_potential`. `check_drift` tests the conditions of mirror learning.
     """
     return registered("drift", name, function, FunctionDrift)
 
@@ -155,7 +152,7 @@ def registered(
     function: Callable[..., jax.Array] | None,
     wrap: Callable[[str, Callable[..., jax.Array]], Any],
 ) -> Any:
-    """Register a user's function, now or, where there is none yet, as a decorator."""
+    """Register a user's function; without a function, return the decorator that registers one."""
     if function is None:
 
         def decorate(decorated: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
@@ -164,21 +161,18 @@ def registered(
 
         return decorate
     regulariser = wrap(name, function)
-    names.register(kind, name, regulariser, function)
+    registry.register(kind, name, regulariser, names.BUILT_IN[kind], definition=function)
     return regulariser
 
 
 def lift(p: Any) -> Any:
-    """Lift zero entries to the floor, so that a user's `log(p)` needs no guard of its own.
-
-    The derivative is taken at the floor, as for the regularisers that are built in.
-    """
+    """Raise zero entries to the floor, and take derivatives there, as built-in regularisers do."""
     lifted = namespace(p).maximum(p, probability_floor(p.dtype))
     return p + jax.lax.stop_gradient(lifted - p) if isinstance(p, jax.Array) else lifted
 
 
 def in_own_precision(function: Callable[..., Any], *arrays: Any) -> Any:
-    """Call a jax function on numpy or jax arrays; float64 stays float64 for numpy ones."""
+    """Call a jax function on numpy or jax arrays; numpy arrays keep their precision."""
     if any(isinstance(a, jax.Array) for a in arrays):
         return function(*arrays)
     with jax.enable_x64(any(a.dtype == np.float64 for a in arrays)):
@@ -192,7 +186,7 @@ _CONCENTRATIONS = (0.2, 1.0, 5.0)
 
 @dataclass(frozen=True)
 class Check:
-    """The outcome of a check: true if everything held; printed, it says what failed and where."""
+    """The result of a check: true if every property holds; its text says what failed, and where."""
 
     subject: str
     ok: bool
@@ -220,7 +214,7 @@ def _points(generator: np.random.Generator, samples: int, num_actions: int) -> A
 
 
 def first_failure(subject: object, *tests: tuple[str, Any, dict[str, Any]]) -> Check:
-    """Return the first test that fails: its property, the rows where it does, what is shown."""
+    """Return the first test that fails. A test is a property, its failing rows, points to show."""
     for failed, bad, points in tests:
         if bad.any():
             row = int(np.argmax(bad))
@@ -235,14 +229,14 @@ def check_drift(
 ) -> Check:
     """Test that D is a drift in the sense of mirror learning, on random points.
 
-    The three conditions: D(p, q) >= 0; D(q, q) = 0; the gradient in p is zero at p = q, along the
-    simplex. The last is tested by automatic differentiation and by shrinking steps away from q
-    (D must fall faster than the step), because a kink at p = q has no gradient to see.
+    The conditions are D(p, q) >= 0, D(q, q) = 0, and a zero gradient in p at p = q, along the
+    simplex. The last one is tested by automatic differentiation, and by shrinking steps away from
+    q (D must fall faster than the step), because the derivative does not show a kink at p = q.
     """
     d = drift(drift_or_name)
     generator = np.random.default_rng(seed)
     p, q = _points(generator, samples, num_actions), _points(generator, samples, num_actions)
-    # Slopes are looked at away from the boundary, where the curvature of any drift is moderate.
+    # Slopes are tested away from the boundary, where the curvature of any drift is moderate.
     inner = 0.8 * q + 0.2 / num_actions
     apart, together = d.value(p, q), d.value(q, q)
     size = 1 + np.abs(np.where(np.isfinite(apart), apart, 0))
@@ -251,7 +245,7 @@ def check_drift(
         at = jnp.asarray(inner)
         full = np.asarray(jax.grad(lambda p: d.value(p, at).sum())(at))
     slope = np.abs(full - full.mean(-1, keepdims=True)).max(-1)
-    # Along a line, D over the step length falls with the step, if only slowly; at a kink it stays.
+    # D / step falls with the step, perhaps slowly; at a kink it stays the same.
     rate, finer = (d.value(inner + step * (p - inner), inner) / step for step in (1e-4, 1e-5))
     kink = (finer > 10**-0.03 * rate) & (finer > 1e-8 * inner_size)
 
@@ -274,7 +268,7 @@ def check_potential(
     samples: int = 300,
     seed: int = 0,
 ) -> Check:
-    """Test that h is convex and that its gradient is one of it, on random points.
+    """Test that h is convex and that `grad` is a subgradient of it, on random points.
 
     Convexity is tested at midpoints, h((p + q) / 2) <= (h(p) + h(q)) / 2, and the gradient by the
     inequality that defines a subgradient, h(p) >= h(q) + <grad h(q), p - q>.

@@ -1,10 +1,10 @@
 """One spelling for every regulariser: in Python, TOML, on the command line, in the store, on plots.
 
 A name is one word, or has parameters in brackets: `entropy`, `tsallis(0.5)`, `to(uniform, kl)`,
-`bregman(lp(2))`. `_SPELLINGS` declares those that are built in; others are registered.
+`bregman(lp(2))`. `_SPELLINGS` declares the built-in names; users register others.
 
-This module knows the spellings and the allowed parameters, and nothing of arrays: it never imports
-jax, so that a study can be read and checked anywhere. `build` makes the objects.
+This module knows spellings and allowed parameters. It never imports jax, so a study can be read and
+checked anywhere. `build` makes the objects.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from mirrorax.errors import UserError, nearest, shown
 
 Kind = Literal["potential", "drift"]
 
-#: the reference policies of `to` that a name can choose
+#: the reference policies that a name can give to `to`
 REFERENCES = ("uniform", "policy")
 
 
 @dataclass(frozen=True)
 class Spelling:
-    """How one regulariser is written, and what it stands for."""
+    """How one regulariser is written, and the class that implements it."""
 
     #: `name`, or `name(parameter, ...)`: `potential` and `drift` nest one, `mu` is a word of
     #: `REFERENCES`, any other is a number with its condition, such as `m > 0`
@@ -34,7 +34,7 @@ class Spelling:
     target: str  # the class, as "module:attribute"
     about: str  # what it is, for `mirrorax list`
     example: str = ""  # valid arguments, for hints
-    #: whether the arguments may be left out: those of `example` are then meant
+    #: whether the arguments may be left out; they are then those of `example`
     optional: bool = False
     #: whether it is a functional of the advantages of the actions taken
     sees_advantages: bool = False
@@ -51,7 +51,7 @@ class Spelling:
 
     @property
     def words(self) -> list[str]:
-        """What the parameters are called: ["m"]."""
+        """The names of the parameters: ["m"]."""
         return [parameter.partition(" ")[0] for parameter in self.parameters]
 
     @property
@@ -125,9 +125,9 @@ _SPELLINGS: dict[Kind, tuple[Spelling, ...]] = {
         ),
     ),
 }
-_BUILT_IN = {kind: {s.name: s for s in spellings} for kind, spellings in _SPELLINGS.items()}
+BUILT_IN = {kind: {s.name: s for s in spellings} for kind, spellings in _SPELLINGS.items()}
 
-#: other names of the same thing, for hints: there is one spelling
+#: other common names, which are not accepted but give a hint
 _ALSO_CALLED: dict[Kind, dict[str, str]] = {
     "potential": {"shannon": "entropy", "l2": "lp(2)", "norm": "lp(2)", "none": "zero"},
     "drift": {
@@ -142,7 +142,6 @@ _ALSO_CALLED: dict[Kind, dict[str, str]] = {
 }
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
-_IDENTIFIER = re.compile(r"[a-z][a-z0-9_]*")
 _FORM = re.compile(r"\s*([^()]*?)\s*(?:\((.*)\))?\s*", re.DOTALL)
 _LONGEST = 200  # characters of a name with its parameter
 
@@ -163,22 +162,23 @@ class Name:
 
 
 def number(value: float) -> str:
-    """Write a parameter the one way it is written: the shortest digits, no trailing `.0`."""
+    """Write a parameter in its canonical form: the shortest digits, no trailing `.0`."""
     return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(float(value))
 
 
 def spelled(regulariser: Any) -> str:
-    """Write a regulariser: its name, and in brackets its fields, which are its parameters."""
+    """Return the name of a regulariser, with its fields, which are its parameters, in brackets."""
     parameters = [f.name for f in fields(regulariser) if f.repr and f.name != "name"]
     values = tuple(getattr(regulariser, parameter) for parameter in parameters)
-    spelling = _BUILT_IN["drift"].get(regulariser.name)
+    spelling = BUILT_IN["drift"].get(regulariser.name)
     return str(Name("drift", regulariser.name, _shortened(spelling, values)))
 
 
-def check_parameters(regulariser: Any, kind: Kind) -> None:
-    """Make the parameters of a new object floats; a `UserError` if one is not allowed."""
+def check_parameters(regulariser: Any) -> None:
+    """Convert the parameters of a new object to floats; a `UserError` if one is not allowed."""
     for each in fields(regulariser):
         object.__setattr__(regulariser, each.name, float(getattr(regulariser, each.name)))
+    kind: Kind = "potential" if regulariser.name in BUILT_IN["potential"] else "drift"
     parse(spelled(regulariser), kind)
 
 
@@ -190,22 +190,22 @@ def _shortened(spelling: Spelling | None, values: tuple[Any, ...]) -> tuple[Any,
 
 
 def names(kind: Kind) -> list[str]:
-    """List the forms that are understood now, the registered ones included."""
+    """List the forms of all built-in and registered names."""
     return [*descriptions(kind), *registry.names(kind)]
 
 
 def descriptions(kind: Kind) -> dict[str, str]:
-    """Return the forms that are built in, and what each is."""
-    return {spelling.form: spelling.about for spelling in _BUILT_IN[kind].values()}
+    """Return the built-in forms, each with its description."""
+    return {spelling.form: spelling.about for spelling in BUILT_IN[kind].values()}
 
 
 def _words(kind: Kind) -> list[str]:
-    """List the names that are known now, without parameters."""
-    return [*_BUILT_IN[kind], *registry.names(kind)]
+    """List all built-in and registered names, without parameters."""
+    return [*BUILT_IN[kind], *registry.names(kind)]
 
 
 def _choices(kind: Kind) -> str:
-    return ", ".join([*(s.help for s in _BUILT_IN[kind].values()), *registry.names(kind)])
+    return ", ".join([*(s.help for s in BUILT_IN[kind].values()), *registry.names(kind)])
 
 
 def parse_potential(text: object, field: str = "potential") -> Name:
@@ -230,7 +230,7 @@ def parse(text: object, kind: Kind, field: str = "") -> Name:
             f"allowed: {_choices(kind)}"
         )
     word, inside = match[1], match[2]
-    spelling = _BUILT_IN[kind].get(word)
+    spelling = BUILT_IN[kind].get(word)
     if spelling is None and registry.registered(kind, word) is None:
         raise _unknown(text, word, kind, field)
     if spelling is None or not spelling.parameters:
@@ -297,7 +297,7 @@ def _argument(
 
 def sees_advantages(name: Name) -> bool:
     """Whether a drift is a functional of the advantages of the actions taken."""
-    spelling = _BUILT_IN[name.kind].get(name.name)
+    spelling = BUILT_IN[name.kind].get(name.name)
     if spelling is not None:
         return spelling.sees_advantages
     return bool(getattr(registry.registered(name.kind, name.name), "sees_advantages", False))
@@ -320,33 +320,23 @@ def _unknown(text: str, word: str, kind: Kind, field: str) -> UserError:
 
 
 def _completed(text: str, guess: str, kind: Kind) -> str:
-    """Return a valid spelling with the guessed word: with the parameter given, if that is one."""
+    """Return a valid spelling of the guessed word, with the given parameter if it is allowed."""
     bracket = text.find("(")
     for parameter in (text[bracket:] if bracket >= 0 else "", ""):
         try:
             return str(parse(guess + parameter, kind))
         except UserError:
             continue
-    return f"{guess}({_BUILT_IN[kind][guess].example})"
+    return f"{guess}({BUILT_IN[kind][guess].example})"
 
 
 def build(name: Name) -> Any:
-    """Make the object a name stands for."""
-    if name.name not in _BUILT_IN[name.kind]:
+    """Return the object with this name."""
+    if name.name not in BUILT_IN[name.kind]:
         return registry.registered(name.kind, name.name)
-    module, _, attribute = _BUILT_IN[name.kind][name.name].target.partition(":")
+    module, _, attribute = BUILT_IN[name.kind][name.name].target.partition(":")
     cls = getattr(importlib.import_module(f"mirrorax.regularizers.{module}"), attribute)
     return cls(*(build(x) if isinstance(x, Name) else x for x in name.arguments))
-
-
-def register(kind: Kind, name: str, regulariser: object, function: object) -> None:
-    """Give a user's regulariser, which wraps a function, its name."""
-    if not isinstance(name, str) or not _IDENTIFIER.fullmatch(name):
-        raise UserError(
-            f"{kind} name: {name!r} is not allowed: lower-case letters, digits and underscores, "
-            "a letter first"
-        )
-    registry.register(kind, name, regulariser, _BUILT_IN[kind], definition=function)
 
 
 def plugins_of(name: Name) -> set[str]:

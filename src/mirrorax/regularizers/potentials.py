@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import abc
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, final
@@ -18,11 +19,12 @@ from typing import Any, final
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jax.custom_derivatives import SymbolicZero
 
 from mirrorax.regularizers import names
 from mirrorax.simplex import (
-    Array,
+    Rows,
+    Values,
     action_index,
     as_real,
     exact_log,
@@ -42,21 +44,24 @@ class Potential(abc.ABC):
     #: phi'(p) = constant + sum of b * ln_e(p), where ln_e(p) = (p^e - 1) / e is the deformed
     #: logarithm and ln_0 = log. None where h is not of this family.
     powers: tuple[tuple[float, float], ...] | None = None
+    #: the bound on abs(h) for a number of actions, where Appendix A of the paper states one
+    paper_bound: Callable[[int], float] | None = None
 
     @final
-    def value(self, p: Float[Array, "*batch actions"]) -> Float[Array, "*batch"]:
+    def value(self, p: Rows) -> Values:
         """Return h(p)."""
         (p,) = as_real(namespace(p), p)
-        return _differentiable_value(self, p) if isinstance(p, jax.Array) else self._value(p)
+        # custom_jvp would convert numpy arrays to jax, which may halve their precision.
+        return differentiable_value(self, p) if isinstance(p, jax.Array) else self._at(p)
 
     @final
-    def grad(self, p: Float[Array, "*batch actions"]) -> Float[Array, "*batch actions"]:
+    def grad(self, p: Rows) -> Rows:
         """Return the gradient of h at p, or the documented subgradient where h has a kink."""
         (p,) = as_real(namespace(p), p)
         return self._grad(p)
 
     @final
-    def value_from_logits(self, logits: Float[Array, "*batch actions"]) -> Float[Array, "*batch"]:
+    def value_from_logits(self, logits: Rows) -> Values:
         """Return h(softmax(logits)), safe for logits of any size."""
         (logits,) = as_real(namespace(logits), logits)
         return self._value_from_log(log_softmax(logits))
@@ -65,23 +70,27 @@ class Potential(abc.ABC):
     def range(self, num_actions: int) -> tuple[float, float]:
         """Return the smallest and the largest value of h on the simplex of `num_actions`."""
 
-    @abc.abstractmethod
-    def bound(self, num_actions: int) -> float:
-        """Return the bound on abs(h) of the paper's Appendix A; the largest where it has none."""
-
     @final
-    def __str__(self) -> str:
-        """Return the name that gives this potential back."""
-        return names.spelled(self)
+    def bound(self, num_actions: int) -> float:
+        """Return the paper's bound on abs(h), or the largest abs(h) if it states none."""
+        if self.paper_bound is not None:
+            return self.paper_bound(num_actions)
+        return max(map(abs, self.range(num_actions)))
+
+    __str__ = names.spelled
 
     @property
     @final
     def steep(self) -> bool:
-        """Whether the slope of h is infinite at p = 0, so that B_h(p, q) is where p > 0 = q."""
+        """Whether the slope of h is infinite at p = 0; B_h(p, q) then is, too, where p > 0 = q."""
         return any(exponent <= 0 for _, exponent in self.powers or ())
 
+    @final
+    def _slopes(self, p: Any) -> tuple[Any]:
+        return (self._grad(p),)
+
     @abc.abstractmethod
-    def _value(self, p: Any) -> Any: ...
+    def _at(self, p: Any) -> Any: ...
 
     @abc.abstractmethod
     def _grad(self, p: Any) -> Any: ...
@@ -95,16 +104,18 @@ class Potential(abc.ABC):
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _differentiable_value(potential: Potential, p: jax.Array) -> jax.Array:
-    return jnp.asarray(potential._value(p))
+def differentiable_value(regulariser: Any, *arrays: jax.Array) -> jax.Array:
+    """Return the value of a potential at p or of a drift at p and q, with its own derivatives."""
+    return jnp.asarray(regulariser._at(*arrays))
 
 
-@_differentiable_value.defjvp
-def _value_jvp(
-    potential: Potential, primals: tuple[jax.Array], tangents: tuple[jax.Array]
-) -> tuple[jax.Array, jax.Array]:
-    (p,), (dp,) = primals, tangents
-    return _differentiable_value(potential, p), jnp.sum(potential._grad(p) * dp, axis=-1)
+@partial(differentiable_value.defjvp, symbolic_zeros=True)
+def _jvp(regulariser: Any, primals: Any, tangents: Any) -> Any:
+    change = jnp.zeros_like(primals[0])
+    for slope, tangent in zip(regulariser._slopes(*primals), tangents, strict=True):
+        if not isinstance(tangent, SymbolicZero):  # often only p moves
+            change += slope * tangent
+    return differentiable_value(regulariser, *primals), change.sum(-1)
 
 
 class Symmetric(Potential):
@@ -118,7 +129,7 @@ class Symmetric(Potential):
 
 
 def kl_terms(p: Any, q: Any, logp: Any, logq: Any) -> Any:
-    """Return p log(p / q) - p + q entry by entry: none is negative, and they sum to the KL.
+    """Return p log(p / q) - p + q entry by entry: non-negative terms whose sum is the KL.
 
     With t = log(p / q) this is p (t + expm1(-t)), which keeps its digits where p is close to q.
     """
@@ -127,13 +138,6 @@ def kl_terms(p: Any, q: Any, logp: Any, logq: Any) -> Any:
     close = xp.abs(t) < 1
     near = p * (t + xp.expm1(-xp.where(close, t, 0)))
     return xp.where(close, near, p * t - (p - q))
-
-
-def power_minus_one_over(exponent: float, logp: Any) -> Any:
-    """Return the deformed logarithm (p^e - 1) / e; at e = 0, and continuously near it, log p."""
-    if exponent == 0:
-        return logp
-    return namespace(logp).expm1(exponent * logp) / exponent
 
 
 def _tsallis_terms(m: float, p: Any, logp: Any) -> Any:
@@ -159,8 +163,8 @@ def tsallis_bregman(m: float, p: Any, q: Any, logp: Any, logq: Any) -> Any:
     """
     xp = namespace(logp, logq)
     if m < 1:
-        # q^(m-1) has no bound as q goes to 0: below the floor q counts as the floor, and so does a
-        # smaller p. Elsewhere p is exact: for a small m the floor's own p^m is not small.
+        # q^(m-1) has no bound as q goes to 0. So a q below the floor counts as the floor, and so
+        # does p there. Elsewhere a small p stays as it is: floor^m is not small for a small m.
         floor = probability_floor(logp.dtype)
         low = logq < math.log(floor)
         p, q = xp.where(low, xp.maximum(p, floor), p), xp.maximum(q, floor)
@@ -175,7 +179,7 @@ def tsallis_bregman(m: float, p: Any, q: Any, logp: Any, logq: Any) -> Any:
     ratio = xp.expm1(xp.where(small, x, 0)) / (m - 1)
     far = (xp.exp(m * logp) - p * slope) / (m - 1)
     apart = xp.where(small, slope * p * ratio, far) - slope * (p - q)
-    # Where p is close to q, p - q is better had from their logarithms too.
+    # Where p is close to q, p - q is more accurate from the logarithms, too.
     near = slope * p * (ratio + xp.expm1(-xp.where(close, t, 0)))
     return xp.where(close & small, near, apart)
 
@@ -190,8 +194,7 @@ class Tsallis(Symmetric):
         """phi'(p) = 1 + m ln_{m-1}(p)."""
         return ((self.m, self.m - 1),)
 
-    @final
-    def bound(self, num_actions: int) -> float:
+    def paper_bound(self, num_actions: int) -> float:
         """Return 1 / (m - 1) for m > 1, n max abs(y - y^m) / (1 - m) for m < 1, else log n."""
         m = self.m
         if m == 1:
@@ -203,14 +206,17 @@ class Tsallis(Symmetric):
         return num_actions * abs(float(_tsallis_terms(m, np.exp(log_y), np.float64(log_y))))
 
     @final
-    def _value(self, p: Any) -> Any:
+    def _at(self, p: Any) -> Any:
         return total(_tsallis_terms(self.m, p, exact_log(p)))
 
     @final
     def _grad(self, p: Any) -> Any:
         # For m > 1 the slope at p = 0 is finite, -1 / (m - 1), and needs no convention.
-        log = exact_log if self.m > 1 else floored_log
-        return 1 + self.m * power_minus_one_over(self.m - 1, log(p))
+        logp = exact_log(p) if self.m > 1 else floored_log(p)
+        if self.m == 1:
+            return 1 + logp
+        exponent = self.m - 1
+        return 1 + self.m * (namespace(p).expm1(exponent * logp) / exponent)
 
     @final
     def _value_from_log(self, logp: Any) -> Any:
@@ -244,7 +250,7 @@ class NegativeTsallis(Tsallis):
     name = "tsallis"
 
     def __post_init__(self) -> None:
-        names.check_parameters(self, "potential")
+        names.check_parameters(self)
 
 
 @final
@@ -257,18 +263,14 @@ class LpNorm(Symmetric):
     name = "lp"
 
     def __post_init__(self) -> None:
-        names.check_parameters(self, "potential")
+        names.check_parameters(self)
 
     @property
     def powers(self) -> tuple[tuple[float, float], ...]:  # type: ignore[override]
         """phi'(q) = p q^(p-1) = p + p (p - 1) ln_{p-1}(q)."""
         return ((self.p * (self.p - 1), self.p - 1),) if self.p > 1 else ()
 
-    def bound(self, num_actions: int) -> float:
-        """Return 1: the paper states no bound, this is the largest value."""
-        return 1.0
-
-    def _value(self, p: Any) -> Any:
+    def _at(self, p: Any) -> Any:
         return total(p**self.p)
 
     def _grad(self, p: Any) -> Any:
@@ -293,11 +295,7 @@ class Max(Symmetric):
 
     name = "max"
 
-    def bound(self, num_actions: int) -> float:
-        """Return 1: the paper states no bound, this is the largest value."""
-        return 1.0
-
-    def _value(self, p: Any) -> Any:
+    def _at(self, p: Any) -> Any:
         return p.max(-1)
 
     def _grad(self, p: Any) -> Any:
@@ -319,16 +317,12 @@ class Max(Symmetric):
 @final
 @dataclass(frozen=True)
 class Zero(Symmetric):
-    """h = 0: the MDP as it is."""
+    """h = 0: no regularisation."""
 
     name = "zero"
     powers = ()
 
-    def bound(self, num_actions: int) -> float:
-        """Return 0."""
-        return 0.0
-
-    def _value(self, p: Any) -> Any:
+    def _at(self, p: Any) -> Any:
         return namespace(p).zeros_like(p[..., 0])
 
     def _grad(self, p: Any) -> Any:
@@ -342,7 +336,7 @@ class Zero(Symmetric):
 
 
 def potential(name: str | Potential) -> Potential:
-    """Return the potential a name stands for; a potential is returned as it is."""
+    """Return the potential with this name; a `Potential` is returned unchanged."""
     if isinstance(name, Potential):
         return name
     built: Potential = names.build(names.parse(name, "potential"))

@@ -3,12 +3,11 @@
 The objective alpha d(pi, mu) + lambda D(pi, pi_k) keeps a policy near mu, as fine-tuning with a
 reference model does, and lets each step move only a little. mu is
 
-- `UNIFORM`, the policy that takes every action alike: to(uniform, kl) is entropy plus log n;
+- `UNIFORM`, the uniform policy: to(uniform, kl) is entropy plus log n;
 - a `Table` of probabilities, one row per state: for the exact solver;
 - a `FrozenPolicy`, a network with fixed parameters: for training.
 
-The first two are values of the state alone. A frozen policy depends on what is observed:
-`at_observations` gives the potential of a batch.
+A frozen policy depends on the observation; `at_observations` returns the potential of a batch.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ class Table:
     """Fixed probabilities, [..., states, actions] or [actions]; they broadcast with a policy's."""
 
     array: Any
-    #: their logarithms, where these are what is known
+    #: their logarithms, where the table was made from logits
     log: Any = None
 
     def __post_init__(self) -> None:
@@ -68,7 +67,7 @@ class Table:
 
     @classmethod
     def from_logits(cls, logits: Any) -> Table:
-        """Return the table of softmax(logits), which need not be known before a trace runs."""
+        """Return the table of softmax(logits), which jax may trace."""
         log = log_softmax(logits)
         return cls(namespace(log).exp(log), log)
 
@@ -88,15 +87,15 @@ class Table:
 @final
 @dataclass(frozen=True)
 class FrozenPolicy:
-    """A network whose parameters do not change; equal content is an equal policy."""
+    """A network with fixed parameters. Policies with the same parameters and digest are equal."""
 
     network: Any = field(compare=False, repr=False)  # a function of (parameters, observations)
     parameters: bytes = field(repr=False)
-    #: of the parameters and of what the network is made from
+    #: a hash of the parameters and of the settings of the network
     digest: str
 
     def logits(self, x: Float[Any, "observation batch"]) -> Float[Any, "actions batch"]:
-        """Return the logits at some observations."""
+        """Return the logits at a batch of observations."""
         vector = jnp.asarray(np.frombuffer(self.parameters, np.float32))
         return jax.lax.stop_gradient(self.network(vector, x))
 
@@ -127,9 +126,9 @@ class To(Potential):
         return self.mu.probabilities(num_actions)
 
     def range(self, num_actions: int) -> tuple[float, float]:
-        """Return 0 and the largest distance of a vertex; inf where a drift has no bound.
+        """Return 0 and the largest distance of a vertex from mu, or inf where it has no bound.
 
-        For a frozen policy these are the numbers of the uniform one.
+        For a frozen policy the range is that of the uniform policy.
         """
         mu = UNIFORM if isinstance(self.mu, FrozenPolicy) else self.mu
         table = np.asarray(mu.probabilities(num_actions), float).reshape(-1, 1, num_actions)
@@ -137,24 +136,16 @@ class To(Potential):
         vertices, rows = (np.broadcast_to(x, shape) for x in (np.eye(num_actions), table))
         return 0.0, float(np.max(self.drift.value(vertices, rows)))
 
-    def bound(self, num_actions: int) -> float:
-        """Return the largest value."""
-        return self.range(num_actions)[1]
-
     def _like(self, p: Any) -> Any:
         mu = self.reference(p.shape[-1])
         return namespace(p).asarray(mu, p.dtype)
 
-    def _value(self, p: Any) -> Any:
+    def _at(self, p: Any) -> Any:
         return self.drift.value(p, self._like(p))
 
     def _grad(self, p: Any) -> Any:
-        mu = self._like(p)
-
-        def total(p: Any, mu: Any) -> Any:
-            return jnp.sum(self.drift.value(p, mu))
-
-        return in_own_precision(jax.grad(total), p, namespace(p).broadcast_to(mu, p.shape))
+        mu = namespace(p).broadcast_to(self._like(p), p.shape)
+        return in_own_precision(lambda p, mu: self.drift._slopes(p, mu)[0], p, mu)
 
     def _value_from_log(self, logp: Any) -> Any:
         known = getattr(self.mu, "log", None)
@@ -162,11 +153,11 @@ class To(Potential):
         return self.drift.value_from_log(logp, namespace(logp).broadcast_to(log_mu, logp.shape))
 
     def _bregman(self, p: Any, q: Any, logp: Any, logq: Any) -> Any:
-        return self._value(p) - self._value(q) - (self._grad(q) * (p - q)).sum(-1)
+        return self._at(p) - self._at(q) - (self._grad(q) * (p - q)).sum(-1)
 
 
 def to(mu: str | Reference, drift: str | Drift) -> To:
-    """Return the potential to(mu, drift); `mu` is a reference or the word `uniform`."""
+    """Return the potential to(mu, drift); `mu` is a reference object or the word `uniform`."""
     if not isinstance(mu, str):
         return To(mu, as_drift(drift))
     if mu != "uniform":
@@ -177,9 +168,9 @@ def to(mu: str | Reference, drift: str | Drift) -> To:
 
 
 def at_observations(potential: Potential, x: Float[Any, "observation batch"]) -> Potential:
-    """Return the potential of a batch: that of a frozen reference sees its logits there.
+    """Return the potential at a batch of observations: a frozen policy becomes a table there.
 
-    Every other potential is the same in all states.
+    Every other potential is returned unchanged.
     """
     if not (isinstance(potential, To) and isinstance(potential.mu, FrozenPolicy)):
         return potential

@@ -1,18 +1,18 @@
 """Exact values: of a policy, by a linear solve, and of the best policy, by value iteration.
 
-Two definitions of the regularised Q are in use. The paper's (after Lan, 2023) charges alpha h at
-the state where the action is taken, Soft Actor-Critic's only from the next state on:
+There are two definitions of the regularised Q. The paper's (after Lan, 2023) charges alpha h in the
+state where the action is taken, Soft Actor-Critic's only from the next state on:
 
     Q(s, a)     = r(s, a) - alpha h(pi(s)) + gamma E[V(s')],  V(s) = <pi(s), Q(s)>
     Q_sac(s, a) = r(s, a) + gamma E[V(s')],  V(s) = <pi(s), Q_sac(s)> - alpha h(pi(s))
 
-V is the same, and the two Q differ by a number per state, which no mirror step notices.
+V is the same. The two Q differ by a constant in each state, which does not change a mirror step.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from jaxtyping import Float64
@@ -24,14 +24,16 @@ from mirrorax.tabular.inputs import check_policy, temperature
 from mirrorax.tabular.mdp import MDP
 from mirrorax.tabular.mirror import best_response
 
+ActionValues: TypeAlias = Float64[np.ndarray, "*batch states actions"]
+
 
 @dataclass(frozen=True, repr=False)
 class ExactValues(Shown):
     """The exact values of a policy in a regularised MDP."""
 
     v: Float64[np.ndarray, "*batch states"]
-    q: Float64[np.ndarray, "*batch states actions"]  # the paper's definition
-    q_sac: Float64[np.ndarray, "*batch states actions"]  # Soft Actor-Critic's
+    q: ActionValues  # the paper's definition
+    q_sac: ActionValues  # Soft Actor-Critic's
 
 
 def uniform_policy(mdp: MDP) -> Float64[np.ndarray, "*batch states actions"]:
@@ -65,7 +67,7 @@ def evaluate(
     return ExactValues(v, q_sac - charge[..., None], q_sac)
 
 
-def backup(mdp: MDP, v: Any) -> Float64[np.ndarray, "*batch states actions"]:
+def backup(mdp: MDP, v: Any) -> ActionValues:
     """Return r(s, a) + gamma E[V(s')]; zero at terminal states."""
     continuing = v * mdp.alive if mdp.ends else v
     future = np.matmul(mdp.matrix, continuing[..., None])[..., 0]
@@ -73,16 +75,12 @@ def backup(mdp: MDP, v: Any) -> Float64[np.ndarray, "*batch states actions"]:
     return q * mdp.alive[..., None] if mdp.ends else q
 
 
-def to_sac(
-    q: Any, policy: Any, potential: Potential | str, alpha: Any
-) -> Float64[np.ndarray, "*batch states actions"]:
+def to_sac(q: Any, policy: Any, potential: Potential | str, alpha: Any) -> ActionValues:
     """Convert the paper's Q to Soft Actor-Critic's: add alpha h(pi(s))."""
     return np.asarray(q, float) + _charge(policy, potential, alpha)
 
 
-def to_paper(
-    q_sac: Any, policy: Any, potential: Potential | str, alpha: Any
-) -> Float64[np.ndarray, "*batch states actions"]:
+def to_paper(q_sac: Any, policy: Any, potential: Potential | str, alpha: Any) -> ActionValues:
     """Convert Soft Actor-Critic's Q to the paper's: subtract alpha h(pi(s))."""
     return np.asarray(q_sac, float) - _charge(policy, potential, alpha)
 
@@ -101,16 +99,14 @@ class Optimum(Shown):
     error: float
 
 
-def optimum(
-    mdp: MDP, potential: Potential | str = "zero", alpha: Any = 0.0, *, tolerance: float = 1e-11
-) -> Optimum:
+def optimum(mdp: MDP, potential: Potential | str = "zero", alpha: Any = 0.0) -> Optimum:
     """Return V* of the regularised MDP by regularised value iteration.
 
         V(s) <- max over p of <p, r(s) + gamma E[V(s')]> - alpha h(p)
 
-    The operator contracts by gamma to its one fixed point from any start, and the distance to it
-    is at most gamma / (1 - gamma) times the last change: that bound is what stops the iteration.
-    A few rounds of policy iteration choose a start from which it is short.
+    The operator contracts by gamma to its only fixed point, and the distance to it is at most
+    gamma / (1 - gamma) times the last change: the iteration stops when this bound is small. It
+    starts close to the fixed point, after a few rounds of policy iteration.
     """
     h, alpha = as_potential(potential), temperature("alpha", alpha)
     policy = np.broadcast_to(
@@ -120,13 +116,13 @@ def optimum(
     per_state = alpha[..., None]
     for _ in range(50):
         policy, before = best_response(evaluate(mdp, policy, h, alpha).q, h, per_state), policy
-        # Policy iteration converges quadratically: after a change of 1e-9 there is none to see.
+        # Policy iteration converges quadratically: after a change of 1e-9 the next is rounding.
         if np.abs(policy - before).max() <= 1e-9:
             break
     v = evaluate(mdp, policy, h, alpha).v
     factor = mdp.gamma / (1 - mdp.gamma)
     # The change cannot fall below the rounding of V itself.
-    target = max(tolerance, 8 * np.finfo(float).eps * float(np.abs(v).max()) * (1 + factor))
+    target = max(1e-11, 8 * np.finfo(float).eps * float(np.abs(v).max()) * (1 + factor))
     while True:
         q = backup(mdp, v)
         policy = best_response(q, h, per_state)

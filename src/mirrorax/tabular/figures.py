@@ -12,8 +12,8 @@ from mirrorax.tabular.pmd import Trace
 def convergence(trace: Trace, ax: Any, *, title: str = "") -> Any:
     """Draw the gap to the optimum over the iterations on a log axis, with the promised rate.
 
-    A gap that has met the rounding of the optimum is not drawn below it. Of a grid of temperatures
-    every cell is a thin line, and no rate is drawn.
+    Gaps below the error of the optimum are drawn at that error. For a grid of temperatures each
+    cell is a thin line, and no rate is drawn.
     """
     gap = np.asarray(trace.gap)
     single = gap.ndim == 1

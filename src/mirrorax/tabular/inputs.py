@@ -1,4 +1,4 @@
-"""Checks of what a user gives to the exact solver: each mistake is one line."""
+"""Checks of the arguments of the exact solver; each mistake is an error of one line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mirrorax.errors import UserError
 
 
 def numbers(field: str, value: Any) -> Any:
-    """Convert to an array of real numbers; say what is wrong where it is none."""
+    """Convert to an array of floats; a `UserError` if that is not possible."""
     try:
         return np.asarray(value, float)
     except (TypeError, ValueError):
@@ -29,9 +29,9 @@ def temperature(field: str, value: Any) -> Any:
 
 
 def check_policy(policy: Any, shape: tuple[int, ...] = ()) -> Any:
-    """Check that every row is a probability vector, and return it as an array.
+    """Check that every row is a probability vector, and return the policy as an array.
 
-    `shape` are the states and actions of an MDP, for a policy of it.
+    `shape` is the (states, actions) of the MDP that the policy is for, if any.
     """
     policy = numbers("policy", policy)
     if shape and policy.shape[-2:] != shape:
@@ -61,6 +61,6 @@ def random_generator(seed: Any) -> np.random.Generator:
 
 
 def at_least(name: str, value: Any, least: int) -> None:
-    """Refuse what is not a whole number of at least `least`."""
+    """Check that a value is a whole number of at least `least`."""
     if not isinstance(value, int | np.integer) or value < least:
         raise UserError(f"{name}: {value!r} is not allowed: a whole number >= {least}")

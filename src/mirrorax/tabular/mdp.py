@@ -14,7 +14,7 @@ from mirrorax.formatting import Shown
 from mirrorax.tabular.inputs import at_least, numbers, random_generator
 
 _TOLERANCE = 1e-9
-_LARGEST = 4  # GB of transitions that a builder makes
+_LARGEST = 4  # GB: the largest array of transitions that a builder makes
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -27,9 +27,9 @@ class MDP(Shown):
         gamma: the discount factor, in [0, 1).
         initial: the distribution of the first state, shape [..., states]; uniform if not given.
         terminal: states where an episode has ended, shape [..., states]: their value is zero, and
-            what their rows of `transitions` and `rewards` say is ignored. None if not given.
-        observations: what an agent sees of each state, shape [states, size], where there is such.
-        name: how to call it in tables and on plots.
+            their rows of `transitions` and `rewards` are ignored. No state if not given.
+        observations: what an agent observes in each state, shape [states, size], or None.
+        name: its name in tables and on plots.
     """
 
     transitions: Float64[np.ndarray, "*batch states actions states"]
@@ -44,7 +44,7 @@ class MDP(Shown):
         def put(attribute: str, value: Any) -> None:
             object.__setattr__(self, attribute, value)
 
-        # Probabilities in single precision sum to one only as well as that: they are normalised.
+        # Rows in single precision sum to one only up to its rounding: they are normalised.
         single = getattr(self.transitions, "dtype", None) in (np.float32, np.float16)
         put("transitions", numbers("transitions", self.transitions))
         if single:
@@ -143,7 +143,7 @@ def _place(at: Any) -> str:
 
 
 def _fits(states: int, actions: int, copies: int = 1) -> None:
-    """Refuse what would not fit as dense arrays, before memory is asked for it."""
+    """Refuse an MDP that is too large for dense arrays, before memory is allocated."""
     gigabytes = 8 * copies * states * actions * states / 1e9
     if gigabytes > _LARGEST:
         raise UserError(
@@ -186,8 +186,8 @@ def garnet(
 def chain(length: int = 10, *, gamma: float = 0.99, slip: float = 0.1) -> MDP:
     """Build a chain: action 1 moves right, action 0 left; a move slips to the other side.
 
-    Each step at the left end pays 0.1 for going left, and at the right end 1 for going right: the
-    near small reward against the far large one. It starts at the left end.
+    The first state is the left end. There each step to the left pays 0.1; at the right end each
+    step to the right pays 1: a small reward that is near against a large one that is far.
     """
     at_least("length", length, 2)
     if not 0 <= slip < 1:
@@ -195,12 +195,11 @@ def chain(length: int = 10, *, gamma: float = 0.99, slip: float = 0.1) -> MDP:
     _fits(length, 2)
     transitions = np.zeros((length, 2, length))
     rewards = np.zeros((length, 2))
-    for state in range(length):
-        left, right = max(state - 1, 0), min(state + 1, length - 1)
-        transitions[state, 0, left] += 1 - slip
-        transitions[state, 0, right] += slip
-        transitions[state, 1, right] += 1 - slip
-        transitions[state, 1, left] += slip
+    states = np.arange(length)
+    left, right = np.maximum(states - 1, 0), np.minimum(states + 1, length - 1)
+    for action, (ahead, behind) in enumerate([(left, right), (right, left)]):
+        transitions[states, action, ahead] = 1 - slip
+        transitions[states, action, behind] = slip
     rewards[0, 0], rewards[-1, 1] = 0.1, 1.0
     return MDP(transitions, rewards, gamma, initial=np.eye(length)[0], name=f"chain {length}")
 
@@ -213,7 +212,7 @@ def _episode(
     gamma: float,
     name: str,
 ) -> MDP:
-    """Build an MDP that goes where `following` says; beyond the last state an episode ends."""
+    """Build an MDP with the next states `following`; the state after the last one is terminal."""
     states, actions = rewards.shape
     transitions = np.zeros((states + 1, actions, states + 1))
     transitions[np.arange(states)[:, None], np.arange(actions), following] = 1
@@ -223,10 +222,10 @@ def _episode(
 
 
 def deepsea(size: int = 8, *, gamma: float = 0.99) -> MDP:
-    """Build DeepSea, as the agents are trained on it: action 1 moves right, always.
+    """Build DeepSea, the same environment as in training: action 1 always moves right.
 
-    State row * size + column, then one terminal state. Each move right costs 0.01 / size, and the
-    one from the last column pays 1: the best return is 0.99, by moving right in every row.
+    State row * size + column, then one terminal state. Each move right costs 0.01 / size, and a
+    move right in the last column pays 1. The best return is 0.99, by moving right in every row.
     """
     at_least("size", size, 2)
     states = size * size
@@ -241,7 +240,7 @@ def deepsea(size: int = 8, *, gamma: float = 0.99) -> MDP:
 
 
 def catch(rows: int = 10, columns: int = 5, *, gamma: float = 0.99) -> MDP:
-    """Build Catch, as the agents are trained on it: a falling ball, a paddle on the last row.
+    """Build Catch, the same environment as in training: a falling ball, a paddle on the last row.
 
     Actions 0, 1, 2 move the paddle left, not at all, right. State
     (ball_row * columns + ball_column) * columns + paddle, for the rows above the paddle's, then one

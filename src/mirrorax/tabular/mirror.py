@@ -8,7 +8,7 @@ The problem in each state, equation (5) of the paper with a general drift as in 
 deformed logarithm ln_e(p) = (p^e - 1) / e and ln_0 = log: entropy has e = 0, Tsallis m - 1, the
 p-norm p - 1. A Bregman drift adds its own terms and moves <grad g(q), p> into the linear part;
 forward KL adds b = lambda q with e = -1, chi-square b = 2 lambda / q with e = 1. A potential
-d(p, mu) adds what the drift d from mu adds. So with c for the linear part, every step is
+d(p, mu) adds the terms of the drift d from mu. So with c for the linear part, every step is
 
     psi_i(p_i) = sum over k of b_ik ln_{e_k}(p_i) = c_i - mu   (p_i = 0 where c_i - mu <= psi_i(0))
 
@@ -26,7 +26,7 @@ greedy action.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -44,8 +44,8 @@ from mirrorax.regularizers.reference import To
 from mirrorax.simplex import largest, project, softmax, water_level
 from mirrorax.tabular import roots
 from mirrorax.tabular.inputs import check_policy, numbers, temperature
+from mirrorax.tabular.roots import Rows
 
-Rows = Float64[np.ndarray, "rows actions"]
 Weights = Float64[np.ndarray, "rows"]
 
 
@@ -90,67 +90,69 @@ def mirror_step(
     if not np.isfinite(q_values).all():
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(q_values))[0])
         raise UserError(f"q_values: entry {where} is {q_values[where]}; all must be finite")
-    flat = (-1, actions)
-    linear = np.broadcast_to(q_values, (*batch, actions)).reshape(flat)
-    old = np.broadcast_to(policy, (*batch, actions)).reshape(flat)
-    weights = [np.broadcast_to(w, batch).reshape(-1) for w in (alpha, lam)]
-    mu = _reference(h, batch, actions).reshape(flat)
-    return _by_regime(linear, old, mu, h, d, *weights).reshape(*batch, actions)
+    shape = (*batch, actions)
+    linear, old = (np.broadcast_to(x, shape).reshape(-1, actions) for x in (q_values, policy))
+    alpha, lam = (np.broadcast_to(w, batch).reshape(-1) for w in (alpha, lam))
+    terms = [Term(d, old, lam)]
+    if isinstance(h, To):  # the distance from a reference policy is a drift that is anchored there
+        terms.append(Term(h.drift, _reference(h, shape), alpha, "reference"))
+    else:
+        terms.insert(0, Term(h, old, alpha))
+    result = np.empty_like(linear)
+    # A regulariser with weight zero is absent. Rows with the same regularisers are solved together.
+    regime = 2 * (alpha > 0) + (lam > 0)
+    for kind in np.unique(regime):
+        rows = slice(None) if (regime == kind).all() else regime == kind
+        here = [t._replace(anchor=t.anchor[rows], weight=t.weight[rows]) for t in terms]
+        here = [term for term in here if term.weight[0] > 0]
+        pair = h if kind & 2 else Zero(), d if kind & 1 else ZeroDrift()
+        result[rows] = _solve(linear[rows], old[rows], here, *pair)
+    return result.reshape(shape)
 
 
-def _reference(h: Potential, batch: tuple[int, ...], actions: int) -> Any:
-    """Return the reference policy of each row; where h has none, anything."""
-    if not isinstance(h, To):
-        return np.broadcast_to(1 / actions, (*batch, actions))
-    table = h.reference(actions)
+class Term(NamedTuple):
+    """weight * h(p) or weight * D(p, anchor), one row for each state; h ignores the anchor."""
+
+    regulariser: Potential | Drift
+    anchor: Rows
+    weight: Weights
+    anchor_name: str = "policy"
+
+
+def _reference(h: To, shape: tuple[int, ...]) -> Rows:
+    """Return the reference policy of each row."""
+    table = h.reference(shape[-1])
     try:
-        return np.broadcast_to(table, (*batch, actions))
+        return np.broadcast_to(table, shape).reshape(-1, shape[-1])
     except ValueError:
         raise UserError(
             f"potential: {str(h)!r}: its reference has the shape {table.shape}, which does not "
-            f"broadcast to {(*batch, actions)}"
+            f"broadcast to {shape}"
         ) from None
 
 
-def _by_regime(
-    linear: Rows, old: Rows, mu: Rows, h: Potential, d: Drift, alpha: Any, lam: Any
-) -> Rows:
-    """Solve the rows by which temperatures are zero: a regulariser with weight zero is absent."""
-    result = np.empty_like(linear)
-    regime = 2 * (alpha > 0) + (lam > 0)
-    for kind in (kind for kind in range(4) if (regime == kind).any()):
-        rows = slice(None) if (regime == kind).all() else regime == kind
-        here_h = h if kind & 2 else Zero()
-        here_d = d if kind & 1 else ZeroDrift()
-        result[rows] = _solve(
-            linear[rows], old[rows], mu[rows], here_h, here_d, alpha[rows], lam[rows]
-        )
-    return result
-
-
-def _solve(linear: Rows, old: Rows, mu: Rows, h: Potential, d: Drift, alpha: Any, lam: Any) -> Rows:
+def _solve(linear: Rows, old: Rows, terms: list[Term], h: Potential, d: Drift) -> Rows:
     """Solve by structure where the structure is known, as a convex program otherwise."""
-    pulls = [(d, old, lam)]
-    if isinstance(h, To):
-        pulls.append((h.drift, mu, alpha))
-    own = Zero() if isinstance(h, To) else h
-    if not (_structured(own) and all(_structured(drift) for drift, _, _ in pulls)):
-        return _solve_convex(linear, old, mu, h, d, alpha, lam)
+    if not all(_structured(term.regulariser) for term in terms):
+        return _solve_convex(linear, old, terms, f"potential, drift: '{h}' with '{d}'")
     problem = Problem(linear.copy(), np.zeros(len(linear)), {})
-    problem.add_potential(own, alpha)
-    kinked = [pull for pull in pulls if isinstance(pull[0], SquaredTV)]
-    for drift, anchor, weight in pulls:
-        if not isinstance(drift, SquaredTV):
-            problem.add_drift(drift, anchor, weight)
+    kinked = []
+    for term in terms:
+        if isinstance(term.regulariser, SquaredTV):
+            kinked.append(term)
+        elif isinstance(term.regulariser, Drift):
+            problem.add_drift(term.regulariser, term.anchor, term.weight)
+        else:
+            problem.add_potential(term.regulariser, term.weight)
     if len(kinked) > 1:
         raise UserError(f"drift: 'squared_tv' has no exact mirror step with the potential '{h}'")
-    if problem.uneven and problem.peak.any() and (kinked or list(problem.powers) != [-1.0]):
+    if problem.uneven and problem.peak.any() and list(problem.powers) != [-1.0]:
         raise UserError(
             f"potential, drift: '{h}' with '{d}' has no exact mirror step: max needs a partner "
             "that treats all actions alike"
         )
     if kinked:
-        return _solve_squared_tv(problem, *kinked[0][1:])
+        return _solve_squared_tv(problem, kinked[0].anchor, kinked[0].weight)
     return problem.solve()
 
 
@@ -159,11 +161,11 @@ def _structured(part: Potential | Drift) -> bool:
         return _structured(part.potential)
     if isinstance(part, Potential):
         return isinstance(part, Max) or part.powers is not None
-    return isinstance(part, ForwardKL | ChiSquare | SquaredTV | ZeroDrift)
+    return isinstance(part, ForwardKL | ChiSquare | SquaredTV)
 
 
 def slope(g: Potential, q: Rows) -> Rows:
-    """Return grad g(q), truly -inf where a steep g has it: such an action stays at zero."""
+    """Return grad g(q), with -inf where q = 0 for a steep g: such an action stays at zero."""
     gradient = np.asarray(g.grad(q))
     return np.where(q > 0, gradient, -np.inf) if g.steep else gradient
 
@@ -239,7 +241,7 @@ def _uniform_on_top(linear: Rows, peak: Weights) -> Rows:
     count = np.arange(1, linear.shape[-1] + 1)
     below_best = descending - descending[:, :1]
     gain = (np.cumsum(below_best, axis=-1) - peak[:, None]) / count
-    # Ties are settled before rounding can: the first k that is best to the last digits.
+    # Rounding must not decide ties: take the first k that is best up to the last digits.
     last_digits = 8 * np.finfo(float).eps * (peak[:, None] + np.abs(gain))
     k = np.argmax(gain >= gain.max(-1, keepdims=True) - last_digits, axis=-1)[:, None] + 1
     p = np.zeros_like(linear)
@@ -269,7 +271,7 @@ def _solve_squared_tv(problem: Problem, old: Rows, lam: Weights) -> Rows:
         low, high = np.where(dear, low, price), np.where(dear, price, high)
         if np.all(high - low <= 1e-15 * (1 + high)):
             break
-    # p may jump within one rounding of the price: then the right distance lies in between.
+    # Where p jumps within one rounding of the price, the right distance lies in between.
     far, near = (
         roots.multiplier(linear, problem.powers, anchor=old, price=price[:, None])
         for price in (low, high)
@@ -287,8 +289,8 @@ def _variation(p: Rows, q: Rows) -> Weights:
 def _move_mass(linear: Rows, old: Rows, lam: Weights) -> Rows:
     """Minimise -<c, p> + lam TV(p, q)^2: mass moves from the worst actions to the best one.
 
-    A unit taken from action i gains c_max - c_i and the t-th unit costs 2 lam t: so the worst
-    action gives first, each until its gain no longer pays.
+    To move a unit from action i gains c_max - c_i, and the t-th unit costs 2 lam t. So mass is
+    taken from the worst action first, and from each action until the cost exceeds the gain.
     """
     best = linear.argmax(-1)[:, None]
     order = np.argsort(linear, axis=-1, kind="stable")
@@ -331,55 +333,44 @@ def best_response(
     return mirror_step(q_values, uniform, potential, ZeroDrift(), alpha, 0.0)
 
 
-# --- a pair of which nothing but its function is known: a user's own ------------------------------
+# --- pairs with a user's own function -------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class _Objective:
     """The objective as one jax function; hashable, so that it is compiled once for a pair."""
 
-    #: h, or the drift of a potential that is the distance from a reference mu
-    potential: Potential | Drift
-    drift: Drift
+    regularisers: tuple[Potential | Drift, ...]
 
-    def __call__(
-        self,
-        p: jax.Array,
-        c: jax.Array,
-        q: jax.Array,
-        mu: jax.Array,
-        alpha: jax.Array,
-        lam: jax.Array,
-    ) -> jax.Array:
-        h = self.potential
-        value = h.value(p, mu) if isinstance(h, Drift) else h.value(p)
-        return -jnp.dot(c, p) + alpha * value + lam * self.drift.value(p, q)
+    def __call__(self, p: jax.Array, c: jax.Array, *arrays: jax.Array) -> jax.Array:
+        """Return the objective for the linear part c, then an anchor and a weight per term."""
+        value = -jnp.dot(c, p)
+        for part, anchor, weight in zip(self.regularisers, arrays[::2], arrays[1::2], strict=True):
+            at = part.value(p, anchor) if isinstance(part, Drift) else part.value(p)
+            value = value + weight * at
+        return value
 
 
-def _solve_convex(
-    linear: Rows, old: Rows, mu: Rows, h: Potential, d: Drift, alpha: Weights, lam: Weights
-) -> Rows:
-    """Minimise <p, -linear> + alpha h(p) + lam D(p, old) row by row.
-
-    The objective must be smooth and convex in p.
-    """
-    goal = _Objective(h.drift if isinstance(h, To) else h, d)
-    anchors = {"policy": (d, old)} | ({"reference": (h.drift, mu)} if isinstance(h, To) else {})
-    for field, (drift, anchor) in anchors.items():
-        if drift.infinite == "p > 0 = q" and not (anchor > 0).all():
+def _solve_convex(linear: Rows, old: Rows, terms: list[Term], called: str) -> Rows:
+    """Minimise <p, -linear> and the terms row by row; their sum must be smooth and convex in p."""
+    for term in terms:
+        part = term.regulariser
+        forbidden = isinstance(part, Drift) and part.infinite == "p > 0 = q"
+        if forbidden and not (term.anchor > 0).all():
             raise UserError(
-                f"{field}: has zero entries, which '{drift}' can never raise; with a user's own "
-                "function give one that takes every action"
+                f"{term.anchor_name}: has zero entries, which '{part}' can never raise; with a "
+                "user's own function give one that takes every action"
             )
-    called = f"potential, drift: '{h}' with '{d}'"
-    for part in (goal.potential, d):
         kinked = part.potential if isinstance(part, Divergence) else part
         if isinstance(kinked, Max | SquaredTV):
             raise UserError(
                 f"{called} has no exact mirror step: a user's own function needs a smooth partner, "
                 f"and '{kinked}' has kinks"
             )
-    lifted = [np.maximum(x, SMALLEST) for x in (old, mu)]  # derivatives overflow at 1e-300
-    starts = [anchor for _, anchor in anchors.values()]
-    p = minimize_on_simplex(goal, (linear, *lifted, alpha, lam), linear.shape, called, starts)
+    arrays = [linear]
+    for term in terms:
+        arrays += [np.maximum(term.anchor, SMALLEST), term.weight]  # derivatives overflow at 1e-300
+    starts = [old, *(term.anchor for term in terms if term.anchor_name == "reference")]
+    goal = _Objective(tuple(term.regulariser for term in terms))
+    p = minimize_on_simplex(goal, tuple(arrays), linear.shape, called, starts)
     return np.where((old == 0) & (p <= 1e3 * SMALLEST), 0, p)

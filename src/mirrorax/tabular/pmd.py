@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from jaxtyping import Float64
@@ -28,15 +28,18 @@ from mirrorax.tabular.inputs import at_least, check_policy, random_generator, te
 from mirrorax.tabular.mdp import MDP
 from mirrorax.tabular.mirror import mirror_step
 
-#: exp of these is the smallest and the largest lambda.
+#: one number for each MDP and temperature
+Grid: TypeAlias = Float64[np.ndarray, "*batch"]
+
+#: the logarithms of the smallest and the largest learned lambda
 LOG_BOUNDS = (-20.0, 12.0)
 
 
 @dataclass(frozen=True)
 class LearnedLam:
-    """A lambda that finds itself, the counterpart of `lam_schedule = "learned"`: give it as `lam`.
+    """A learned lambda, like `lam_schedule = "learned"` in training; pass it as `lam`.
 
-    Dual ascent on log lambda, so that the mean drift of a step over the states stays at v D_ref:
+    Dual ascent on log lambda keeps the mean drift of a step over the states at v D_ref:
 
         log lambda_{k+1} = log lambda_k + rate clip(E_s[D(pi_{k+1}(s), pi_k(s))] / (v_k D_ref) - 1)
 
@@ -58,13 +61,7 @@ class LearnedLam:
         if not 0 < self.rate <= 2:
             raise UserError(f"rate: {self.rate!r} is not allowed: above 0, at most 2")
 
-    def after(
-        self,
-        lam: Float64[np.ndarray, "*batch"],
-        drift: Float64[np.ndarray, "*batch"],
-        reference: float,
-        progress: float,
-    ) -> Float64[np.ndarray, "*batch"]:
+    def after(self, lam: Grid, drift: Grid, reference: float, progress: float) -> Grid:
         """Return the next lambda, after a step with this mean drift; `progress` is k / K."""
         target = self.v * reference * ((1 - progress) if self.annealed else 1.0)
         excess = np.clip(drift / target - 1, -1.0, 1.0)
@@ -82,9 +79,9 @@ Critic = Literal["regularized", "unregularized"]
 
 @dataclass(frozen=True, repr=False)
 class Trace(Shown):
-    """Everything that happened in K iterations. Axis 0 counts them: entry 0 is the start.
+    """The record of K iterations. Axis 0 counts them; entry 0 is the first policy.
 
-    `values`, `gap` and `optimum` are of the MDP regularised with `reference_alpha`.
+    `values`, `gap` and `optimum` are those of the MDP regularised with `reference_alpha`.
     """
 
     policies: Float64[np.ndarray, "iterations *batch states actions"]
@@ -96,8 +93,8 @@ class Trace(Shown):
     alphas: Float64[np.ndarray, "steps *batch"]
     lams: Float64[np.ndarray, "steps *batch"]
     optimum: Optimum
-    reference_alpha: Float64[np.ndarray, "*batch"]
-    promised_rate: Float64[np.ndarray, "*batch"] | None
+    reference_alpha: Grid
+    promised_rate: Grid | None
 
     def _summary(self) -> tuple[str, list[list[str]]]:
         last = len(self.gap) - 1
@@ -171,10 +168,11 @@ class Trace(Shown):
         return self.policies[-1]
 
     @property
-    def measured_rate(self) -> Float64[np.ndarray, "*batch"]:
-        """The mean factor by which the gap shrank in a step, until it met rounding; NaN if at once.
+    def measured_rate(self) -> Grid:
+        """The geometric mean of the factors by which each step shrank the gap.
 
-        It is the geometric mean over the iterations whose gap is above 1e-9 of the first.
+        Only iterations whose gap is above 1e-9 of the first gap, and above rounding, count. It is
+        NaN if there are none after the first.
         """
         floor = 1e-9 * self.gap[0] + 100 * self.optimum.error
         clear = np.cumprod(self.gap > floor, axis=0)
@@ -186,12 +184,12 @@ class Trace(Shown):
 
 def promised_rate(
     gamma: float, potential: Potential | str, drift: Drift | str, alpha: Any, lam: Any
-) -> Float64[np.ndarray, "*batch"] | None:
+) -> Grid | None:
     """Return the linear rate that theory promises, (lam + gamma alpha) / (lam + alpha), or None.
 
-    It is promised for alpha > 0, a smooth h and D = Bregman(h) (Lan 2023; Zhan et al. 2023), as an
-    upper bound. For max with a fixed choice of subgradient, or another drift, nothing is. In a
-    grid of temperatures it is NaN where alpha = 0.
+    The promise is an upper bound for alpha > 0, a smooth h and D = Bregman(h) (Lan 2023; Zhan et
+    al. 2023). There is none for another drift, or for max with a fixed choice of subgradient. In
+    a grid of temperatures the rate is NaN where alpha = 0.
     """
     h, d = as_potential(potential), as_drift(drift)
     alpha, lam = temperature("alpha", alpha), temperature("lam", lam)
@@ -226,7 +224,7 @@ def solve(
         alpha: the temperature of h: a number, an array (a grid of temperatures solved at once, on
             axes before those of the states) or a function of k = 0, 1, ...
         lam: the temperature of D, likewise; or a `LearnedLam`, which keeps the drift at a target.
-        iterations: how many steps.
+        iterations: the number of steps.
         critic: "regularized" steps along Q_alpha; "unregularized" along the plain Q (APMD), whose
             fixed point is not the regularised optimum.
         policy: the first policy, [..., states, actions]; uniform if not given.
@@ -241,10 +239,8 @@ def solve(
     at_least("iterations", iterations, 0)
     spread, generator = temperature("noise", noise), random_generator(seed)
     learned = lam if isinstance(lam, LearnedLam) else None
-    alpha_at, lam_at = (
-        _at("alpha", alpha),
-        _at("lam", lam.start if isinstance(lam, LearnedLam) else lam),
-    )
+    alpha_at = _at("alpha", alpha)
+    lam_at = _at("lam", lam.start if isinstance(lam, LearnedLam) else lam)
     size = reference_drift(d, mdp.num_actions) if learned else 1.0
     default = 0.0 if callable(alpha) else alpha
     reference = temperature(
@@ -277,7 +273,7 @@ def solve(
         alphas[k] = alpha_at(k)
         lams[k] = current if learned else lam_at(k)
         followed = alphas[k] if critic == "regularized" else np.zeros(())
-        # The values just reported are those the step follows, unless their temperatures differ.
+        # The step needs the values that were just reported, unless their temperatures differ.
         q = known.q if np.all(followed == reference) else evaluate(mdp, pi, h, followed).q
         if spread.any():
             q = q + spread[..., None, None] * generator.standard_normal(q.shape)

@@ -27,23 +27,6 @@ def psi(u: Any, powers: dict[float, Any]) -> Any:
         return sum(_times(b, np.expm1(e * u) / e if e else u) for e, b in powers.items())
 
 
-def psi_and_slope(u: Any, powers: dict[float, Any]) -> tuple[Any, Any]:
-    """Return psi and its derivative in u, from one exponential per term where that is accurate.
-
-    1 + expm1(x) loses the digits of a small exp(x). That is harmless where some exponent is not
-    positive, since that term then rules the slope.
-    """
-    if all(e > 0 for e in powers):
-        return psi(u, powers), psi_slope(u, powers)
-    value, slope = 0.0, 0.0
-    with np.errstate(over="ignore"):
-        for e, b in powers.items():
-            growth = np.expm1(e * u) if e else 0.0
-            value = value + _times(b, growth / e if e else u)
-            slope = slope + (_times(b, 1 + growth) if e else b)
-    return value, slope
-
-
 def psi_slope(u: Any, powers: dict[float, Any]) -> Any:
     """Return the derivative of psi in u, the sum of b p^e."""
     with np.errstate(over="ignore"):
@@ -51,7 +34,7 @@ def psi_slope(u: Any, powers: dict[float, Any]) -> Any:
 
 
 def _times(b: Any, value: Any) -> Any:
-    """Multiply, where a term with b = 0 is absent even if its value overflows."""
+    """Return b * value, and 0 where b = 0 even if the value overflows."""
     if b.shape[-1:] == (1,):  # one positive weight per row
         return b * value
     return b * np.where(b > 0, value, 0)
@@ -78,8 +61,9 @@ def inverse(y: Any, powers: dict[float, Any], start: Any = None) -> Any:
     count = len(powers)
     low = np.max([_single(y, e, b) for e, b in powers.items()], axis=0)
     high = np.max([_single(y / count, e, b) for e, b in powers.items()], axis=0)
-    # Where all exponents are positive psi is bounded below, and p = 0 from there on. Just above,
-    # the single terms give no bound: then sum (b / e) p^e = y - floor, of which one is 1/K.
+    # Where all exponents are positive psi has a lower bound, the floor, and p = 0 for y below it.
+    # Just above it the single terms give no bound on u. There sum (b / e) p^e = y - floor, and the
+    # largest of the K terms is at least 1/K of that.
     floor = -sum(np.where(b > 0, b / e if e > 0 else np.inf, 0) for e, b in powers.items())
     zero = (y <= floor) | ~np.isfinite(high)
     if not np.isfinite(np.where(zero, 0, low)).all():
@@ -96,10 +80,9 @@ def inverse(y: Any, powers: dict[float, Any], start: Any = None) -> Any:
     target = np.where(zero, psi(low, powers), y)
     u = np.clip(start, low, high) if start is not None else (low + high) / 2
     for step in range(_NEWTON + _BISECT):
-        value, slope = psi_and_slope(u, powers)
-        error = value - target
+        error = psi(u, powers) - target
         low, high = np.where(error <= 0, u, low), np.where(error >= 0, u, high)
-        newton = u - error / np.maximum(slope, 1e-300)
+        newton = u - error / np.maximum(psi_slope(u, powers), 1e-300)
         inside = (newton >= low) & (newton <= high) if step < _NEWTON else np.zeros_like(zero)
         following = np.where(inside, newton, (low + high) / 2)
         moved = np.abs(following - u) / (1 + np.abs(u))
@@ -140,7 +123,7 @@ def multiplier(
     for step in range(_NEWTON + _BISECT):
         if not active.size:
             break
-        r = active  # only the rows that are not done yet are worth computing
+        r = active  # compute only the rows that have not converged
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             newton = mu[r] + np.log(total[r]) * total[r] / rate[r]
         inside = (newton > low[r]) & (newton < high[r]) & (step < _NEWTON)
@@ -162,7 +145,7 @@ def multiplier(
 
 
 def _completed(p: Rows, powers: dict[float, Any], anchor: Any) -> Rows:
-    """Make p sum to one, by shares that keep psi(p_i) level: the flattest action takes most."""
+    """Make p sum to one by changing all psi(p_i) equally: the flattest action changes most."""
     moving = (p > 0) if anchor is None else (p > 0) & (p != anchor)
     slope = psi_slope(np.log(np.where(moving, p, 1.0)), powers)
     gain = np.where(moving, p / np.maximum(slope, 1e-200), 0)
