@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
@@ -16,7 +16,7 @@ from jaxtyping import Float
 from mirrorax.analysis.landscape import Landscape, map_grid
 from mirrorax.analysis.scores import cell_scores, reaches
 from mirrorax.errors import UserError
-from mirrorax.figures.style import COLOURS, COLUMN, PAGE, drawing, new, wrapped
+from mirrorax.figures.style import COLOURS, COLUMN, PAGE, new, wrapped
 from mirrorax.formatting import Shown, counted
 
 if TYPE_CHECKING:
@@ -167,12 +167,6 @@ def draw_heat_map(
         bar.set_label("normalised return")
         bar.outline.set_visible(False)
     return ax
-
-
-def show_heat_map(landscape: Landscape, ax: Any = None, environment: str | None = None) -> Any:
-    """Draw a landscape on an axis, or on a new one; return the axis."""
-    with drawing(ax) as ax:
-        return draw_heat_map(heat_map(landscape, environment=environment), ax)
 
 
 def _mesh_edges(values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " m"]:
