@@ -63,8 +63,8 @@ def draw_best(tops: Mapping[str, Mapping[str, Top | None]], ax: Axes) -> Axes:
     ax.set_ylim(floor, max(1.0, max(t.mean + t.std for t in given) + 0.01))
     ax.locator_params(axis="y", steps=[1, 2, 5, 10])  # two decimals, not 0.975
     if floor > 0:
+        at_edge: Any = {"transform": ax.transAxes, "clip_on": False}
         for low, high in ((0.01, 0.035), (0.03, 0.055)):
-            at_edge: Any = {"transform": ax.transAxes, "clip_on": False}
             ax.plot([-0.012, 0.012], [low, high], color="black", lw=0.8, **at_edge)
     ax.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=len(series), borderaxespad=0.2)
     return ax

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
@@ -123,13 +123,12 @@ def draw_heat_map(
     ax: Axes,
     *,
     contour: float | None = 0.9,
-    colour_bar: bool = True,
-    labels: bool = True,
+    alone: bool = True,
 ) -> Axes:
     """Draw the scores: alpha upwards, lambda to the right.
 
     `contour` outlines the cells with at least that score. Cells that are large enough hold their
-    value.
+    value. A map that stands `alone` has a colour bar, and its axes have names.
     """
     if data.scores.shape != (len(data.alphas), len(data.lams)):
         raise UserError(f"scores: shape {data.scores.shape} does not fit the grid")
@@ -149,24 +148,26 @@ def draw_heat_map(
     ax.set_ylim(y[0], y[-1])
     _label_axes(data, ax)
     _write_values(data, ax)
-    if labels:
-        ax.set_xlabel(
-            r"drift temperature $\lambda$" if data.lam_axis == "lam" else "drift weight $v$"
-        )
-        ax.set_ylabel(r"MDP temperature $\alpha$" if data.axis == "alpha" else "target weight $w$")
     ax.spines[:].set_visible(False)
     more = f"{counted(data.left_out, 'cell')} off this grid"
     title = "\n".join(filter(None, [data.title, more if data.left_out else ""]))
     if title:
         ax.set_title(wrapped(title, 20 * _inches(ax)[0]))
-    if colour_bar:
+    if alone:
+        lam, alpha = r"drift temperature $\lambda$", r"MDP temperature $\alpha$"
+        ax.set_xlabel(lam if data.lam_axis == "lam" else "drift weight $v$")
+        ax.set_ylabel(alpha if data.axis == "alpha" else "target weight $w$")
         given = data.scores[np.isfinite(data.scores)]
         below, above = (given < -1e-9).any(), (given > 1 + 1e-9).any()
         extend = ("neither", "min", "max", "both")[int(below) + 2 * int(above)]
-        bar = ax.figure.colorbar(mesh, ax=ax, fraction=0.05, pad=0.02, extend=extend)
-        bar.set_label("normalised return")
-        bar.outline.set_visible(False)
+        _add_colour_bar(mesh, ax, fraction=0.05, pad=0.02, extend=extend)
     return ax
+
+
+def _add_colour_bar(mesh: Any, axes: Any, **options: Any) -> None:
+    bar = mesh.figure.colorbar(mesh, ax=axes, **options)
+    bar.set_label("normalised return")
+    bar.outline.set_visible(False)
 
 
 def _mesh_edges(values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " m"]:
@@ -264,14 +265,12 @@ def draw_panel(maps: Sequence[HeatMap], figure: Figure, *, columns: int = 4) -> 
         if k >= len(maps):
             ax.set_axis_off()
             continue
-        draw_heat_map(maps[k], ax, colour_bar=False, labels=False)
+        draw_heat_map(maps[k], ax, alone=False)
         if k + columns >= len(maps):
             ax.set_xlabel(r"$\lambda$" if maps[k].lam_axis == "lam" else "$v$")
         if k % columns == 0:
             ax.set_ylabel(r"$\alpha$" if maps[k].axis == "alpha" else "$w$")
-    bar = figure.colorbar(axes.ravel()[0].collections[0], ax=axes, fraction=0.03, pad=0.01)
-    bar.set_label("normalised return")
-    bar.outline.set_visible(False)
+    _add_colour_bar(axes.ravel()[0].collections[0], axes, fraction=0.03, pad=0.01)
     return np.asarray(axes.ravel()[: len(maps)])
 
 
