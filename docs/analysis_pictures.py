@@ -12,10 +12,10 @@ from pathlib import Path
 from mirrorax.analysis import cell_scores, minimal_temperatures, summarise, top
 from mirrorax.analysis.landscape import landscapes
 from mirrorax.analysis.temperature import THRESHOLDS
-from mirrorax.figures.bars import Bars, draw_best
+from mirrorax.figures.bars import draw_best
 from mirrorax.figures.frequency import draw_frequency, frequency_curve
 from mirrorax.figures.heatmap import draw_heat_map, draw_panel, heat_map
-from mirrorax.figures.scaling import Scaling, draw_scaling
+from mirrorax.figures.scaling import draw_scaling
 from mirrorax.figures.style import COLUMN, PAGE, new, save, style
 from mirrorax.paper.table_1 import reference
 from mirrorax.store import read_results
@@ -40,17 +40,20 @@ def main() -> None:
         curves = [frequency_curve(r.label, r.landscape.runs(), cells=r.mask) for r in rows]
         draw_frequency(curves, ax)
         save(figure, IMAGES / "analysis_frequency", ["png"])
-        scores = [cell_scores(r.landscape.runs())[r.mask] for r in rows]
-        tops = [[top(values, share) for share in (0.01, 0.1)] for values in scores]
+        scores = {r.label: cell_scores(r.landscape.runs())[r.mask] for r in rows}
+        tops = {
+            label: {"best 1%": top(values, 0.01), "best 10%": top(values, 0.1)}
+            for label, values in scores.items()
+        }
         figure, ax = new(PAGE, COLUMN)
-        draw_best(Bars([r.label for r in rows], ["best 1%", "best 10%"], tops), ax)
+        draw_best(tops, ax)
         ax.set_ylabel("mean score")
         save(figure, IMAGES / "analysis_best", ["png"])
         (item,) = (item for item in items if len(item.environments) > 4)
         scaled = item.select([e.label for e in item.environments if e.name == "CartPole"])
         points = {t: minimal_temperatures(scaled, "alpha", t) for t in THRESHOLDS}
         figure, ax = new(COLUMN)
-        draw_scaling(Scaling("alpha", points), ax)
+        draw_scaling(points, ax, temperature="alpha")
         save(figure, IMAGES / "analysis_scaling", ["png"])
 
 

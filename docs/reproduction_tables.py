@@ -29,14 +29,14 @@ from mirrorax.analysis.scores import (
     rbst,
     seeds_in_words,
 )
-from mirrorax.analysis.temperature import NAMES, STRIP, THRESHOLDS, Minimal, minimal_temperatures
+from mirrorax.analysis.temperature import THRESHOLDS, Minimal, minimal_temperatures
 from mirrorax.errors import UserError
 from mirrorax.figures.heatmap import HeatMap, draw_panel
 from mirrorax.figures.robustness_table import limit_text
 from mirrorax.figures.style import COLOURS, PAGE, new, save, style
 from mirrorax.formatting import markdown_table
 from mirrorax.paper import agreement, fingerprint, matrix
-from mirrorax.paper.axes import PAIRS, SUITE
+from mirrorax.paper.axes import NAMES, PAIRS, SUITE
 from mirrorax.paper.best_cells import best_cell
 from mirrorax.paper.claim import ends
 from mirrorax.paper.claims_on_pairs import table_1
@@ -283,8 +283,7 @@ def minimal(runs: ReadingRuns) -> str:
     if None in strips.values():
         return markdown_table(head, [], "rl")
     by_column = [
-        minimal_temperatures(strips[way].landscape, way, threshold, strip=STRIP)
-        for way, threshold in columns
+        minimal_temperatures(strips[way].landscape, way, threshold) for way, threshold in columns
     ]
     rows = []
     for row in zip(*by_column, strict=True):

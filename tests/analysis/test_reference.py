@@ -8,11 +8,13 @@ from results import REFERENCE
 from mirrorax.analysis.reference import parse_reference, read_reference
 from mirrorax.errors import UserError
 
+PLAIN = {"alpha_schedule": "constant", "lam_schedule": "constant", "actor_q": "regularized"}
+
 
 def test_a_references_value_only_where_it_is_the_same_thing():
     reference = parse_reference(REFERENCE)
     suite = ["Acrobot", "CartPole", "Catch", "DeepSea"]
-    pair = {"potential": "entropy", "drift": "kl"}
+    pair = {"potential": "entropy", "drift": "kl", **PLAIN}
     values = reference.values(pair, suite)
     assert (values.label, values.rbst) == ("C", {0.9: 0.0747, 0.95: 0.0327})
     assert (values.cells, values.otherwise) == (784, "")
@@ -30,7 +32,7 @@ def test_a_small_reference_is_for_any_environments_and_may_name_schedules():
         'name = "x"\nthresholds = [0.5]\n[[rows]]\npotential = "tsallis(0.50)"\ndrift = "kl"\n'
         'lam_schedule = "linear"\nrbst = [1]\n'
     )
-    pair = {"potential": "tsallis(0.5)", "drift": "kl"}
+    pair = {"potential": "tsallis(0.5)", "drift": "kl", **PLAIN}
     assert reference.values(pair, ["Catch"]) is None
     values = reference.values({**pair, "lam_schedule": "linear"}, ["Catch"])
     assert (values.label, values.rbst, values.cells) == ("", {0.5: 1.0}, None)

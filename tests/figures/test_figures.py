@@ -15,7 +15,7 @@ from mirrorax.analysis.temperature import Minimal
 from mirrorax.errors import UserError
 from mirrorax.figures import bars, heatmap
 from mirrorax.figures import frequency as frequency_figure
-from mirrorax.figures.bars import Bars, draw_best
+from mirrorax.figures.bars import draw_best
 from mirrorax.figures.curves import LearningCurve, draw_curves
 from mirrorax.figures.frequency import draw_frequency, frequency_curve
 from mirrorax.figures.gallery import Source
@@ -29,7 +29,7 @@ from mirrorax.figures.heatmap import (
     outline,
     ticks,
 )
-from mirrorax.figures.scaling import Scaling, draw_scaling
+from mirrorax.figures.scaling import draw_scaling
 from mirrorax.figures.style import COLUMN, PAGE, new, save, style
 from mirrorax.paper.regression import regression
 
@@ -227,18 +227,19 @@ def test_a_single_seed_has_no_band(small, rng):
 
 
 def test_bars_are_means_and_standard_deviations(rng):
-    tops = [
-        [top(rng.random(100), 0.1), top(rng.random(100), 0.1)],
-        [top(rng.random(50), 0.1), None],
-    ]
+    tops = {
+        "const.": {"a": top(rng.random(100), 0.1), "b": top(rng.random(100), 0.1)},
+        "linear": {"a": top(rng.random(50), 0.1), "b": None},
+    }
     _, ax = new()
-    draw_best(Bars(["const.", "linear"], ["a", "b"], tops), ax)
+    draw_best(tops, ax)
     tall = [bar.get_y() + bar.get_height() for box in ax.containers[:4] for bar in _bars(box)]
-    expected = [tops[0][0].mean, tops[1][0].mean, tops[0][1].mean]
+    shown = (tops["const."]["a"], tops["linear"]["a"], tops["const."]["b"])
+    expected = [each.mean for each in shown]
     np.testing.assert_allclose(tall, expected)
     assert [t.get_text() for t in ax.texts] == ["no runs"]
     with pytest.raises(UserError, match="no bar"):
-        draw_best(Bars(["x"], ["a"], [[None]]), ax)
+        draw_best({"x": {"a": None}}, ax)
 
 
 def _bars(container):
@@ -259,7 +260,7 @@ def test_scaling_shows_points_line_band_and_what_is_censored():
     for log in (False, True):
         _, ax = new()
         fitted = power_law if log else regression
-        draw_scaling(Scaling("alpha", {0.75: points}), ax, log=log, fit=fitted)
+        draw_scaling({0.75: points}, ax, temperature="alpha", log=log, fit=fitted)
         dots = ax.get_lines()[0]
         assert len(dots.get_xdata()) == (5 if log else 6)
         if log:  # whiskers to the next lower value, a triangle where there is none
@@ -278,19 +279,19 @@ def test_scaling_shows_points_line_band_and_what_is_censored():
         assert ("1 at zero" in dots.get_label()) == log
         assert (ax.get_xscale() == "log") == log
     _, ax = new()
-    draw_scaling(Scaling("lam", {0.75: points[:2]}), ax)
+    draw_scaling({0.75: points[:2]}, ax, temperature="lam")
     assert "too few points" in ax.get_lines()[0].get_label()
     _, ax = new()
-    draw_scaling(Scaling("lam", {0.75: points}, sure=False), ax)
+    draw_scaling({0.75: points}, ax, temperature="lam", sure=False)
     assert "one seed: no interval" in ax.get_lines()[0].get_label()
     assert not [each for each in ax.collections if not hasattr(each, "get_segments")]  # no band
     for log in (False, True):
         figure, ax = new()
-        draw_scaling(Scaling("lam", {0.75: points[5:6]}), ax, log=log)
+        draw_scaling({0.75: points[5:6]}, ax, temperature="lam", log=log)
         figure.draw_without_rendering()
         assert [t.get_text() for t in ax.texts] == ["no value to show"]
     with pytest.raises(UserError, match="no minimal temperature"):
-        draw_scaling(Scaling("lam", {0.75: []}), ax)
+        draw_scaling({0.75: []}, ax, temperature="lam")
 
 
 def test_learning_curves_are_means_over_seeds(rng):

@@ -51,6 +51,8 @@ def landscape(pair, cells, score, rng, *, seeds=2, noise=0.01, of=EACH64):
         scores,
         np.where(held, 0, -1),
         np.zeros(shape, dtype=bool),
+        "lam",
+        concat([]),
     )
 
 

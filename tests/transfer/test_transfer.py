@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import scripts
 
-from mirrorax.errors import UserError
 from mirrorax.spec.study import expand, parse, to_toml
 from mirrorax.store import read_results
 from mirrorax.transfer.__main__ import main
@@ -22,11 +22,10 @@ from mirrorax.transfer.answers import (
     regions_apart,
     study_landscapes,
     table,
-    verdict,
 )
-from mirrorax.transfer.page import fill
 
 ROOT = Path(__file__).parents[2]
+PAGE = scripts.load("docs/transfer_tables.py")
 PATH = resources.files("mirrorax") / "transfer" / "transfer.toml"
 
 
@@ -51,7 +50,7 @@ def test_the_verdict_compares_whole_schemes_task_by_task():
         return replace(answer(item), **changes)
 
     moving, still = scheme("reward", 2), scheme("q_spread", 0)
-    text = verdict([moving, still])
+    text = PAGE.verdict([moving, still])
     assert "`q_spread` solves 100% of 4 tasks" in text
     worse = sum(share < 1 for share in moving.by_task.values())
     assert 0 < worse < 4
@@ -64,13 +63,13 @@ def test_the_verdict_compares_whole_schemes_task_by_task():
         replace(each, by_task=dict.fromkeys(tasks, share))
         for each, share in ((moving, 0.0), (still, 1.0))
     ]
-    assert "the difference is supported (sign test, p = 0.03)" in verdict(many)  # 2 / 2^6
+    assert "the difference is supported (sign test, p = 0.03)" in PAGE.verdict(many)  # 2 / 2^6
     learned = replace(still, units="q_spread, learned lambda", top_10=Spread(0.25, 0, 1))
-    assert "the best 10% of cells score 0.250, with a constant one 1.000" in verdict(
+    assert "the best 10% of cells score 0.250, with a constant one 1.000" in PAGE.verdict(
         [moving, still, learned]
     )
     for part in ([moving, replace(still, complete=0.5)], [replace(moving, tasks=3), still]):
-        assert "not decided, runs are missing" in verdict(part)
+        assert "not decided, runs are missing" in PAGE.verdict(part)
 
 
 class Surface(SimpleNamespace):
@@ -130,7 +129,7 @@ def test_a_lucky_setting_is_judged_on_other_seeds():
     runs = np.zeros((50, 5, 2))
     rng = np.random.default_rng(0)
     runs[:, :, :] = rng.random(runs.shape) > 0.5
-    shares = held_out_solved(runs, 0.9)
+    shares = held_out_solved(runs)
     chosen = (runs[..., 0] >= 0.9).mean(axis=1).max()
     assert chosen >= 0.8  # what the choice itself would say
     assert shares.mean() < chosen
@@ -138,12 +137,12 @@ def test_a_lucky_setting_is_judged_on_other_seeds():
     assert runs.mean(axis=(1, 2)).max() > best.value
     first, second = runs.mean(axis=1).T
     assert {best.low, best.high} == {second[first.argmax()], first[second.argmax()]}
-    assert regions_apart(surface(1), 0.9)["A"][0].value == pytest.approx(2.0, abs=0.6)
+    assert regions_apart(surface(1))["A"][0].value == pytest.approx(2.0, abs=0.6)
 
 
 def test_regions_are_where_the_good_cells_are():
-    found = regions(surface(1), 0.9)
-    assert [each.max_return for each in found] == [50, 500, 5000, 500]
+    found = regions(surface(1))
+    assert [each.task.return_max for each in found] == [50, 500, 5000, 500]
     for each, centre in zip(found, (-3, -2, -1, -2), strict=True):
         assert each.alpha == pytest.approx((centre - 1, centre, centre + 1))
         assert each.lam == pytest.approx((0, 0.5, 1))
@@ -151,10 +150,10 @@ def test_regions_are_where_the_good_cells_are():
         assert each.share == pytest.approx(6 / 36)
     moved = surface(1)
     moved.scores[..., 1] = np.roll(moved.scores[..., 1], 1, axis=1)
-    assert regions(moved, 0.9)[0].alone[:, 1] == pytest.approx((0.5, 1.5))
+    assert regions(moved)[0].alone[:, 1] == pytest.approx((0.5, 1.5))
     one = surface(0)  # here one seed of one scale is elsewhere
     one.scores[..., 0, 1] = np.roll(one.scores[..., 0, 1], 1, axis=1)
-    assert regions_apart(one, 0.9)["A"][1] == pytest.approx((0.5, 0, 1))
+    assert regions_apart(one)["A"][1] == pytest.approx((0.5, 0, 1))
 
 
 def test_runs_that_are_missing_leave_answers_out():
@@ -166,7 +165,7 @@ def test_runs_that_are_missing_leave_answers_out():
     assert (result.complete, result.solved, result.rbst) == (0, None, None)
     assert np.isnan(result.top_1.value)
     assert "0% of 4 tasks" in table([result])
-    assert "none good" in region_table(regions(partial, 0.9))
+    assert "none good" in region_table(regions(partial))
     half = surface(0)
     half.scores[:3, :, 2] = np.nan
     assert answer(half).complete == 0.5
@@ -182,10 +181,8 @@ def test_regions_of_two_pairs_are_told_apart():
 
 
 def test_the_page_holds_what_the_published_runs_say():
-    text = (ROOT / "docs" / "transfer.md").read_text(encoding="utf-8")
-    assert fill(text, read_results(ROOT / "results" / "transfer", "results")) == text
-    with pytest.raises(UserError, match="page: the markers of 'runs' are missing"):
-        fill("", read_results(ROOT / "results" / "transfer", "results"))
+    for path, text in PAGE.pages().items():
+        assert path.read_text(encoding="utf-8") == text
 
 
 def test_the_command_prints_the_answers_and_names_a_missing_folder(capsys, tmp_path):

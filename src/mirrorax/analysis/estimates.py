@@ -20,15 +20,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from scipy import ndimage
 from scipy.special import ndtr, ndtri
 
 from mirrorax.analysis.scores import (
     ROUNDING,
+    UNIT,
+    Grid,
+    Mask,
+    Runs,
     Statistic,
     cell_scores,
     check_threshold,
@@ -48,8 +52,6 @@ _AGAIN = math.sqrt(2) - 1
 #: What a cell gives to each neighbour along an axis when cells are averaged.
 _SHARE = 0.25
 
-Grid = Float[np.ndarray, "alpha lam"]
-Mask = Bool[np.ndarray, "alpha lam"]
 Contribution = Callable[[np.ndarray], np.ndarray]
 
 
@@ -146,11 +148,7 @@ class Scores:
         return int(self.mask.sum())
 
 
-def grid_scores(
-    runs: Float[np.ndarray, "alpha lam env seed"],
-    mask: Mask,
-    statistic: Statistic,
-) -> Scores:
+def grid_scores(runs: Runs, mask: Mask, statistic: Statistic) -> Scores:
     """Return the scores of the cells of a mask and of the same cells with other runs."""
     runs = np.where(mask[..., None, None], runs, np.nan)
     given = np.isfinite(runs)
@@ -209,27 +207,17 @@ def _between(values: Grid, mask: Mask) -> float:
     """The summed variance from differences of neighbouring cells; infinite if few have one."""
     total, count = np.zeros(values.shape), np.zeros(values.shape)
     for axis in (0, 1):
-        both = _neighbours(mask, axis)
-        half = np.where(both, np.diff(values, axis=axis) ** 2 / 2, 0.0)
-        for part in _ends(axis):
-            total[part] += half
-            count[part] += both
+        m = np.moveaxis(mask, axis, 0)
+        v, t, n = (np.moveaxis(part, axis, 0) for part in (values, total, count))
+        both = m[:-1] & m[1:]
+        half = np.where(both, np.diff(v, axis=0) ** 2 / 2, 0.0)
+        for ends in (slice(None, -1), slice(1, None)):
+            t[ends] += half
+            n[ends] += both
     cells = count > 0
     if 2 * cells.sum() < mask.sum():
         return np.inf
     return float((total[cells] / count[cells]).mean() * mask.sum())
-
-
-def _ends(axis: int) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
-    """The cells that have a next one along an axis, and those next ones."""
-    whole = slice(None)
-    first, second = slice(None, -1), slice(1, None)
-    return ((first, whole), (second, whole)) if axis == 0 else ((whole, first), (whole, second))
-
-
-def _neighbours(mask: Mask, axis: int) -> Bool[np.ndarray, "a b"]:
-    first, second = _ends(axis)
-    return np.asarray(mask[first] & mask[second])
 
 
 def exchange(values: Grid, mask: Mask, *, power: int = 1, back: bool = False) -> Grid:
@@ -239,15 +227,15 @@ def exchange(values: Grid, mask: Mask, *, power: int = 1, back: bool = False) ->
     weights, 2 for variances; `back` is the transposed map.
     """
     for axis in (1, 0) if back else (0, 1):
-        both = _neighbours(mask, axis)
-        kept = np.ones(values.shape)
-        first, second = _ends(axis)
-        kept[first] -= _SHARE * both
-        kept[second] -= _SHARE * both
-        out = kept**power * values
-        out[first] += _SHARE**power * both * values[second]
-        out[second] += _SHARE**power * both * values[first]
-        values = out
+        v, m = np.moveaxis(values, axis, 0), np.moveaxis(mask, axis, 0)
+        given = _SHARE * (m[:-1] & m[1:])
+        kept = np.ones(v.shape)
+        kept[:-1] -= given
+        kept[1:] -= given
+        out = kept**power * v
+        out[:-1] += given**power * v[1:]
+        out[1:] += given**power * v[:-1]
+        values = np.moveaxis(out, 0, axis)
     return values
 
 
@@ -266,11 +254,7 @@ def no_interval(runs: Float[np.ndarray, "*cells env seed"]) -> str:
     return ""
 
 
-def _scores(
-    runs: Float[np.ndarray, "alpha lam env seed"],
-    cells: Mask | None,
-    statistic: Statistic,
-) -> tuple[Scores, str]:
+def _scores(runs: Runs, cells: Mask | None, statistic: Statistic) -> tuple[Scores, str]:
     """Return the scores that count, and why they have no interval, if so."""
     mask = np.isfinite(cell_scores(runs, statistic))
     if cells is not None:
@@ -282,7 +266,7 @@ def _scores(
 
 
 def robustness(
-    runs: Float[np.ndarray, "alpha lam env seed"],
+    runs: Runs,
     thresholds: Sequence[float],
     *,
     cells: Mask | None = None,
@@ -290,27 +274,24 @@ def robustness(
 ) -> tuple[Estimate, ...]:
     """Return Rbst_T with its uncertainty for each threshold T, over the given cells."""
     scores, why = _scores(runs, cells, statistic)
-    out = []
-    for level in map(check_threshold, thresholds):
-        value = rbst(scores.score, level)
-        if why:
-            out.append(Estimate(value, None, why, (0.0, 1.0), None, why))
-            continue
+    return tuple(_rbst(scores, why, check_threshold(level), statistic) for level in thresholds)
 
-        def part(d: np.ndarray, level: float = level) -> np.ndarray:
-            return np.clip((d - level) / (1 - level), 0.0, 1.0)
 
-        plain = Estimate(value, error_of_mean(scores, part), bounds=(0.0, 1.0))
-        seen = plain.interval()
-        assert seen is not None
-        lower, missing = _lower_end(scores, level, statistic)
-        limit = None if missing else Interval(min(max(lower, 0.0), seen.high), seen.high)
-        out.append(Estimate(value, plain.error, "", (0.0, 1.0), limit, missing))
-    return tuple(out)
+def _rbst(scores: Scores, why: str, level: float, statistic: Statistic) -> Estimate:
+    value = rbst(scores.score, level)
+    if why:
+        return Estimate(value, None, why, UNIT, no_limit=why)
+    error = error_of_mean(scores, lambda d: np.clip((d - level) / (1 - level), 0.0, 1.0))
+    plain = Estimate(value, error, bounds=UNIT)
+    seen = plain.interval()
+    assert seen is not None
+    lower, missing = _lower_end(scores, level, statistic)
+    limit = None if missing else Interval(min(max(lower, 0.0), seen.high), seen.high)
+    return replace(plain, limit=limit, no_limit=missing)
 
 
 def frequency_band(
-    runs: Float[np.ndarray, "alpha lam env seed"],
+    runs: Runs,
     levels: Sequence[float],
     *,
     cells: Mask | None = None,
@@ -321,17 +302,16 @@ def frequency_band(
     It is that of what a study with as many seeds reports. A step is not convex: no limit.
     """
     scores, why = _scores(runs, cells, statistic)
+    missing = why or "infinitely many seeds: only for Rbst, not for freq"
+
+    def error(level: float) -> float:  # of a step, which varies more
+        return error_of_mean(scores, lambda d: 1.0 * reaches(d, level), more=2)
+
     values = frequency(scores.score, np.asarray(levels, dtype=np.float64))
-    out = []
-    for value, level in zip(values, levels, strict=True):
-
-        def part(d: np.ndarray, level: float = level) -> np.ndarray:
-            return 1.0 * reaches(d, level)
-
-        error = None if why else error_of_mean(scores, part, more=2)  # a step varies more
-        missing = why or "infinitely many seeds: only for Rbst, not for freq"
-        out.append(Estimate(float(value), error, why, (0.0, 1.0), None, missing))
-    return tuple(out)
+    return tuple(
+        Estimate(float(value), None if why else error(level), why, UNIT, no_limit=missing)
+        for value, level in zip(values, levels, strict=True)
+    )
 
 
 def _bend(d: np.ndarray, s: np.ndarray, at: float) -> np.ndarray:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mirrorax.analysis.landscape import Landscape, counted_algorithms, landscapes
+from mirrorax.analysis.summary import common_cells
 from mirrorax.runs.results import Results
 
 #: Settings that the name of a pair says.
@@ -61,11 +62,8 @@ def largest_group(results: Results) -> tuple[tuple[Landscape, ...], list[str]]:
 
 def _common_cells(items: Sequence[Landscape]) -> int:
     """Return how many cells all landscapes have."""
-    cells = [
-        {(float(item.alphas[i]), float(item.lams[j])) for i, j in np.argwhere(item.counts.any(-1))}
-        for item in items
-    ]
-    return len(set.intersection(*cells))
+    masks = [np.asarray(item.counts.any(axis=-1)) for item in items]
+    return int(common_cells(items, masks)[0].sum())
 
 
 def _common_tasks(items: Sequence[Landscape]) -> int:

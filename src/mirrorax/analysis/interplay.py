@@ -25,14 +25,12 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 
 from mirrorax.analysis.estimates import WIDTH, Interval
 from mirrorax.analysis.landscape import full_grid
-from mirrorax.analysis.scores import environment_scores, score_variances
+from mirrorax.analysis.scores import Grid, Mask, Runs, environment_scores, score_variances
 from mirrorax.errors import UserError
-
-Grid = Float[np.ndarray, "alpha lam"]
 
 
 @dataclass(frozen=True)
@@ -64,10 +62,7 @@ class Interplay:
     why: str = ""
 
 
-def interplay(
-    runs: Float[np.ndarray, "alpha lam env seed"],
-    cells: Bool[np.ndarray, "alpha lam"] | None = None,
-) -> Interplay:
+def interplay(runs: Runs, cells: Mask | None = None) -> Interplay:
     """Return the shares of alpha, lambda and their interaction in the variance of d(A).
 
     The score of a cell is the mean over environments of their means over seeds; give one
@@ -129,7 +124,7 @@ def _parts(m: Grid) -> tuple[Grid, Grid, Grid]:
     return a, b, m - mean - a - b
 
 
-def _noise(runs: Float[np.ndarray, "alpha lam env seed"]) -> tuple[Grid, Grid, str]:
+def _noise(runs: Runs) -> tuple[Grid, Grid, str]:
     """Return the variance of each cell's score, its degrees of freedom, and why it is not known."""
     seeds = np.isfinite(runs).sum(axis=-1)
     known = seeds.min(axis=-1) >= 2

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Bool, Float, Int
 
+from mirrorax.analysis.scores import Mask, Runs
 from mirrorax.analysis.views import LandscapeView
 from mirrorax.errors import UserError, unknown
 from mirrorax.formatting import counted
@@ -33,11 +34,10 @@ from mirrorax.runs.scoring import (
     run_scores,
     scored,
 )
-from mirrorax.runs.settings import LEARNED, TEMPERATURES, TRACED
+from mirrorax.runs.settings import LEARNED, STATIC, TEMPERATURES, TRACED
 
 Evaluation = Literal["stochastic", "greedy"]
 Cells = Literal["positive", "all"]
-Mask = Bool[np.ndarray, "alpha lam"]
 #: The rows and the columns of a grid that are kept.
 Lines = tuple[Bool[np.ndarray, " alpha"], Bool[np.ndarray, " lam"]]
 
@@ -68,13 +68,11 @@ class Landscape(LandscapeView):
     # Runs with a return that is not finite, though not marked as diverged.
     unflagged: Bool[np.ndarray, "alpha lam env seed"]
     #: what `lams` are values of: lam, or v where lambda is learned
-    lam_axis: Literal["lam", "v"] = "lam"
+    lam_axis: Literal["lam", "v"]
     #: what `rows` are places in
-    results: Results | None = None
+    results: Results
 
-    def runs(
-        self, evaluation: Evaluation = "stochastic", diverged: Diverged = "lowest"
-    ) -> Float[np.ndarray, "alpha lam env seed"]:
+    def runs(self, evaluation: Evaluation = "stochastic", diverged: Diverged = "lowest") -> Runs:
         """Return each run's score: the mean of its normalised returns, not clipped.
 
         A diverged run counts with the lowest return, 0 after normalisation, or, with
@@ -100,7 +98,13 @@ class Landscape(LandscapeView):
         """How many runs a complete cell has in each environment: the most that any cell has."""
         return int(self.state.shape[-1])
 
-    def cells(self, which: Cells = "positive") -> Bool[np.ndarray, "alpha lam"]:
+    @property
+    def configurations(self) -> list[Configuration]:
+        """The settings of its runs, each once."""
+        used = np.unique(self.results.configuration[self.rows[self.rows >= 0]])
+        return [self.results.configurations[k] for k in used]
+
+    def cells(self, which: Cells = "positive") -> Mask:
         """Return the cells to count: both temperatures positive (the default), or all."""
         if which not in ("positive", "all"):
             raise unknown("cells", which, ("positive", "all"))
@@ -242,14 +246,13 @@ def _algorithms(
         key = key * len(distinct) + at
     _, first, group = np.unique(key, return_index=True, return_inverse=True)
     known = list(shared)
+    names = [name for name in dict.fromkeys((*_FIRST, *STATIC)) if name not in left_out]
     algorithms = []
     for row in first.tolist():
         settings, version = known[number[results.configuration[row]]]
-        names = [name for name in type(settings).model_fields if name not in left_out]
         fields = {name: getattr(settings, name) for name in names}
         values = {name: float(results.numbers(name)[row]) for name in _VALUES}
-        ordered = {name: fields.pop(name) for name in _FIRST}
-        algorithms.append({**ordered, **fields, **values, "algorithm_version": version})
+        algorithms.append({**fields, **values, "algorithm_version": version})
     return group, algorithms
 
 

@@ -57,8 +57,6 @@ def _line(text: str) -> str:
 
 _Text = Annotated[str, Field(min_length=1, max_length=60), AfterValidator(_line)]
 _Number = Annotated[float, Field(ge=0, le=1)]
-#: An algorithm that says nothing of these.
-_PLAIN = {"alpha_schedule": "constant", "lam_schedule": "constant", "actor_q": "regularized"}
 _STRICT = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
@@ -71,9 +69,9 @@ class ReferenceRow(BaseModel):
     drift: Annotated[str, AfterValidator(lambda text: str(parse_drift(text)))]
     rbst: list[_Number]
     label: _Text | None = None
-    alpha_schedule: str = _PLAIN["alpha_schedule"]
-    lam_schedule: str = _PLAIN["lam_schedule"]
-    actor_q: str = _PLAIN["actor_q"]
+    alpha_schedule: str = "constant"
+    lam_schedule: str = "constant"
+    actor_q: str = "regularized"
 
     @property
     def algorithm(self) -> dict[str, str]:
@@ -93,14 +91,14 @@ class Reference(BaseModel):
     cells: Annotated[int, Field(ge=1)] | None = None
     settings: dict[str, Any] = {}
 
-    def values(self, algorithm: Any, environments: Sequence[str]) -> ReferenceValues | None:
+    def values(
+        self, settings: Mapping[str, Any], environments: Sequence[str]
+    ) -> ReferenceValues | None:
         """Return what it has for the settings of an algorithm on these environments, if any."""
         if self.environments is not None and set(environments) != set(self.environments):
             return None
-        settings = dict(algorithm)
-        mine = {**_PLAIN, **settings}
         for row in self.rows:
-            if all(mine.get(name) == value for name, value in row.algorithm.items()):
+            if row.algorithm.items() <= settings.items():
                 names = differing(settings, self.settings)
                 return ReferenceValues(
                     label=row.label or "",

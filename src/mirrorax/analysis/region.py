@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 from scipy import ndimage
 
-from mirrorax.analysis.scores import reaches
+from mirrorax.analysis.scores import Grid, Mask, reaches
 from mirrorax.errors import UserError
 from mirrorax.formatting import Shown
 
@@ -24,7 +24,7 @@ class Region(Shown):
     """The cells with a score of at least `threshold`, both temperatures positive."""
 
     threshold: float
-    good: Bool[np.ndarray, "alpha lam"]
+    good: Mask
     share: float  # of the cells that have a score
     area: float  # in square decades of (alpha, lam)
     components: tuple[int, ...]  # cells in each connected piece, largest first
@@ -47,18 +47,12 @@ def decades(values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
     if len(values) == 1:
         return np.ones(1)
     log = np.log10(values)
-    edges = np.concatenate(
-        [
-            [log[0] - (log[1] - log[0]) / 2],
-            (log[1:] + log[:-1]) / 2,
-            [1.5 * log[-1] - 0.5 * log[-2]],
-        ]
-    )
-    return np.diff(edges)
+    first, last = log[0] - (log[1] - log[0]) / 2, 1.5 * log[-1] - 0.5 * log[-2]
+    return np.diff([first, *(log[1:] + log[:-1]) / 2, last])
 
 
 def region(
-    scores: Float[np.ndarray, "alpha lam"],
+    scores: Grid,
     alphas: Float[np.ndarray, " alpha"],
     lams: Float[np.ndarray, " lam"],
     threshold: float = 0.9,
@@ -113,7 +107,7 @@ def _band(good: np.ndarray, given: np.ndarray, axis: int) -> Bool[np.ndarray, " 
     return np.asarray((number > 0) & (2 * good.sum(axis=axis) >= np.maximum(number, 1)))
 
 
-def _arm(in_alpha: np.ndarray, in_lam: np.ndarray) -> Bool[np.ndarray, "alpha lam"]:
+def _arm(in_alpha: np.ndarray, in_lam: np.ndarray) -> Mask:
     """The cells on the L: each band, up to the far edge of the other (or all along, without)."""
     last_alpha = np.flatnonzero(in_alpha).max(initial=-1)
     last_lam = np.flatnonzero(in_lam).max(initial=-1)

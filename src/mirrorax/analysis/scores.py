@@ -23,6 +23,12 @@ from scipy.special import stdtrit
 
 from mirrorax.errors import UserError, unknown
 
+#: The scores of an algorithm's runs.
+Runs = Float[np.ndarray, "alpha lam env seed"]
+#: A number for each of its cells.
+Grid = Float[np.ndarray, "alpha lam"]
+#: Some of its cells.
+Mask = Bool[np.ndarray, "alpha lam"]
 Statistic = Literal["mean", "median", "iqm"]
 STATISTICS = ("mean", "median", "iqm")
 #: A mean of returns that is 0.9 may come out as 0.8999999999999999; it has reached 0.9.

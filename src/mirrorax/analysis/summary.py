@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from jaxtyping import Float
 
 from mirrorax.analysis.estimates import Estimate, Interval, frequency_band, ranks, robustness
 from mirrorax.analysis.interplay import Interplay, interplay
@@ -19,7 +18,6 @@ from mirrorax.analysis.landscape import (
     Cells,
     Evaluation,
     Landscape,
-    Mask,
     landscapes,
     map_grid,
     shared_environments,
@@ -28,6 +26,9 @@ from mirrorax.analysis.reference import Reference, ReferenceValues
 from mirrorax.analysis.region import Region, region
 from mirrorax.analysis.scores import (
     UNIT,
+    Grid,
+    Mask,
+    Runs,
     Statistic,
     cell_scores,
     check_threshold,
@@ -48,7 +49,7 @@ class RobustnessRow(Shown):
 
     landscape: Landscape  # on the chosen environments, cropped to its grid
     mask: Mask  # the cells that count
-    scores: Float[np.ndarray, "alpha lam"]  # as the table has them; NaN where a cell does not count
+    scores: Grid  # as the table has them; NaN where a cell does not count
     best_alpha: float
     best_lam: float
     best: float
@@ -94,11 +95,11 @@ class RobustnessTable(Shown):
     notes: tuple[str, ...]
     reference: str = ""  # the name of the reference beside which it stands
 
-    def runs(self, item: Landscape) -> Float[np.ndarray, "alpha lam env seed"]:
+    def runs(self, item: Landscape) -> Runs:
         """Return the run scores that the table is of."""
         return item.runs(self.evaluation, self.diverged)
 
-    def scores(self, item: Landscape) -> Float[np.ndarray, "alpha lam"]:
+    def scores(self, item: Landscape) -> Grid:
         """Return the cell scores that the table is of."""
         return cell_scores(self.runs(item), self.statistic)
 
@@ -272,7 +273,7 @@ def _row(
     )
 
 
-def _interplay(runs: np.ndarray, mask: Mask) -> Interplay | None:
+def _interplay(runs: Runs, mask: Mask) -> Interplay | None:
     try:
         return interplay(runs, mask)
     except UserError:

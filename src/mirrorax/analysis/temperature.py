@@ -20,9 +20,6 @@ from mirrorax.analysis.scores import environment_scores, reaches
 from mirrorax.errors import UserError, unknown
 
 Temperature = Literal["alpha", "lam"]
-#: Their names in a sentence.
-NAMES: dict[Temperature, str] = {"alpha": "alpha", "lam": "lambda"}
-
 #: When a task counts as solved.
 THRESHOLDS = (0.75, 0.85)
 #: How many of the lowest values of the other temperature are averaged over.

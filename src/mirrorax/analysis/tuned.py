@@ -26,18 +26,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 
-from mirrorax.analysis.scores import environment_scores
+from mirrorax.analysis.scores import Mask, Runs, environment_scores
 from mirrorax.errors import UserError
 
 #: Percentiles of the scores seen in an environment that count as 0 and 1.
 _PERCENTILES = (5.0, 95.0)
 #: What part of the tuned score must be kept.
 _KEPT = 0.95
-
-Runs = Float[np.ndarray, "alpha lam env seed"]
-Mask = Bool[np.ndarray, "alpha lam"]
 
 
 @dataclass(frozen=True, eq=False)

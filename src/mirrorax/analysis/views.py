@@ -6,6 +6,7 @@ import importlib
 import json
 import os
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
+from mirrorax.analysis.scores import environment_scores
 from mirrorax.errors import UserError
 from mirrorax.files import write_file
 from mirrorax.formatting import Frame
@@ -39,12 +41,11 @@ class LandscapeView(Frame):
         shape = f"{len(self.alphas)} {self.axis} x {len(self.lams)} {self.lam_axis}"
         title = f"{self.label}, {shape}, {int(self.ended.sum()):,} runs with a result"
         rows = [["environment", "cells", "runs", "best mean score"]]
+        runs, scores = self.runs(), environment_scores(self.runs())
         for k, spec in enumerate(self.environments):
-            scores = self.runs()[:, :, k]
-            count = np.isfinite(scores).sum(-1)
-            means = np.divide(np.nansum(scores, -1), count, where=count > 0, out=count * 0.0)
-            best = f"{means.max(initial=0.0, where=count > 0):.3f}"
-            rows.append([spec.label, str(int((count > 0).sum())), str(int(count.sum())), best])
+            count, given = np.isfinite(runs[:, :, k]).sum(), np.isfinite(scores[:, :, k])
+            best = f"{scores[:, :, k].max(initial=0.0, where=given):.3f}"
+            rows.append([spec.label, str(given.sum()), str(count), best])
         return title, rows
 
     def _picture(self: Landscape, ax: Any) -> Any:  # type: ignore[misc]
@@ -52,7 +53,9 @@ class LandscapeView(Frame):
 
     def heatmap(self: Landscape, ax: Any = None, environment: str | None = None) -> Any:  # type: ignore[misc]
         """Draw the mean scores of the cells, of all environments or of one; return the axis."""
-        return _figures("heatmap").show_heat_map(self, ax, environment)
+        figures = _figures("heatmap")
+        with _figures("style").drawing(ax) as ax:
+            return figures.draw_heat_map(figures.heat_map(self, environment=environment), ax)
 
     plot = heatmap
 
@@ -64,32 +67,19 @@ class LandscapeView(Frame):
         The best cell unless `alpha` and `lam` (or w and v) are given. The runs must have curves: a
         study asks for them with `eval_every`.
         """
-        figures = _figures("curves")
-        table = None if self.results is None else self.results.curves()
-        if self.results is None or table is None:
+        table = self.results.curves()
+        if table is None:
             raise UserError("curves: the runs have none; a study asks for them with eval_every")
         if alpha is None or lam is None:
             scores = np.nan_to_num(self.runs(), nan=-np.inf).mean(axis=-1)
             i, j = np.unravel_index(scores.mean(axis=-1).argmax(), scores.shape[:2])
             alpha, lam = float(self.alphas[i]), float(self.lams[j])
-        (per_update,) = {
-            c.settings.steps_per_update
-            for c in self.results.take(self.rows[self.rows >= 0]).compact().configurations
-        }
+        (per_update,) = {c.settings.steps_per_update for c in self.configurations}
+        figures = _figures("curves")
+        curve = partial(figures.learning_curve, self, self.results, table, alpha=alpha, lam=lam)
         shown = [
-            replace(
-                figures.learning_curve(
-                    self,
-                    self.results,
-                    table,
-                    alpha=alpha,
-                    lam=lam,
-                    environment=environment.label,
-                    steps_per_update=per_update,
-                ),
-                label=environment.label,
-            )
-            for environment in self.environments
+            replace(curve(environment=name, steps_per_update=per_update), label=name)
+            for name in (environment.label for environment in self.environments)
         ]
         with _figures("style").drawing(ax) as ax:
             drawn = figures.draw_curves(shown, ax)
@@ -114,8 +104,6 @@ class LandscapeView(Frame):
         target = Path(path)
         if target.suffix != ".parquet":
             raise UserError(f"path: {str(target)!r} is not allowed: a name that ends in .parquet")
-        if self.results is None:
-            raise UserError("landscape: it was not made of results; there are no runs to save")
         table = exporting.to_table(self.results.take(np.unique(self.rows[self.rows >= 0])))
         about = {"label": self.label, "environments": [asdict(e) for e in self.environments]}
         mark = {_MARK: json.dumps(about).encode()}

@@ -16,7 +16,7 @@ from jaxtyping import Float
 from mirrorax.analysis.landscape import Landscape, map_grid
 from mirrorax.analysis.scores import cell_scores, reaches
 from mirrorax.errors import UserError
-from mirrorax.figures.style import COLOURS, COLUMN, PAGE, drawing, new, wrapped
+from mirrorax.figures.style import COLOURS, COLUMN, PAGE, new, wrapped
 from mirrorax.formatting import Shown, counted
 
 if TYPE_CHECKING:
@@ -123,13 +123,12 @@ def draw_heat_map(
     ax: Axes,
     *,
     contour: float | None = 0.9,
-    colour_bar: bool = True,
-    labels: bool = True,
+    alone: bool = True,
 ) -> Axes:
     """Draw the scores: alpha upwards, lambda to the right.
 
     `contour` outlines the cells with at least that score. Cells that are large enough hold their
-    value.
+    value. A map that stands `alone` has a colour bar, and its axes have names.
     """
     if data.scores.shape != (len(data.alphas), len(data.lams)):
         raise UserError(f"scores: shape {data.scores.shape} does not fit the grid")
@@ -149,30 +148,26 @@ def draw_heat_map(
     ax.set_ylim(y[0], y[-1])
     _label_axes(data, ax)
     _write_values(data, ax)
-    if labels:
-        ax.set_xlabel(
-            r"drift temperature $\lambda$" if data.lam_axis == "lam" else "drift weight $v$"
-        )
-        ax.set_ylabel(r"MDP temperature $\alpha$" if data.axis == "alpha" else "target weight $w$")
     ax.spines[:].set_visible(False)
     more = f"{counted(data.left_out, 'cell')} off this grid"
     title = "\n".join(filter(None, [data.title, more if data.left_out else ""]))
     if title:
         ax.set_title(wrapped(title, 20 * _inches(ax)[0]))
-    if colour_bar:
+    if alone:
+        lam, alpha = r"drift temperature $\lambda$", r"MDP temperature $\alpha$"
+        ax.set_xlabel(lam if data.lam_axis == "lam" else "drift weight $v$")
+        ax.set_ylabel(alpha if data.axis == "alpha" else "target weight $w$")
         given = data.scores[np.isfinite(data.scores)]
         below, above = (given < -1e-9).any(), (given > 1 + 1e-9).any()
         extend = ("neither", "min", "max", "both")[int(below) + 2 * int(above)]
-        bar = ax.figure.colorbar(mesh, ax=ax, fraction=0.05, pad=0.02, extend=extend)
-        bar.set_label("normalised return")
-        bar.outline.set_visible(False)
+        _add_colour_bar(mesh, ax, fraction=0.05, pad=0.02, extend=extend)
     return ax
 
 
-def show_heat_map(landscape: Landscape, ax: Any = None, environment: str | None = None) -> Any:
-    """Draw a landscape on an axis, or on a new one; return the axis."""
-    with drawing(ax) as ax:
-        return draw_heat_map(heat_map(landscape, environment=environment), ax)
+def _add_colour_bar(mesh: Any, axes: Any, **options: Any) -> None:
+    bar = mesh.figure.colorbar(mesh, ax=axes, **options)
+    bar.set_label("normalised return")
+    bar.outline.set_visible(False)
 
 
 def _mesh_edges(values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " m"]:
@@ -270,14 +265,12 @@ def draw_panel(maps: Sequence[HeatMap], figure: Figure, *, columns: int = 4) -> 
         if k >= len(maps):
             ax.set_axis_off()
             continue
-        draw_heat_map(maps[k], ax, colour_bar=False, labels=False)
+        draw_heat_map(maps[k], ax, alone=False)
         if k + columns >= len(maps):
             ax.set_xlabel(r"$\lambda$" if maps[k].lam_axis == "lam" else "$v$")
         if k % columns == 0:
             ax.set_ylabel(r"$\alpha$" if maps[k].axis == "alpha" else "$w$")
-    bar = figure.colorbar(axes.ravel()[0].collections[0], ax=axes, fraction=0.03, pad=0.01)
-    bar.set_label("normalised return")
-    bar.outline.set_visible(False)
+    _add_colour_bar(axes.ravel()[0].collections[0], axes, fraction=0.03, pad=0.01)
     return np.asarray(axes.ravel()[: len(maps)])
 
 

@@ -119,7 +119,7 @@ class Column:
 
 
 def _setting(name: str) -> Column:
-    return Column("name", "", name, lambda row, _: row.landscape.settings.get(name, "constant"))
+    return Column("name", "", name, lambda row, _: row.landscape.settings[name])
 
 
 _SEEDS, _BOTH = "95%: as many seeds", "interplay.interaction.interval"
@@ -305,7 +305,7 @@ def _data(value: Any) -> Any:
 def _json(table: RobustnessTable) -> str:
     rows = []
     for row in table.rows:
-        settings = {k: v for k, v in dict(row.landscape.settings).items() if v is not None}
+        settings = {k: v for k, v in row.landscape.settings.items() if v is not None}
         reference = row.reference.label if row.reference else None
         out: dict[str, Any] = {"reference_label": reference, "settings": settings}
         for column in COLUMNS:

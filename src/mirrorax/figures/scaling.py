@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,15 +22,6 @@ if TYPE_CHECKING:
 
 #: Where a triangle stands, as a part of the value that it is below.
 _BELOW = 0.75
-
-
-@dataclass(frozen=True, eq=False)
-class Scaling:
-    """Minimal temperatures for some thresholds: {threshold: points}."""
-
-    temperature: str
-    points: dict[float, Sequence[Minimal]]
-    sure: bool = True  # False where a cell has one seed: no interval, no band
 
 
 def _line(curve: Any, sure: bool) -> str:
@@ -72,23 +62,26 @@ def _heights(points: Iterable[Minimal]) -> tuple[float, float]:
 
 
 def draw_scaling(
-    data: Scaling,
+    points_at: Mapping[float, Sequence[Minimal]],
     ax: Axes,
     *,
+    temperature: Temperature,
+    sure: bool = True,
     fit: Callable[[Sequence[Minimal]], Any] = power_law,
     log: bool = True,
 ) -> Axes:
     """Draw points, fitted line and 95% band for each threshold, on logarithmic or linear axes.
 
-    `fit` returns a curve with the attributes of `PowerLaw` that are used here. A cross at the upper
-    edge is an environment in which no temperature of the grid works. On logarithmic axes a whisker
-    goes down to the grid's next value, below which the true one cannot be, and a triangle says that
-    there is none: the true one is lower, or zero. The legend counts what is not a point.
+    `fit` returns a curve with the attributes of `PowerLaw` that are used here. Not `sure`: a cell
+    has one seed, so there is no interval and no band. A cross at the upper edge is an environment
+    in which no temperature of the grid works. On logarithmic axes a whisker goes down to the grid's
+    next value, below which the true one cannot be, and a triangle says that there is none: the true
+    one is lower, or zero. The legend counts what is not a point.
     """
-    if not any(data.points.values()):
+    if not any(points_at.values()):
         raise UserError("scaling: there is no minimal temperature to draw")
     nothing = True
-    for k, (threshold, points) in enumerate(data.points.items()):
+    for k, (threshold, points) in enumerate(points_at.items()):
         colour = PALETTE[k % len(PALETTE)]
         known = [p for p in points if p.known]
         shown = [p for p in known if p.value > 0 or not log]
@@ -106,7 +99,7 @@ def draw_scaling(
             markersize=3.5 if k % 2 == 0 else 6.5,
             markerfacecolor=colour if k % 2 == 0 else "none",
             color=colour,
-            label=_label(threshold, points, _line(curve, data.sure), log),
+            label=_label(threshold, points, _line(curve, sure), log),
             clip_on=False,  # a value of zero lies on the edge
         )
         if log:
@@ -126,21 +119,21 @@ def draw_scaling(
             low, high = curve.x.min(), curve.x.max()
             x = np.geomspace(low, high, 13) if log else np.linspace(low, high, 100)
             ax.plot(x, curve.line(x), color=colour, lw=1.0, linestyle="-" if k % 2 == 0 else "--")
-            if data.sure:
+            if sure:
                 ax.fill_between(x, *curve.band(x), color=colour, alpha=0.15, lw=0)
     if nothing:
         # Nothing to give the axis a scale.
         ax.set_yticks([])
-        ax.set_xlim(0, 1.1 * max(p.max_return for points in data.points.values() for p in points))
+        ax.set_xlim(0, 1.1 * max(p.max_return for points in points_at.values() for p in points))
         ax.annotate("no value to show", (0.5, 0.5), xycoords="axes fraction", ha="center")
     elif log:
         ax.set_xscale("log")
         ax.set_yscale("log")
-        ax.set_ylim(_heights(p for points in data.points.values() for p in points if p.known))
+        ax.set_ylim(_heights(p for points in points_at.values() for p in points if p.known))
     else:
         ax.set_ylim(bottom=0)
         ax.set_xlim(left=0)
-    symbol = r"$\alpha$" if data.temperature == "alpha" else r"$\lambda$"
+    symbol = r"$\alpha$" if temperature == "alpha" else r"$\lambda$"
     ax.set_xlabel("maximum return")
     ax.set_ylabel(f"smallest {symbol} that works")
     ax.legend(
@@ -175,5 +168,5 @@ def pictures(source: Source) -> Iterator[tuple[str, Figure | str]]:
                     continue
                 slug = re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-.") or "environment"
                 figure, ax = new(COLUMN)
-                draw_scaling(Scaling(temperature, dict(points)), ax)
+                draw_scaling(points, ax, temperature=temperature)
                 yield f"minimal_{temperature}_{slug}_{k + 1:02d}", figure

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mirrorax.analysis.temperature import Temperature
 from mirrorax.envs.suite import SUITE
 from mirrorax.paper.table_1 import reference
 
@@ -32,6 +33,8 @@ SCHEDULES = tuple(
     for alpha in ("constant", "linear", "learned", "learned_linear")
     for lam in ("constant", "linear")
 )
+#: The temperatures, and their names in a sentence.
+NAMES: dict[Temperature, str] = {"alpha": "alpha", "lam": "lambda"}
 #: The grids of the appendix on experiment details. Where alpha is learned they are those of w.
 ALPHAS = (
     *(0.0, 0.001, 0.002, 0.003, 0.004, 0.005, 0.006, 0.007, 0.008, 0.009),

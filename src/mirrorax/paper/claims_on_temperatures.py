@@ -13,7 +13,6 @@ from mirrorax.analysis.estimates import Interval, no_interval
 from mirrorax.analysis.power_law import exponents_without_one, power_law
 from mirrorax.analysis.scores import cell_scores, top, top_count
 from mirrorax.analysis.temperature import (
-    NAMES,
     STRIP,
     THRESHOLDS,
     Minimal,
@@ -21,7 +20,7 @@ from mirrorax.analysis.temperature import (
     minimal_temperatures,
 )
 from mirrorax.errors import UserError
-from mirrorax.paper.axes import BASELINE, SCHEDULES, TSALLIS
+from mirrorax.paper.axes import BASELINE, NAMES, SCHEDULES, TSALLIS
 from mirrorax.paper.claim import (
     DRAWS,
     MARGIN,
@@ -190,7 +189,7 @@ def _growth(runs: ReadingRuns, temperature: Temperature) -> Findings:
     single = panel.seeds[0] < 2
     ours, intervals, marks, notes = [], [], [], []
     for threshold in THRESHOLDS:
-        points = minimal_temperatures(panel.landscape, temperature, threshold, strip=STRIP)
+        points = minimal_temperatures(panel.landscape, temperature, threshold)
         try:
             fit = power_law(points)
         except UserError as error:

@@ -13,20 +13,14 @@ import numpy as np
 from mirrorax.analysis.power_law import power_law
 from mirrorax.analysis.scores import Top, cell_scores, top
 from mirrorax.analysis.summary import summarise
-from mirrorax.analysis.temperature import (
-    NAMES,
-    STRIP,
-    THRESHOLDS,
-    Temperature,
-    minimal_temperatures,
-)
-from mirrorax.figures.bars import Bars, draw_best
+from mirrorax.analysis.temperature import THRESHOLDS, Temperature, minimal_temperatures
+from mirrorax.figures.bars import draw_best
 from mirrorax.figures.frequency import draw_frequency, frequency_curve
 from mirrorax.figures.heatmap import HeatMap, draw_panel, heat_map
 from mirrorax.figures.robustness_table import render
-from mirrorax.figures.scaling import Scaling, draw_scaling
+from mirrorax.figures.scaling import draw_scaling
 from mirrorax.figures.style import COLUMN, PAGE, new, save, style
-from mirrorax.paper.axes import BASELINE, SCHEDULES, TSALLIS
+from mirrorax.paper.axes import BASELINE, NAMES, SCHEDULES, TSALLIS
 from mirrorax.paper.panels import Figure, Panel
 from mirrorax.paper.regression import regression
 from mirrorax.paper.runs import PanelRuns, ReadingRuns, alike, sizes
@@ -133,14 +127,16 @@ def _best(panels: Sequence[PanelRuns]) -> Pictures:
     by = {(each.panel.pair, each.panel.schedules): each for each in panels}
     drawing, axes = new(PAGE, COLUMN * 1.1, ncols=2)
     for ax, share in zip(axes, (0.01, 0.1), strict=True):
-        tops: list[list[Top | None]] = [
-            [_top(by.get((pair, schedules)), share) for pair in (BASELINE, TSALLIS)]
-            for schedules in SCHEDULES
-        ]
-        if not any(value for row in tops for value in row):
+        tops = {
+            f"{alpha} / {lam}".replace("_", " "): {
+                name: _top(by.get((pair, (alpha, lam))), share)
+                for name, pair in (("(entropy, kl)", BASELINE), ("Tsallis 0.5", TSALLIS))
+            }
+            for alpha, lam in SCHEDULES
+        }
+        if not any(value for group in tops.values() for value in group.values()):
             return {}
-        names = [f"{alpha} / {lam}".replace("_", " ") for alpha, lam in SCHEDULES]
-        draw_best(Bars(names, ["(entropy, kl)", "Tsallis 0.5"], tops), ax)
+        draw_best(tops, ax)
         ax.set_xlabel("alpha / lambda")
     return {"": drawing}
 
@@ -180,11 +176,17 @@ def _scaling(panels: Sequence[PanelRuns]) -> Pictures:
         for ax, each in zip(axes[0], panels, strict=True):
             way: Temperature = "alpha" if each.panel.title == "alpha" else "lam"
             points = {
-                threshold: minimal_temperatures(each.landscape, way, threshold, strip=STRIP)
+                threshold: minimal_temperatures(each.landscape, way, threshold)
                 for threshold in THRESHOLDS
             }
-            data = Scaling(way, dict(points), sure=each.seeds[0] > 1)
-            draw_scaling(data, ax, log=name == "logarithmic", fit=fit)
+            draw_scaling(
+                points,
+                ax,
+                temperature=way,
+                sure=each.seeds[0] > 1,
+                log=name == "logarithmic",
+                fit=fit,
+            )
         out[f"_{name}"] = drawing
     return out
 

@@ -73,7 +73,6 @@ def facts(
         if origin.failure is not None and count:
             failures[origin.failure] += int(count)
     known = {name: results.provenance(name) for name in PROVENANCE if name != "finished_at"}
-    versions = [(name, [str(v) for v in values][:_SHOWN]) for name, values in known.items()]
     done = int(results.done.sum())
     seconds = results.numbers("wall_seconds")
     return Facts(
@@ -86,7 +85,7 @@ def facts(
         diverged=int(results.diverged.sum()),
         core_hours=float(np.nansum(seconds)) / 3600 if np.isfinite(seconds).any() else None,
         failures=failures.most_common(_SHOWN),
-        versions=[(name, values) for name, values in versions if values],
+        versions=[(name, [str(v) for v in some[:_SHOWN]]) for name, some in known.items() if some],
         study=study,
         refresh=refresh,
     )

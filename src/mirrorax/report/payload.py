@@ -132,7 +132,7 @@ def _train_command(item: Landscape) -> str:
     """Return `mirrorax train` with what is the same for all cells and not the default."""
     changed = {
         name: value
-        for name, value in dict(item.settings).items()
+        for name, value in item.settings.items()
         if name in _DEFAULTS and value is not None
         if name in ("potential", "drift") or flag_text(value) != flag_text(_DEFAULTS[name])
     }
@@ -163,11 +163,7 @@ def _plain(value: float) -> float | None:
 
 def _plugins(item: Landscape) -> list[str]:
     """Return the modules that the runs of a landscape need."""
-    results = item.results
-    if results is None or not any(c.settings.plugins for c in results.configurations):
-        return []
-    mine = results.take(item.rows[item.rows >= 0]).compact()
-    needed = (plugin for c in mine.configurations for plugin in c.settings.plugins)
+    needed = (plugin for c in item.configurations for plugin in c.settings.plugins)
     return sorted({plugin.partition("==")[0] for plugin in needed})
 
 
@@ -177,7 +173,6 @@ def _algorithm(
     row: RobustnessRow | None,
     curve: dict[str, Any] | None,
 ) -> dict[str, Any]:
-    theirs = row.reference if row else None
     out: dict[str, Any] = {
         "label": item.label,
         "axis": item.axis,
@@ -190,20 +185,14 @@ def _algorithm(
         "greedy": pack(item.runs("greedy"), "<f4"),
         "grids": _grids(item, labels, row),
         "command": _train_command(item),
-        "settings": [[name, setting_text(value)] for name, value in dict(item.settings).items()],
+        "settings": [[name, setting_text(value)] for name, value in item.settings.items()],
         "reference": None,
         "state": None,
         "seed_names": None,
         "curve": curve,
     }
-    if theirs is not None:
-        values = [[t, r] for t, r in theirs.rbst.items()]
-        out["reference"] = {
-            "label": theirs.label,
-            "rbst": values,
-            "cells": theirs.cells,
-            "otherwise": theirs.otherwise,
-        }
+    if row and row.reference:
+        out["reference"] = {**asdict(row.reference), "rbst": list(row.reference.rbst.items())}
     if (item.state != DONE).any():
         out["state"] = pack(item.state, "u1")
     slots = np.broadcast_to(np.arange(item.expected), item.seeds.shape)

@@ -1,25 +1,19 @@
-"""`python -m mirrorax.transfer RESULTS` prints the answers; `--study` prints the study's path.
-
-`--page PAGE` writes them into a page, `--picture FILE` draws the figure.
-"""
+"""`python -m mirrorax.transfer RESULTS` prints the answers; `--study` prints the study's path."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from importlib import resources
-from pathlib import Path
 
 from mirrorax.errors import UserError
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Print the answers, or where the study is; write the page and its figure."""
+    """Print the answers, or where the study is."""
     parser = argparse.ArgumentParser(prog="python -m mirrorax.transfer")
     parser.add_argument("results", nargs="?", help="the store of the study, or its exports")
     parser.add_argument("--study", action="store_true", help="print the path of the study")
-    parser.add_argument("--page", type=Path, help="a page whose tables are written anew")
-    parser.add_argument("--picture", type=Path, help="the figure to draw")
     args = parser.parse_args(argv)
     if args.study:
         print(resources.files("mirrorax") / "transfer" / "transfer.toml")
@@ -28,19 +22,12 @@ def main(argv: list[str] | None = None) -> int:
         parser.error("RESULTS or --study is needed")
     from mirrorax.store import read_results
     from mirrorax.transfer.answers import answer, region_table, regions, study_landscapes, table
-    from mirrorax.transfer.page import fill, picture
 
     try:
-        results = read_results(args.results, "results")
-        if args.page is not None:
-            args.page.write_text(fill(args.page.read_text(encoding="utf-8"), results), "utf-8")
-        if args.picture is not None:
-            picture(results, args.picture)
-        if args.page is None and args.picture is None:
-            items = study_landscapes(results)
-            print(table([answer(item) for item in items]))
-            print()
-            print(region_table([each for item in items for each in regions(item)]))
+        items = study_landscapes(read_results(args.results, "results"))
+        print(table([answer(item) for item in items]))
+        print()
+        print(region_table([each for item in items for each in regions(item)]))
     except UserError as error:
         print(f"mirrorax: error: {error}", file=sys.stderr)
         return 2

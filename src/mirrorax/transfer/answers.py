@@ -18,14 +18,15 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from scipy.stats import binomtest
 
 from mirrorax.analysis.estimates import Estimate, robustness
 from mirrorax.analysis.landscape import Landscape, landscapes
 from mirrorax.analysis.scores import cell_scores, environment_scores, top_count
 from mirrorax.formatting import counted, markdown_table
 from mirrorax.runs.results import Results
+from mirrorax.runs.scoring import ScoredEnvironment
 
+#: the score from which on a task is solved, and a cell good
 THRESHOLD = 0.9
 
 
@@ -59,12 +60,9 @@ class Answer:
     #: environment -> how far apart the good regions of its reward scales are in alpha and in
     #: lambda, in decades; NaN where a scale has no good cell
     apart: dict[str, tuple[Spread, Spread]]
-    #: the share of tasks that one setting solves, held out; None with a single seed
-    solved: float | None
-    #: the same of each task: 0, 0.5 or 1, for the two halves of the seeds
+    #: task -> whether one setting solves it, held out: 0, 0.5 or 1, for the two halves of the
+    #: seeds; empty with a single seed
     by_task: dict[str, float]
-    #: Wilson's interval over tasks
-    solved_interval: tuple[float, float] | None
     #: None where no cell has runs in every task
     rbst: Estimate | None
     top_1: Spread
@@ -73,31 +71,33 @@ class Answer:
     #: the share of the grid that has runs in every task
     complete: float
 
+    @property
+    def solved(self) -> float | None:
+        """The share of tasks that one setting solves."""
+        return float(np.mean(list(self.by_task.values()))) if self.by_task else None
+
 
 def study_landscapes(results: Results) -> tuple[Landscape, ...]:
     """Return a landscape for each scheme; CartPole is trained longer than the other tasks."""
     return landscapes(results, across=("steps",))
 
 
-def answer(landscape: Landscape, threshold: float = THRESHOLD) -> Answer:
+def answer(landscape: Landscape) -> Answer:
     """Return the answers for one landscape of the study, as far as its runs go."""
     runs = landscape.runs()
     positive = landscape.cells("positive")
     mask = positive & np.isfinite(cell_scores(runs))
-    shares = held_out_solved(runs[mask], threshold) if mask.any() else None
+    tasks = [environment.label for environment in landscape.environments]
+    shares = held_out_solved(runs[mask]) if mask.any() else None
     return Answer(
         label=pair_name(landscape),
         units=unit_name(landscape),
-        apart=regions_apart(landscape, threshold),
-        solved=None if shares is None else float(shares.mean()),
-        by_task={}
-        if shares is None
-        else dict(zip((e.label for e in landscape.environments), shares.tolist(), strict=True)),
-        solved_interval=None if shares is None else _interval(shares),
-        rbst=robustness(runs, [threshold], cells=mask)[0] if mask.any() else None,
+        apart=regions_apart(landscape),
+        by_task={} if shares is None else dict(zip(tasks, shares.tolist(), strict=True)),
+        rbst=robustness(runs, [THRESHOLD], cells=mask)[0] if mask.any() else None,
         top_1=held_out_top(runs[mask], 0.01),
         top_10=held_out_top(runs[mask], 0.1),
-        tasks=len(landscape.environments),
+        tasks=len(tasks),
         complete=float(mask.sum() / max(positive.sum(), 1)),
     )
 
@@ -119,10 +119,7 @@ class Region:
 
     pair: str
     units: str
-    label: str
-    environment: str
-    reward_scale: float
-    max_return: float
+    task: ScoredEnvironment
     share: float  # of the cells with runs, that are good
     #: (smallest, mean, largest) of alpha and of lambda or v; NaN without a good cell
     alpha: tuple[float, float, float]
@@ -131,37 +128,34 @@ class Region:
     alone: Float[np.ndarray, "seeds 2"]
 
 
-def regions(landscape: Landscape, threshold: float = THRESHOLD) -> list[Region]:
+def regions(landscape: Landscape) -> list[Region]:
     """Return where the good cells of each task are."""
     runs = landscape.runs()
     out = []
     for e, task in enumerate(landscape.environments):
         whole = environment_scores(runs)[..., e]
-        seeds = [_places(landscape, runs[..., e, s], threshold) for s in range(runs.shape[-1])]
+        seeds = [_places(landscape, runs[..., e, s]) for s in range(runs.shape[-1])]
         measured = landscape.cells("positive") & np.isfinite(whole)
-        alpha, lam = (_span(each) for each in _places(landscape, whole, threshold))
+        alpha, lam = (_span(each) for each in _places(landscape, whole))
         out.append(
             Region(
                 pair=pair_name(landscape),
                 units=unit_name(landscape),
-                label=task.label,
-                environment=task.name,
-                reward_scale=task.reward_scale,
-                max_return=task.return_max,
-                share=float((measured & (whole >= threshold)).sum() / max(measured.sum(), 1)),
+                task=task,
+                share=float((measured & (whole >= THRESHOLD)).sum() / max(measured.sum(), 1)),
                 alpha=alpha,
                 lam=lam,
                 alone=np.array([[_span(axis)[1] for axis in each] for each in seeds]),
             )
         )
-    return sorted(out, key=lambda each: (each.environment, each.max_return))
+    return sorted(out, key=lambda each: (each.task.name, each.task.return_max))
 
 
 def _places(
-    landscape: Landscape, scores: Float[np.ndarray, "alpha lam"], threshold: float
+    landscape: Landscape, scores: Float[np.ndarray, "alpha lam"]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the alphas and lambdas of the good cells, in decades."""
-    i, j = np.nonzero(landscape.cells("positive") & (scores >= threshold))
+    i, j = np.nonzero(landscape.cells("positive") & (scores >= THRESHOLD))
     return np.log10(landscape.alphas[i]), np.log10(landscape.lams[j])
 
 
@@ -171,12 +165,13 @@ def _span(places: np.ndarray) -> tuple[float, float, float]:
     return float(places.min()), float(places.mean()), float(places.max())
 
 
-def regions_apart(landscape: Landscape, threshold: float) -> dict[str, tuple[Spread, Spread]]:
+def regions_apart(landscape: Landscape) -> dict[str, tuple[Spread, Spread]]:
     """Return how far apart the centres of good regions are, for each environment with scales."""
-    found = regions(landscape, threshold)
+    by_name: dict[str, list[Region]] = {}
+    for each in regions(landscape):
+        by_name.setdefault(each.task.name, []).append(each)
     out = {}
-    for name in dict.fromkeys(each.environment for each in found):
-        mine = [each for each in found if each.environment == name]
+    for name, mine in by_name.items():
         if len(mine) > 1:
             gaps = np.ptp([(each.alpha[1], each.lam[1]) for each in mine], axis=0)
             alone = np.ptp([each.alone for each in mine], axis=0)  # NaN if a scale has no good cell
@@ -185,7 +180,7 @@ def regions_apart(landscape: Landscape, threshold: float) -> dict[str, tuple[Spr
 
 
 def held_out_solved(
-    runs: Float[np.ndarray, "cells task seed"], threshold: float
+    runs: Float[np.ndarray, "cells task seed"],
 ) -> Float[np.ndarray, " task"] | None:
     """Return for each task how often the one best setting solves it, on seeds not used to choose.
 
@@ -197,9 +192,9 @@ def held_out_solved(
     out = []
     for chosen, judged in _halves(runs):
         first = environment_scores(chosen)
-        solved = (first >= threshold).mean(axis=1)
+        solved = (first >= THRESHOLD).mean(axis=1)
         best = np.lexsort((np.nan_to_num(first).mean(axis=1), solved))[-1]
-        out.append(environment_scores(judged)[best] >= threshold)
+        out.append(environment_scores(judged)[best] >= THRESHOLD)
     return np.asarray(np.mean(out, axis=0))
 
 
@@ -223,12 +218,12 @@ def _halves(runs: Float[np.ndarray, "cells task seed"]) -> list[tuple[np.ndarray
     return [(even, odd), (odd, even)]
 
 
-def _interval(shares: Float[np.ndarray, " task"]) -> tuple[float, float]:
+def _interval(shares: Sequence[float]) -> tuple[float, float]:
     """Return Wilson's 95% interval of the mean share over tasks.
 
     Tasks are few and are not drawn at random: it says how much hangs on single tasks.
     """
-    n, p, z = len(shares), float(shares.mean()), 1.96
+    n, p, z = len(shares), float(np.mean(shares)), 1.96
     middle = (p + z * z / (2 * n)) / (1 + z * z / n)
     half = z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n)) / (1 + z * z / n)
     return max(middle - half, 0.0), min(middle + half, 1.0)
@@ -242,97 +237,25 @@ def table(answers: Sequence[Answer]) -> str:
     rows = []
     for each in answers:
         solved = rbst = "-"
-        if each.solved is not None and each.solved_interval is not None:
-            low, high = each.solved_interval
+        if each.by_task:
+            low, high = _interval(list(each.by_task.values()))
             solved = f"{each.solved:.2f} of {each.tasks} [{low:.2f}, {high:.2f}]"
         if each.rbst is not None:
             interval = each.rbst.interval()
             ends = "" if interval is None else f" [{interval.low:.3f}, {interval.high:.3f}]"
             rbst = f"{each.rbst.value:.3f}{ends}"
         cells = [each.label, each.units, f"{each.complete:.0%} of {counted(each.tasks, 'task')}"]
-        cells += [
-            solved,
-            rbst,
-            each.top_1.text(3),
-            each.top_10.text(3),
-        ]
-        gaps = [each.apart.get(name) for name in names]
-        cells += [
-            "-"
-            if gap is None
-            else "none good"
-            if math.isnan(gap[0].value)
-            else f"{gap[0].text(1)}, {gap[1].text(1)}"
-            for gap in gaps
-        ]
+        cells += [solved, rbst, each.top_1.text(3), each.top_10.text(3)]
+        cells += [_gap_text(each.apart.get(name)) for name in names]
         rows.append(cells)
     return markdown_table(head, rows).rstrip()
 
 
-def verdict(answers: Sequence[Answer]) -> str:
-    """Say what the answers of each pair support, beside those in units of the reward.
-
-    A scheme counts if all of its cells have runs in as many tasks as any scheme has.
-    """
-    most = max((each.tasks for each in answers), default=0)
-    whole = [e for e in answers if e.tasks == most and e.complete == 1 and e.solved is not None]
-    lines = []
-    for pair in dict.fromkeys(each.label for each in answers):
-        mine = {e.units: e for e in whole if e.label == pair}
-        if len(mine) < 2 or "reward" not in mine:
-            lines.append(f"- {pair}: not decided, runs are missing.")
-            continue
-        plain = mine.pop("reward")
-        best = max(mine.values(), key=lambda each: (each.solved, each.units))
-        gained, lost = _changes(plain.by_task, best.by_task)
-        lines.append(
-            f"- {pair}: one setting in units of `{best.units.split(',')[0]}`"
-            f"{' with a learned lambda' if ',' in best.units else ''} solves {best.solved:.0%} of "
-            f"{most} tasks, one in units of `reward` {plain.solved:.0%}. Better on "
-            f"{counted(gained, 'task')}, worse on {lost}: {_supported(gained, lost)}."
-            + _moves({"reward": plain, **mine})
-            + _learned(mine)
-        )
-    return "\n".join(lines)
-
-
-def _moves(schemes: dict[str, Answer]) -> str:
-    """Say how far the good regions of one environment move with its reward scale, in each unit."""
-    parts = []
-    for units, each in schemes.items():
-        gaps = np.array([[axis.value for axis in pair] for pair in each.apart.values()])
-        if "," not in units and len(gaps) and np.isfinite(gaps).all():
-            alpha, lam = gaps.mean(axis=0)
-            parts.append(f"{alpha:.1f} and {lam:.1f} in `{units}`")
-    if not parts:
-        return ""
-    return (
-        " Between the reward scales of one environment the good alphas and lambdas move, in "
-        f"decades on average, by {', '.join(parts)}."
-    )
-
-
-def _learned(schemes: dict[str, Answer]) -> str:
-    """Say what a learned lambda costs or gives, beside a constant one in the same unit."""
-    return "".join(
-        f" With a learned lambda the best 10% of cells score {each.top_10.value:.3f}, with a "
-        f"constant one {schemes[plain].top_10.value:.3f}."
-        for units, each in schemes.items()
-        if (plain := units.split(",")[0]) != units and plain in schemes
-    )
-
-
-def _supported(gained: int, lost: int) -> str:
-    """Say what a sign test over the tasks makes of such a count."""
-    chance = float(binomtest(gained, gained + lost).pvalue) if gained + lost else 1.0
-    known = "the difference is supported" if chance <= 0.05 else "no difference is supported"
-    return f"{known} (sign test, p = {chance:.2f})"
-
-
-def _changes(before: dict[str, float], after: dict[str, float]) -> tuple[int, int]:
-    """Return on how many tasks a share is larger after, and on how many smaller."""
-    gaps = [after[name] - before[name] for name in before]
-    return sum(gap > 0 for gap in gaps), sum(gap < 0 for gap in gaps)
+def _gap_text(gap: tuple[Spread, Spread] | None) -> str:
+    if gap is None:
+        return "-"
+    alpha, lam = gap
+    return "none good" if math.isnan(alpha.value) else f"{alpha.text(1)}, {lam.text(1)}"
 
 
 def region_table(found: Sequence[Region]) -> str:
@@ -349,8 +272,8 @@ def region_table(found: Sequence[Region]) -> str:
         [
             each.pair,
             each.units,
-            each.label,
-            f"{each.max_return:g}",
+            each.task.label,
+            f"{each.task.return_max:g}",
             f"{each.share:.0%}",
             place(each.alpha, each.alone[:, 0]),
             place(each.lam, each.alone[:, 1]),
