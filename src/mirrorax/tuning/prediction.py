@@ -22,9 +22,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Float
+from numpy.lib.stride_tricks import sliding_window_view
 from scipy import ndimage
 
-from mirrorax.analysis.scores import reaches
 from mirrorax.tuning.evidence import ScoreMap
 
 #: Cells this close to the best are as good as it: scores are means over a few runs.
@@ -126,12 +126,8 @@ def _nearest(
 def smooth(scores: Grid) -> Grid:
     """Average every cell with its neighbours; where one is missing, the cell counts again."""
     padded = np.pad(scores, 1, constant_values=np.nan)
-    total = np.zeros(scores.shape)
-    for di in (0, 1, 2):
-        for dj in (0, 1, 2):
-            part = padded[di : di + scores.shape[0], dj : dj + scores.shape[1]]
-            total += np.where(np.isfinite(part), part, scores)
-    return total / 9
+    around = sliding_window_view(padded, (3, 3)).reshape(*scores.shape, 9)
+    return np.where(np.isfinite(around), around, scores[..., None]).sum(axis=-1) / 9
 
 
 def combine(
@@ -205,19 +201,3 @@ def grid_of(maps: Sequence[ScoreMap]) -> tuple[np.ndarray, np.ndarray]:
         return np.unique([float(f"{value:.2g}") for m in maps for value in getattr(m, name)])
 
     return axis("alphas"), axis("lams")
-
-
-def left_out(maps: Sequence[ScoreMap]) -> list[tuple[ScoreMap, Prediction | None]]:
-    """Predict each map from those of other families, on its own grid."""
-    out = []
-    for each in maps:
-        rest = [other for other in maps if other.family != each.family]
-        if rest:
-            measured = np.isfinite(each.scores)
-            out.append((each, combine(rest, each.alphas, each.lams, measured)))
-    return out
-
-
-def good(scores: ScoreMap, threshold: float) -> Bool[np.ndarray, "alpha lam"]:
-    """Return the cells whose score reaches the threshold."""
-    return np.isfinite(scores.scores) & reaches(scores.scores, threshold)

@@ -31,7 +31,7 @@ from scipy.special import betaincinv
 
 from mirrorax.formatting import Shown
 from mirrorax.tuning import surrogate
-from mirrorax.tuning.space import Budget, Cell, Range, Run
+from mirrorax.tuning.space import Cell, Range, Run, Specification
 
 #: Seeds of the three parts: no run of one is a run of another.
 SEARCH_SEEDS, CHOICE_SEEDS, CHECK_SEEDS = 0, 1_000_000, 2_000_000
@@ -54,22 +54,6 @@ PLACES, BEST_CELLS, AROUND, NEAR = 96, 6, 16, 0.35
 #: Points and weights of a mean over a standard normal variable.
 _POINTS, _WEIGHTS = np.polynomial.hermite_e.hermegauss(7)
 _NORMAL = tuple(zip(_POINTS.tolist(), (_WEIGHTS / _WEIGHTS.sum()).tolist(), strict=True))
-
-
-@dataclass(frozen=True)
-class Specification:
-    """Everything that a search depends on, apart from the scores of its runs."""
-
-    ranges: tuple[Range, ...]
-    budget: Budget
-    #: how many static choices there are
-    arms: int = 1
-    #: cells to start with
-    starts: tuple[Cell, ...] = ()
-    seed: int = 0
-    #: the scores of random play and of the best policy, where known
-    random: float | None = None
-    best: float | None = None
 
 
 @dataclass(frozen=True)
@@ -229,7 +213,7 @@ def spread(spec: Specification, ranges: Sequence[Range], first: int, count: int)
     for index in range(first, first + count):
         unit = betaincinv(MIDDLE, MIDDLE, (offset + (index + 1) * steps) % 1.0)
         values = tuple(r.at(float(u)) for r, u in zip(ranges, unit, strict=True))
-        out.append(Cell(index % spec.arms, values))
+        out.append(Cell(index % len(spec.arms), values))
     return out
 
 
@@ -285,9 +269,11 @@ def most_telling(spec: Specification, record: Record, count: int) -> list[Cell]:
     best = np.argsort(-model.predict(known, arms)[0], kind="stable")[:BEST_CELLS]
     near = np.repeat(known[best], AROUND, axis=0)
     near = np.clip(near + NEAR * rng.standard_normal(near.shape), low, high)
-    far = low + rng.random((max(PLACES, AROUND * spec.arms), len(low))) * (high - low)
+    far = low + rng.random((max(PLACES, AROUND * len(spec.arms)), len(low))) * (high - low)
     x = np.concatenate([known, near, far])
-    arm = np.concatenate([arms, np.repeat(arms[best], AROUND), np.arange(len(far)) % spec.arms])
+    arm = np.concatenate(
+        [arms, np.repeat(arms[best], AROUND), np.arange(len(far)) % len(spec.arms)]
+    )
     mean, covariance = model.predict(x, arm)
     out = []
     for _ in range(count):
@@ -342,8 +328,8 @@ def grow(spec: Specification, record: Record) -> tuple[Range, ...]:
     lost = near_random(spec, record.searched)
     if lost:
         # Not before the range has been looked at: a run for every square decade.
-        area = math.prod(high - low for low, high in (r.ends for r in record.ranges)) * spec.arms
-        if len(record.trials) < area:
+        area = math.prod(high - low for low, high in (r.ends for r in record.ranges))
+        if len(record.trials) < area * len(spec.arms):
             return record.ranges
     (best,) = best_cells(spec, record, 1)
     out = []

@@ -13,7 +13,7 @@ import numpy as np
 
 from mirrorax.envs import suite
 from mirrorax.errors import UserError, nearest
-from mirrorax.formatting import Shown, as_flags, counted
+from mirrorax.formatting import Shown, as_flags, counted, flag_text
 from mirrorax.regularizers.names import parse_drift, parse_potential, sees_advantages
 from mirrorax.runs.presets import PRESETS
 from mirrorax.runs.settings import OTHER_NUMBERS, RunValues, Settings
@@ -25,13 +25,19 @@ from mirrorax.tuning.validation import (
     best_pair,
     default_cell,
     default_scores,
-    left_out_pairs,
     left_out_score,
     pair_rbst,
     score_at,
     validate,
 )
 
+#: What runs of `mirrorax train` have unless told otherwise; curves change nothing.
+_DEFAULTS = {
+    name: info.default
+    for name, info in {**Settings.model_fields, **RunValues.model_fields}.items()
+    if name in (*Settings.model_fields, *OTHER_NUMBERS)
+    and name not in ("environment", "eval_every", "plugins", "reward_scale")
+}
 #: What a suggestion rests on, from the firmest to the weakest.
 Basis = Literal["measured", "same family", "other environments", "nothing"]
 
@@ -211,7 +217,7 @@ def _choose_pair(
     some = Evidence(tuple(each for each in evidence.maps if each.pair in fitting))
     pair = best_pair(some)
     maps, ranks = evidence.of(pair), pair_rbst(evidence)
-    score = left_out_score(maps)
+    score = left_out_score(evidence, pair)
     said = []
     if math.isfinite(score):
         said.append(f"cells chosen without a look at an environment scored {score:.3f} there")
@@ -230,16 +236,15 @@ def _choose_pair(
 
 def _default_instead(evidence: Evidence, reasons: list[str]) -> float | None:
     """Return what the default scores, if no less than pair and cell chosen without a look."""
-    rows = [each.scores[p.cell] for each, p in left_out_pairs(evidence) if p is not None]
-    defaults = list(default_scores(evidence).values())
-    if not rows or not defaults or np.mean(defaults) < np.mean(rows):
+    scores, chosen = list(default_scores(evidence).values()), left_out_score(evidence)
+    default = float(np.mean(scores)) if scores else math.nan
+    if not default >= chosen:
         return None
     reasons.append(
-        f"The defaults scored {np.mean(defaults):.3f} on average where they were measured; pair "
-        f"and cell chosen without a look at the environment {np.mean(rows):.3f}: so the defaults "
-        "are suggested."
+        f"The defaults scored {default:.3f} on average where they were measured; pair and cell "
+        f"chosen without a look at the environment {chosen:.3f}: so the defaults are suggested."
     )
-    return float(np.mean(defaults))
+    return default
 
 
 def _pooled(maps: Sequence[ScoreMap]) -> list[ScoreMap]:
@@ -289,23 +294,12 @@ def alike(settings: Settings, results: str | os.PathLike[str] | None) -> bool:
 
     Steps and gradient steps must be within a factor of two, and temperatures in the same unit.
     """
-    known = of_results(results).settings
-    fields = {name: value for name, value in known.items() if name in Settings.model_fields}
-    if fields.get("steps") is None or fields.get("algorithm", "off_policy") != settings.algorithm:
+    theirs = Settings.model_construct(**of_results(results).settings)  # of any environment
+    same = ("algorithm", "temperature_units", "alpha_schedule", "lam_schedule")
+    if any(getattr(theirs, name) != getattr(settings, name) for name in same):
         return False
-    theirs = settings.model_copy(update={n: v for n, v in fields.items() if v is not None})
-    if theirs.temperature_units != settings.temperature_units:
-        return False
-    if (theirs.alpha_schedule, theirs.lam_schedule) != (
-        settings.alpha_schedule,
-        settings.lam_schedule,
-    ):
-        return False
-    ratios = [
-        settings.steps / theirs.steps,
-        settings.updates * settings.batches_per_update / theirs.updates / theirs.batches_per_update,
-    ]
-    return all(0.5 <= ratio <= 2 for ratio in ratios)
+    batches, other = (each.updates * each.batches_per_update for each in (settings, theirs))
+    return all(0.5 <= ratio <= 2 for ratio in (settings.steps / theirs.steps, batches / other))
 
 
 def _checked(evidence: Evidence, pair: tuple[str, str], free: bool) -> Validation | None:
@@ -349,31 +343,12 @@ def _sure(
 
 def flags(evidence: Evidence) -> str:
     """Return the flags that give `mirrorax train` the settings the results were made with."""
-    fields = {
-        name: _plain(value)
-        for name, value in evidence.settings.items()
-        if name in Settings.model_fields and name not in ("eval_every", "plugins")
-    }
-    preset, changes = next(
-        (name, changes)
-        for name, changes in sorted(PRESETS.items(), key=lambda item: -len(item[1]))
-        if all(fields.get(field) == value for field, value in changes.items())
+    theirs = {name: value for name, value in evidence.settings.items() if name in _DEFAULTS}
+    preset, fields = next(
+        (name, fields)
+        for name, fields in sorted(PRESETS.items(), key=lambda item: -len(item[1]))
+        if all(theirs.get(field) == value for field, value in fields.items())
     )
-    base = {name: _plain(info.default) for name, info in Settings.model_fields.items()} | changes
-    changed = {n: v for n, v in fields.items() if v is not None and v != base[n]}
-    numbers = {
-        name: value
-        for name, value in evidence.settings.items()
-        if name in OTHER_NUMBERS
-        and name != "reward_scale"
-        and value != RunValues.model_fields[name].default
-    }
-    parts = as_flags({**changed, **numbers})
-    return " ".join([f"--preset {preset}", *parts] if changes else parts)
-
-
-def _plain(value: Any) -> Any:
-    """Return widths of layers as the command line writes them, whatever form they have."""
-    if isinstance(value, list | tuple):
-        return ",".join(map(str, value))
-    return value.replace(" x ", ",") if isinstance(value, str) else value
+    base = {**_DEFAULTS, **fields}
+    changed = {n: v for n, v in theirs.items() if flag_text(v) != flag_text(base[n])}
+    return " ".join(as_flags({"preset": preset, **changed} if fields else changed))
