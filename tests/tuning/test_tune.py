@@ -258,7 +258,7 @@ def test_nothing_better_than_random_is_the_last_line(scores, random, units, caps
 
 def test_runs_that_diverged_are_shown_and_not_averaged(capsys):
     result = outcome((0.6, np.nan, 0.8), [[np.nan], [0.7]])
-    assert (result.mean, result.diverged, result.largest_drop) == (0.7, 1, np.inf)
+    assert (result.mean, result.best.diverged, result.largest_drop) == (0.7, 1, np.inf)
     assert result.interval is None
     tune_cli._show(result)
     shown = capsys.readouterr().out

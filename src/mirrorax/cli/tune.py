@@ -176,11 +176,11 @@ def _show(result: TuneResult) -> None:
         best = result.specification.best
         most = "" if best is None else f", the best possible {best:.3f}"
         print(f"  random play has {result.random:.3f}{most}")
-    print(f"  (the best single run of the search had {result.searched:.3f}: not a result)")
+    print(f"  (the best single run of the search had {result.record.searched:.3f}: not a result)")
     print("\nclose by")
     print(textwrap.indent(columns(result.close_by), "  "))
     tried = len({item.run.cell for item in result.record.trials})
-    used = f"{result.spent} of {result.budget} runs used, {tried} cells tried"
+    used = f"{result.spent} of {result.specification.budget.total} runs used, {tried} cells tried"
     if word == "nothing":
         print(f"\n{used}\n{text}")
         return

@@ -22,6 +22,7 @@ record of its own, and goes on after an interruption by being asked from the sta
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 
@@ -134,9 +135,11 @@ def search(specification: Specification, record: Record | None = None) -> Propos
 def explore(spec: Specification, record: Record) -> Generator[list[Run], Sequence[float], None]:
     """Yield the batches of the search itself."""
     record.ranges = spec.ranges
-    left = spec.budget.search
+    left = runs = spec.budget.search
     while left > 0:
-        size = batch_size(spec.budget.search, len(record.batches))
+        size = max(runs // NEXT_PART, LEAST_NEXT)
+        if not record.batches:
+            size = max(runs // FIRST_PART, LEAST_FIRST)
         batch = propose(spec, record, min(left, size))
         scores = yield batch
         record.batches.append([Trial(r, float(s)) for r, s in zip(batch, scores, strict=True)])
@@ -176,24 +179,17 @@ def _score(
     ]
 
 
-def batch_size(runs: int, number: int) -> int:
-    """Return how many runs batch `number` of a search has."""
-    if number == 0:
-        return min(max(runs // FIRST_PART, LEAST_FIRST), runs)
-    return max(runs // NEXT_PART, LEAST_NEXT)
-
-
 def propose(spec: Specification, record: Record, size: int) -> list[Run]:
     """Return the runs of the next batch."""
     if not record.batches:
-        cells = list(dict.fromkeys(spec.starts))[:size]
+        cells = list(spec.starts[:size])
         cells += spread(spec, record.ranges, 0, size - len(cells))
-        return _numbered(spec, record, cells)
-    # No point of the spread comes twice; some are left out.
-    lost = near_random(spec, record.searched)  # there is nothing to learn from yet
-    first = len(record.trials)
-    cells = spread(spec, record.ranges, first, size if lost else -(-size // SPREAD_EVERY))
-    cells += most_telling(spec, record, size - len(cells))
+    else:
+        # No point of the spread comes twice; some are left out.
+        lost = near_random(spec, record.searched)  # there is nothing to learn from yet
+        first = len(record.trials)
+        cells = spread(spec, record.ranges, first, size if lost else -(-size // SPREAD_EVERY))
+        cells += most_telling(spec, record, size - len(cells))
     return _numbered(spec, record, cells)
 
 
@@ -219,13 +215,11 @@ def spread(spec: Specification, ranges: Sequence[Range], first: int, count: int)
 
 def _numbered(spec: Specification, record: Record, cells: Sequence[Cell]) -> list[Run]:
     """Give each cell the next seed that it has not had."""
-    had: dict[Cell, int] = {}
-    for item in record.trials:
-        had[item.run.cell] = had.get(item.run.cell, 0) + 1
+    had = Counter(item.run.cell for item in record.trials)
     out = []
     for cell in cells:
-        had[cell] = had.get(cell, 0) + 1
-        out.append(Run(cell, spec.seed * SEED_STRIDE + SEARCH_SEEDS + had[cell] - 1))
+        out.append(Run(cell, spec.seed * SEED_STRIDE + SEARCH_SEEDS + had[cell]))
+        had[cell] += 1
     return out
 
 

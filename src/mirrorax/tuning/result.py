@@ -66,19 +66,9 @@ class TuneResult(Frame):
         return self.best.scores
 
     @property
-    def neighbours(self) -> list[CellScores]:
-        """The cells one step away in one value, with their fresh runs."""
-        return self.record.neighbours
-
-    @property
     def mean(self) -> float:
         """The mean score of the best cell over the fresh seeds that did not diverge."""
         return self.best.mean
-
-    @property
-    def diverged(self) -> int:
-        """How many of the fresh seeds diverged."""
-        return self.best.diverged
 
     @property
     def interval(self) -> tuple[float, float] | None:
@@ -124,24 +114,14 @@ class TuneResult(Frame):
         return self.record.spent
 
     @property
-    def budget(self) -> int:
-        """How many runs were allowed."""
-        return self.specification.budget.total
-
-    @property
-    def searched(self) -> float:
-        """The best single score of the search: optimistic, never the result."""
-        return self.record.searched
-
-    @property
     def largest_drop(self) -> float:
         """How much the worst neighbour is below the best cell; infinite if it diverged."""
-        return self.mean - min(_worth(cell) for cell in self.neighbours)
+        return self.mean - min(map(_worth, self.record.neighbours))
 
     @property
     def largest_rise(self) -> float:
         """How much the best neighbour is above the best cell."""
-        return max(_worth(cell) for cell in self.neighbours) - self.mean
+        return max(map(_worth, self.record.neighbours)) - self.mean
 
     @property
     def verdict(self) -> tuple[Verdict, str]:
@@ -154,14 +134,14 @@ class TuneResult(Frame):
             )
         whole = self.best.whole or (math.nan,)
         low, high = self.interval or (min(whole), max(whole))
-        lost = sum(cell.diverged > 0 for cell in self.neighbours)
-        if self.diverged or lost:
-            places = [*(["here"] if self.diverged else ()), *(["close by"] if lost else ())]
-            where = " and ".join(places)
+        around = self.record.neighbours
+        lost = {"here": self.best.diverged, "close by": any(cell.diverged for cell in around)}
+        if any(lost.values()):
+            where = " and ".join(place for place, diverged in lost.items() if diverged)
             return "unsafe", f"not safe: runs diverged {where}; lower learning rates may help"
         # A tenth of the range of scores; where the range is not known, the spread of the seeds.
         tolerance = high - low if self.specification.best is None else 0.1
-        fewest = min(len(cell.scores) for cell in self.neighbours)
+        fewest = min(len(cell.scores) for cell in around)
         if self.largest_rise > tolerance and self.mean + self.largest_rise > high:
             few = f" (by {counted(fewest, 'seed')}: it may be luck)" if fewest < 5 else ""
             return "unsettled", (
@@ -205,14 +185,14 @@ class TuneResult(Frame):
             "better_than_random": self.better_than_random,
             "verdict": self.verdict[0],
             "scores": list(self.scores),
-            "diverged": self.diverged,
-            "neighbours": [self._row(cell) for cell in self.neighbours],
+            "diverged": self.best.diverged,
+            "neighbours": [self._row(cell) for cell in self.record.neighbours],
             "largest_drop": self.largest_drop,
             "largest_rise": self.largest_rise,
-            "budget": self.budget,
+            "budget": self.specification.budget.total,
             "spent": self.spent,
             "tried": len({item.run.cell for item in self.record.trials}),
-            "searched": self.searched,
+            "searched": self.record.searched,
             "candidates": [self._row(cell) for cell in self.record.candidates],
             "trials": [
                 dict(zip(trials, row, strict=True)) for row in zip(*trials.values(), strict=True)
@@ -236,7 +216,7 @@ class TuneResult(Frame):
         title = (
             f"MDPO({settings.potential}, {settings.drift}) on {settings.environment}: {self.units} "
             f"{self.mean:.3f} on {counted(len(self.scores), 'fresh seed')}, {self.verdict[0]}; "
-            f"{self.spent} of {self.budget} runs used"
+            f"{self.spent} of {self.specification.budget.total} runs used"
         )
         return title, self.close_by
 
@@ -244,7 +224,7 @@ class TuneResult(Frame):
     def close_by(self) -> list[list[str]]:
         """The best cell and its neighbours on fresh seeds, as rows of text below their head."""
         rows = [["cell", *self.cell, "seeds", "diverged", "score", "difference"]]
-        for checked in (self.best, *self.neighbours):
+        for checked in (self.best, *self.record.neighbours):
             values = [f"{value:g}" for value in checked.cell.values]
             counts = [str(len(checked.scores)), str(checked.diverged)]
             apart = checked.mean - self.mean

@@ -18,12 +18,12 @@ from mirrorax.regularizers.names import parse_drift, parse_potential, sees_advan
 from mirrorax.runs.presets import PRESETS
 from mirrorax.runs.settings import OTHER_NUMBERS, RunValues, Settings
 from mirrorax.tuning.evidence import Evidence, ScoreMap, describe, family, of_results
-from mirrorax.tuning.prediction import Prediction, at_nearest, combine, grid_of
+from mirrorax.tuning.prediction import Prediction, combine, grid_of, mean_of
 from mirrorax.tuning.validation import (
+    DEFAULT_CELL,
+    DEFAULT_PAIR,
     THRESHOLD,
-    Validation,
     best_pair,
-    default_cell,
     default_scores,
     left_out_score,
     pair_rbst,
@@ -124,32 +124,38 @@ def suggest(
     if basis == "other environments" and free:
         default = _default_instead(known, reasons)
         if default is not None:
-            pair, cell, score = default_cell()[0], default_cell()[1:], default
-            (a, b), (c, d) = spans
-            spans = (min(a, cell[0]), max(b, cell[0])), (min(c, cell[1]), max(d, cell[1]))
+            pair, cell, score = DEFAULT_PAIR, DEFAULT_CELL, default
+            pairs = zip(spans, cell, strict=True)
+            spans = [(min(low, value), max(high, value)) for (low, high), value in pairs]
     if cell == (prediction.alpha, prediction.lam) and prediction.at_edge:
         reasons.append(
             f"The cell is at the edge of what was measured in {' and '.join(prediction.at_edge)}: "
             "better ones may lie beyond."
         )
 
-    def scaled(value: float) -> float:
-        return float(f"{value * factor:.2g}")
+    def scaled(pair: tuple[float, float]) -> tuple[float, float]:
+        first, second = (float(f"{value * factor:.2g}") for value in pair)
+        return first, second
 
+    alpha, lam = scaled(cell)
+    if basis == "measured":
+        sure = _sure_of_measured(name, maps, prediction)
+    else:
+        sure = _sure_of_others(basis, maps, known, pair, free)
     rewards = {} if reward_scale == 1 else {"reward_scale": float(reward_scale)}
     return Suggestion(
         environment=name,
         potential=pair[0],
         drift=pair[1],
-        alpha=scaled(cell[0]),
-        lam=scaled(cell[1]),
-        alpha_range=(scaled(spans[0][0]), scaled(spans[0][1])),
-        lam_range=(scaled(spans[1][0]), scaled(spans[1][1])),
+        alpha=alpha,
+        lam=lam,
+        alpha_range=scaled(spans[0]),
+        lam_range=scaled(spans[1]),
         basis=basis,
         score=score,
         settings=" ".join([flags(known), *as_flags(rewards)]).strip(),
         reasons=tuple(reasons),
-        sure=_sure(basis, prediction, _checked(known, pair, free), maps, name),
+        sure=sure,
     )
 
 
@@ -170,9 +176,8 @@ def _factor(name: str, max_return: float | None, reward_scale: float) -> float:
     factor = float(RunValues(reward_scale=reward_scale).reward_scale)
     if max_return is None:
         return factor
-    if isinstance(max_return, bool) or not isinstance(max_return, int | float | np.number):
-        raise UserError(f"max_return: {max_return!r} is not a finite number")
-    if not math.isfinite(max_return):
+    number = isinstance(max_return, int | float | np.number) and not isinstance(max_return, bool)
+    if not number or not math.isfinite(max_return):
         raise UserError(f"max_return: {max_return!r} is not a finite number")
     if factor != 1:
         raise UserError("max_return: it says what reward_scale says; give one of them")
@@ -249,16 +254,12 @@ def _default_instead(evidence: Evidence, reasons: list[str]) -> float | None:
 
 def _pooled(maps: Sequence[ScoreMap]) -> list[ScoreMap]:
     """Average the maps of all pairs, environment by environment."""
-    by_environment: dict[str, list[ScoreMap]] = {}
-    for each in maps:
-        by_environment.setdefault(each.environment, []).append(each)
     out = []
-    for same in by_environment.values():
+    for name in dict.fromkeys(each.environment for each in maps):
+        same = [each for each in maps if each.environment == name]
         alphas, lams = grid_of(same)
-        parts = [at_nearest(each, alphas, lams) for each in same]
-        scores, runs = (np.array(part) for part in zip(*parts, strict=True))
-        whole = replace(same[0], alphas=alphas, lams=lams)
-        out.append(replace(whole, scores=scores.mean(axis=0), runs=runs.sum(axis=0)))
+        scores, runs = mean_of(same, alphas, lams)
+        out.append(replace(same[0], alphas=alphas, lams=lams, scores=scores, runs=runs))
     return out
 
 
@@ -302,30 +303,25 @@ def alike(settings: Settings, results: str | os.PathLike[str] | None) -> bool:
     return all(0.5 <= ratio <= 2 for ratio in (settings.steps / theirs.steps, batches / other))
 
 
-def _checked(evidence: Evidence, pair: tuple[str, str], free: bool) -> Validation | None:
-    """Return the check of the pair, or of the choice of a pair where that is free."""
+def _sure_of_measured(name: str, maps: Sequence[ScoreMap], prediction: Prediction) -> str:
+    (own,) = (each for each in maps if each.environment == name)
+    measured = score_at(own, prediction.alpha, prediction.lam)
+    cells = int(np.isfinite(own.scores).sum())
+    return (
+        f"Measured: {measured:.3f} at this cell. It was chosen among {cells} cells, so that is "
+        "a little optimistic."
+    )
+
+
+def _sure_of_others(
+    basis: Basis, maps: Sequence[ScoreMap], evidence: Evidence, pair: tuple[str, str], free: bool
+) -> str:
+    """Say how well the pair carries over, or the choice of a pair where that is free."""
     try:
         whole = validate(evidence)
+        checked = whole.of(None if free and whole.joint else pair)
     except UserError:
-        return None
-    return replace(whole, rows=whole.joint) if free and whole.joint else whole.of(pair)
-
-
-def _sure(
-    basis: Basis,
-    prediction: Prediction,
-    checked: Validation | None,
-    maps: Sequence[ScoreMap],
-    name: str,
-) -> str:
-    if basis == "measured":
-        (own,) = (each for each in maps if each.environment == name)
-        measured = score_at(own, prediction.alpha, prediction.lam)
-        cells = int(np.isfinite(own.scores).sum())
-        return (
-            f"Measured: {measured:.3f} at this cell. It was chosen among {cells} cells, so that is "
-            "a little optimistic."
-        )
+        checked = None
     if checked is None:
         families = len({each.family for each in maps})
         tail = "" if families > 1 else " There is no second environment to test predictions on."

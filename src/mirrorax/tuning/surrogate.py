@@ -123,12 +123,10 @@ def _pooled(
     x: np.ndarray, arm: np.ndarray, y: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     rows = np.column_stack([arm, x])
-    places, first, index, count = np.unique(
+    _, first, index, count = np.unique(
         rows, axis=0, return_index=True, return_inverse=True, return_counts=True
     )
-    index = index.reshape(-1)
-    total = np.zeros(len(places))
-    np.add.at(total, index, y)
+    total = np.bincount(index.reshape(-1), weights=y)
     return x[first], arm[first], total / count, count.astype(float)
 
 

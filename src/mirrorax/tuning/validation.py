@@ -19,9 +19,12 @@ from mirrorax.errors import UserError
 from mirrorax.formatting import Shown
 from mirrorax.runs.settings import RunValues, Settings
 from mirrorax.tuning.evidence import Evidence, ScoreMap
-from mirrorax.tuning.prediction import Prediction, at_nearest, combine, grid_of
+from mirrorax.tuning.prediction import Prediction, at_nearest, combine, grid_of, mean_of
 
 THRESHOLD = 0.9
+#: What is trained unless told otherwise.
+DEFAULT_PAIR = Settings.model_fields["potential"].default, Settings.model_fields["drift"].default
+DEFAULT_CELL = RunValues.model_fields["alpha"].default, RunValues.model_fields["lam"].default
 
 
 @dataclass(frozen=True)
@@ -70,9 +73,10 @@ class Validation(Shown):
         known = [row.default for row in self.rows if row.default is not None]
         return float(np.mean(known)) if known else float("nan")
 
-    def of(self, pair: tuple[str, str]) -> Validation | None:
-        """Return the part about one pair, if there is any."""
-        rows = tuple(row for row in self.rows if (row.potential, row.drift) == pair)
+    def of(self, pair: tuple[str, str] | None) -> Validation | None:
+        """Return the part about one pair, or about the chosen ones if it is None."""
+        mine = tuple(row for row in self.rows if (row.potential, row.drift) == pair)
+        rows = self.joint if pair is None else mine
         return Validation(self.threshold, rows) if rows else None
 
     def to_dict(self) -> dict[str, Any]:
@@ -193,19 +197,13 @@ def pair_rbst(evidence: Evidence) -> dict[tuple[str, str], float]:
     return out
 
 
-def default_cell() -> tuple[tuple[str, str], float, float]:
-    """Return the default pair and its default temperatures."""
-    names, values = Settings.model_fields, RunValues().model_dump()
-    return (names["potential"].default, names["drift"].default), values["alpha"], values["lam"]
-
-
 def default_scores(evidence: Evidence) -> dict[str, float]:
     """Return what the default pair scores at the default temperatures, by environment.
 
     The nearest measured cell counts, if it is near enough.
     """
-    pair, *cell = default_cell()
-    scores = {each.environment: score_at(each, *cell) for each in evidence.of(pair)}
+    maps = evidence.of(DEFAULT_PAIR)
+    scores = {each.environment: score_at(each, *DEFAULT_CELL) for each in maps}
     return {name: score for name, score in scores.items() if np.isfinite(score)}
 
 
@@ -217,7 +215,7 @@ def score_at(each: ScoreMap, alpha: float, lam: float) -> float:
 def _best_single(maps: Sequence[ScoreMap]) -> tuple[float, float] | None:
     """Return the temperatures with the best mean over all maps, of those measured in each."""
     alphas, lams = grid_of(maps)
-    scores = np.mean([at_nearest(each, alphas, lams)[0] for each in maps], axis=0)
+    scores = mean_of(maps, alphas, lams)[0]
     if not np.isfinite(scores).any():
         return None
     i, j = np.unravel_index(int(np.nanargmax(scores)), scores.shape)
