@@ -26,10 +26,6 @@ SHARED = {
     "json": "--json  print one JSON object and nothing else",
     "environment": "--env, --environment NAME  the environment, see 'mirrorax list environments'",
     "preset": "--preset NAME  start from the settings of a preset, see 'mirrorax list presets'",
-    "lanes": """
---lanes N           runs trained side by side (set by the device)
---layout NAME       update lane by lane (map), or batched (vmap) (set by the device)
-""",
     "results": """
 RESULTS?            a store, an exported file, or a folder that holds results
 --store DIR         another way to give RESULTS

@@ -45,7 +45,8 @@ FLAGS = """
 --log NAME:TARGET   write learning curves for a viewer: tensorboard:DIR, wandb:PROJECT or
                     mlflow:URI; :TARGET may be left out
 --tensorboard DIR   the same as --log tensorboard:DIR
-@lanes
+--lanes N           runs trained side by side (set by the device)
+--layout NAME       update lane by lane (map), or batched (vmap) (set by the device)
 @plugin
 @json
 --quiet             show no progress bar

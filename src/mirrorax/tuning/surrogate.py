@@ -85,14 +85,10 @@ def fit(
 
 
 def _variations(scales: Scales, *, several: bool) -> list[Scales]:
-    out = [scales]
-    for axis in range(len(scales.lengths)):
-        for length in LENGTHS:
-            lengths = list(scales.lengths)
-            lengths[axis] = length
-            out.append(replace(scales, lengths=tuple(lengths)))
-    for length in LENGTHS:
-        out.append(replace(scales, lengths=(length,) * len(scales.lengths)))
+    now, axes = scales.lengths, len(scales.lengths)
+    lengths = [(*now[:k], each, *now[k + 1 :]) for k in range(axes) for each in LENGTHS]
+    lengths += [(each,) * axes for each in LENGTHS]
+    out = [scales, *(replace(scales, lengths=each) for each in lengths)]
     out += [replace(scales, noise=noise) for noise in NOISES]
     if several:
         out += [replace(scales, correlation=value) for value in CORRELATIONS]
