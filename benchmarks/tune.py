@@ -38,6 +38,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -48,11 +49,10 @@ from mirrorax import plugins
 from mirrorax.analysis.landscape import landscapes
 from mirrorax.store import read_results
 from mirrorax.store.store import Store
-from mirrorax.tuning.engine import SearchRuns
-from mirrorax.tuning.propose import Record, Specification, Trial, best_cells, choose, explore
-from mirrorax.tuning.space import Cell, Run
-from mirrorax.tuning.task import TuneTask, prepare
-from mirrorax.tuning.tune import specification
+from mirrorax.tuning.propose import Record, Trial, best_cells, choose, explore
+from mirrorax.tuning.space import Cell, Run, Specification
+from mirrorax.tuning.task import prepare
+from mirrorax.tuning.tune import SearchRuns, with_random_play
 
 FOUR = ("CartPole", "Acrobot", "Catch", "DeepSea")
 SHORT, LONG = (
@@ -106,22 +106,22 @@ def drive(proposals, score):
         return end.value
 
 
-def random_cell(task: TuneTask, number: int) -> Cell:
+def random_cell(spec: Specification, number: int) -> Cell:
     """Return a cell of the pool: the same place in the range for every task."""
     rng = np.random.default_rng([11, number])
-    return Cell(0, tuple(r.at(rng.random()) for r in task.ranges))
+    return Cell(0, tuple(r.at(rng.random()) for r in spec.ranges))
 
 
-def at_random(task: TuneTask, spec: Specification, score, pool: int) -> list[Trial]:
+def at_random(spec: Specification, score, pool: int) -> list[Trial]:
     """Search at random: in cells of a pool, or in cells of its own if there is none."""
     count = spec.budget.search
     order = np.random.default_rng([13, spec.seed]).permutation(pool or count)[:count]
     order += 0 if pool else 1_000 * (spec.seed + 1)
-    runs = [Run(random_cell(task, int(i)), POOL_SEEDS + int(i)) for i in order]
+    runs = [Run(random_cell(spec, int(i)), POOL_SEEDS + int(i)) for i in order]
     return [Trial(run, value) for run, value in zip(runs, score(runs), strict=True)]
 
 
-def with_tpe(task: TuneTask, spec: Specification, score) -> Iterator[Trial]:
+def with_tpe(spec: Specification, score) -> Iterator[Trial]:
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -131,9 +131,9 @@ def with_tpe(task: TuneTask, spec: Specification, score) -> Iterator[Trial]:
         trials = [study.ask() for _ in range(min(4, spec.budget.search - first))]
         runs = []
         for number, trial in enumerate(trials, first):
-            values = [trial.suggest_float(r.name, r.low, r.high, log=True) for r in task.ranges]
+            values = [trial.suggest_float(r.name, r.low, r.high, log=True) for r in spec.ranges]
             cell = Cell(
-                0, tuple(r.value(r.place(v)) for r, v in zip(task.ranges, values, strict=True))
+                0, tuple(r.value(r.place(v)) for r, v in zip(spec.ranges, values, strict=True))
             )
             runs.append(Run(cell, spec.seed * 10_000_000 + 3_000_000 + number))
         for trial, run, value in zip(trials, runs, score(runs), strict=True):
@@ -141,18 +141,18 @@ def with_tpe(task: TuneTask, spec: Specification, score) -> Iterator[Trial]:
             yield Trial(run, value)
 
 
-def play(method: str, task: TuneTask, spec: Specification, score, pool: int = 0) -> dict:
+def play(method: str, spec: Specification, score, pool: int = 0) -> dict:
     """Search with a method; return its trials, its choices on the way and the last one."""
-    record = Record(ranges=task.ranges)
+    record = Record(ranges=spec.ranges)
     if method == "tune":
         drive(explore(spec, record), score)
     elif method == "random":
-        record.batches.append(at_random(task, spec, score, pool))
+        record.batches.append(at_random(spec, score, pool))
     elif method == "tpe":
-        record.batches.append(list(with_tpe(task, spec, score)))
+        record.batches.append(list(with_tpe(spec, score)))
     trials = record.trials
     if not trials:
-        return {"choices": {1: task.starts[0]}, "choice": task.starts[0], "trials": 1}
+        return {"choices": {1: spec.starts[0]}, "choice": spec.starts[0], "trials": 1}
     choices = {}
     for look in (*(look for look in LOOKS if look < len(trials)), len(trials)):
         seen = Record([trials[:look]], record.ranges)
@@ -182,9 +182,8 @@ def run(args: argparse.Namespace) -> None:
             continue
         env, fields = TASKS[name]
         with Store(folder(args, name)) as store:
-            task = prepare(env, budget=args.budget, **fields)
-            spec = specification(task)
-            with SearchRuns(task, store, args.workers, normalise=spec.best is not None) as runs:
+            spec = with_random_play(prepare(env, budget=args.budget, **fields))
+            with SearchRuns(spec, store, args.workers) as runs:
                 for method, seed in searches:
                     line = json.dumps(one(name, method, args.budget, seed, fields, runs, spec))
                     print(line, flush=True)
@@ -195,9 +194,9 @@ def run(args: argparse.Namespace) -> None:
 
 def one(name, method, budget, seed, fields, runs, spec) -> dict:
     """Return the line of one search."""
-    task = prepare(TASKS[name][0], budget=budget, seed=seed, **fields)
-    spec = Specification(task.ranges, task.budget, 1, task.starts, seed, spec.random, spec.best)
-    found = play(method, task, spec, runs.scores, POOL)
+    own = prepare(TASKS[name][0], budget=budget, seed=seed, **fields)
+    spec = replace(own, random=spec.random, best=spec.best)
+    found = play(method, spec, runs.scores, POOL)
     cells = list(dict.fromkeys([*found["choices"].values(), found["choice"]]))
     held = [Run(cell, HELD_SEEDS + i) for cell in cells for i in range(HELD)]
     values = np.nan_to_num(np.reshape(runs.scores(held), (len(cells), HELD)), nan=0.0)

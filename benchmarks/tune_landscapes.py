@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -21,7 +21,6 @@ import numpy as np
 
 from mirrorax.analysis.landscape import Landscape, full_grid, landscapes
 from mirrorax.store import read_results
-from mirrorax.tuning.propose import Specification
 from mirrorax.tuning.space import Cell, Run
 from mirrorax.tuning.task import prepare
 
@@ -106,10 +105,9 @@ def row(item: Simulated, method: str, budget: int, searches: int, play) -> dict:
     """Return what some searches of one method find in a landscape, in parts of its best score."""
     found = []
     for seed in range(searches):
-        task = prepare(item.environment, budget=budget, seed=seed, steps=1_000_000)
-        random = RANDOM_PLAY[item.environment]
-        spec = Specification(task.ranges, task.budget, 1, task.starts, seed, random, 1.0)
-        found.append(play(method, task, spec, item.scores))
+        spec = prepare(item.environment, budget=budget, seed=seed, steps=1_000_000)
+        spec = replace(spec, random=RANDOM_PLAY[item.environment], best=1.0)
+        found.append(play(method, spec, item.scores))
     looks = {
         look: [round(item.mean(each["choices"][look]) / item.best, 3) for each in found]
         for look in found[0]["choices"]

@@ -200,7 +200,7 @@ def test_data_frames_hold_the_same_numbers(result, trace, item, search):
     assert sorted(item.to_pandas()["score"]) == sorted(item.runs().ravel())
     trials = search[0].to_pandas()
     assert len(trials) == len(search[0].record.trials)
-    assert trials["score"].max() == search[0].searched
+    assert trials["score"].max() == search[0].record.searched
 
 
 def test_datasets_hold_the_same_numbers(result, trace, item):
@@ -260,12 +260,12 @@ def test_a_search_opens_in_optuna(search, tmp_path):
     (name,) = optuna.get_all_study_names(f"sqlite:///{path}")
     study = optuna.load_study(study_name=name, storage=f"sqlite:///{path}")
     assert len(study.trials) == len(result.record.trials)
-    assert study.best_value == result.searched
+    assert study.best_value == result.record.searched
     for trial, item in zip(study.trials, result.record.trials, strict=True):
-        values = tuple(trial.params[name] for name in result.names)
+        values = tuple(trial.params[name] for name in result.specification.names)
         assert values == item.run.cell.values
         assert trial.user_attrs["seed"] == item.run.seed
-        assert trial.params["potential"] == result.arms[item.run.cell.arm].potential
+        assert trial.params["potential"] == result.specification.arms[item.run.cell.arm].potential
     assert study.user_attrs["command"] == result.command
     with pytest.raises(UserError, match="exists; name a new file"):
         result.to_optuna(path)

@@ -56,7 +56,7 @@ def _nothing_heavy(monkeypatch):
 
     monkeypatch.setattr(study, "MOST_RUNS", 3_000)
     monkeypatch.setattr(mirrorax.cli.train, "_train", stop)
-    monkeypatch.setattr(mirrorax.tuning.tune, "run_task", stop)
+    monkeypatch.setattr(mirrorax.tuning.tune, "run_search", stop)
     monkeypatch.setattr(mirrorax.sweep.driver, "Store", stop)
     monkeypatch.setattr(mirrorax.tabular, "solve", stop)
 

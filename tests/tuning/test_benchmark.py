@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import importlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from mirrorax.tuning.propose import Specification
 from mirrorax.tuning.space import Cell, Run
 from mirrorax.tuning.task import prepare
 
@@ -65,19 +65,18 @@ def test_needed_runs_are_those_before_the_first_good_choice(benchmark):
 
 @pytest.mark.parametrize("method", ["default", "random", "tune"])
 def test_every_method_has_the_same_runs_and_its_choice_is_one_of_its_cells(benchmark, method):
-    task = prepare("Catch", budget=32)
-    spec = Specification(task.ranges, task.budget, 1, task.starts, 0, 0.0, 1.0)
+    spec = replace(prepare("Catch", budget=32), random=0.0, best=1.0)
     made = []
 
     def score(runs):
         made.extend(runs)
         return [1 - 0.1 * abs(np.log10(run.cell.values[0]) + 2) for run in runs]
 
-    found = benchmark.play(method, task, spec, score)
-    searched = 0 if method == "default" else task.budget.search
-    chosen = 0 if method == "default" else task.budget.candidates * task.budget.candidate_seeds
+    found = benchmark.play(method, spec, score)
+    searched = 0 if method == "default" else spec.budget.search
+    chosen = 0 if method == "default" else spec.budget.candidates * spec.budget.candidate_seeds
     assert len(made) == searched + chosen
-    assert found["choice"] in [run.cell for run in made] + [task.starts[0]]
+    assert found["choice"] in [run.cell for run in made] + [spec.starts[0]]
     assert max(found["choices"]) == found["trials"]
     # No run of a search is one of the held-out ones.
     held = range(benchmark.HELD_SEEDS, benchmark.HELD_SEEDS + benchmark.HELD)

@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
+from mirrorax.runs.settings import make_settings
 from mirrorax.tuning import surrogate
 from mirrorax.tuning.propose import (
     Record,
-    Specification,
     Trial,
     best_cells,
     most_telling,
@@ -16,15 +16,16 @@ from mirrorax.tuning.propose import (
     search,
     spread,
 )
-from mirrorax.tuning.space import Cell, Range, Run, plan_budget
+from mirrorax.tuning.space import Cell, Range, Run, Specification, plan_budget
 
 ALPHA = Range("alpha", 1e-4, 1.0, limits=(1e-8, 1e3))
 LAM = Range("lam", 1e-3, 1e3, limits=(1e-8, 1e6))
 
 
-def make(budget=32, **more):
+def make(budget=32, arms=1, **more):
     more = {"ranges": (ALPHA, LAM), "random": 0.0, "best": 1.0, **more}
-    return Specification(budget=plan_budget(budget), **more)
+    settings = make_settings(environment="Catch")
+    return Specification(budget=plan_budget(budget), arms=(settings,) * arms, **more)
 
 
 def bump(alpha, lam, width=0.6):

@@ -18,7 +18,7 @@ from mirrorax.runs.presets import PRESETS
 from mirrorax.tuning import prediction, suggestion
 from mirrorax.tuning.evidence import Evidence, gather
 from mirrorax.tuning.suggestion import suggest
-from mirrorax.tuning.validation import pair_rbst, validate
+from mirrorax.tuning.validation import left_out, pair_rbst, validate
 
 FOUR = ("CartPole", "Acrobot", "Catch", "DeepSea")
 #: How far apart the returns are that count as 0 and 1.
@@ -167,18 +167,20 @@ def test_a_random_cell_is_drawn_from_those_that_could_have_been_suggested(alike)
 
 
 def test_a_left_out_environment_has_no_say(lawful):
-    first = prediction.left_out(lawful.maps)
+    pair = ("entropy", "kl")
+    first = list(left_out(lawful, pair))
+    assert len(first) == len(lawful.maps)
     for index, (one, before) in enumerate(first):
         changed = list(lawful.maps)
         changed[index] = replace(one, scores=one.scores[::-1, ::-1].copy())
-        after = prediction.left_out(changed)[index][1]
+        after = list(left_out(Evidence(tuple(changed)), pair))[index][1]
         assert after.cell == before.cell
 
 
 def test_sizes_of_one_family_are_left_out_together(make_bump):
     maps = [make_bump(name, 0.03, 1.0) for name in ("Catch", "DeepSea")]
     larger = replace(maps[0], environment="Catch(20x10)")
-    pairs = prediction.left_out([*maps, larger])
+    pairs = list(left_out(Evidence((*maps, larger)), ("entropy", "kl")))
     only_other = prediction.combine([maps[1]], maps[0].alphas, maps[0].lams)
     assert pairs[0][1].cell == only_other.cell
     np.testing.assert_array_equal(pairs[0][1].scores, only_other.scores)

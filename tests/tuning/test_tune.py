@@ -20,9 +20,9 @@ from mirrorax.cli import tune as tune_cli
 from mirrorax.errors import UserError
 from mirrorax.runs.settings import make_settings
 from mirrorax.store import read_results
-from mirrorax.tuning.propose import CHECK_SEEDS, CellScores, Record, Specification, Trial
+from mirrorax.tuning.propose import CHECK_SEEDS, CellScores, Record, Trial
 from mirrorax.tuning.result import TuneResult
-from mirrorax.tuning.space import Cell, Range, Run, plan_budget
+from mirrorax.tuning.space import Cell, Range, Run, Specification, plan_budget
 from mirrorax.tuning.task import DEFAULT_RANGES, prepare
 
 TINY = {
@@ -217,8 +217,8 @@ def outcome(
     )
     ranges = (Range("alpha", 1e-4, 1.0), Range("lam", 1e-3, 1e3))
     best = 1.0 if units == "normalised return" else None
-    spec = Specification(ranges, BUDGET, random=random, best=best)
-    return TuneResult(ARMS, fields.pop("fixed", {}), ("alpha", "lam"), found, spec, units)
+    spec = Specification(ranges, BUDGET, ARMS, random=random, best=best, **fields)
+    return TuneResult(spec, found)
 
 
 @pytest.mark.parametrize(
@@ -258,7 +258,7 @@ def test_nothing_better_than_random_is_the_last_line(scores, random, units, caps
 
 def test_runs_that_diverged_are_shown_and_not_averaged(capsys):
     result = outcome((0.6, np.nan, 0.8), [[np.nan], [0.7]])
-    assert (result.mean, result.diverged, result.largest_drop) == (0.7, 1, np.inf)
+    assert (result.mean, result.best.diverged, result.largest_drop) == (0.7, 1, np.inf)
     assert result.interval is None
     tune_cli._show(result)
     shown = capsys.readouterr().out

@@ -15,6 +15,7 @@ import platform
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib import metadata
 from typing import Any
 
 from mirrorax._version import __version__
@@ -47,23 +48,19 @@ _FOR_DEVELOPERS = ("dev", "docs")
 
 
 def _installed(package: str) -> str | None:
-    from importlib.metadata import PackageNotFoundError, version
-
     try:
-        return version(package)
-    except PackageNotFoundError:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
         return None
 
 
 def packages() -> Finding:
     """Compare what is installed with what this package asks for."""
-    from importlib.metadata import PackageNotFoundError, metadata
-
     from packaging.requirements import Requirement
 
     try:
-        about = metadata("mirrorax")
-    except PackageNotFoundError:
+        about = metadata.metadata("mirrorax")
+    except metadata.PackageNotFoundError:
         text = "mirrorax is not installed as a package; pip install it (or 'make setup')"
         return finding("wrong", text, versions={}, extras={})
     wanted = [Requirement(text) for text in about.get_all("Requires-Dist") or ()]

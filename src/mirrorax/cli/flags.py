@@ -26,10 +26,6 @@ SHARED = {
     "json": "--json  print one JSON object and nothing else",
     "environment": "--env, --environment NAME  the environment, see 'mirrorax list environments'",
     "preset": "--preset NAME  start from the settings of a preset, see 'mirrorax list presets'",
-    "lanes": """
---lanes N           runs trained side by side (set by the device)
---layout NAME       update lane by lane (map), or batched (vmap) (set by the device)
-""",
     "results": """
 RESULTS?            a store, an exported file, or a folder that holds results
 --store DIR         another way to give RESULTS
@@ -57,10 +53,14 @@ RESULTS?            a store, an exported file, or a folder that holds results
 }
 
 
+def flag(name: str) -> str:
+    """Return the flag of a field."""
+    return f"--{name.replace('_', '-')}"
+
+
 def _flags_of(fields: str) -> str:
     """Return names of fields, joined by "and" or "or", as flags."""
-    words = fields.split()
-    return " ".join(w if w in ("and", "or") else "--" + w.replace("_", "-") for w in words)
+    return " ".join(w if w in ("and", "or") else flag(w) for w in fields.split())
 
 
 #: flags that other tools have -> what they are called here
@@ -264,9 +264,6 @@ MEANING = {
     "critic_lr": "learning rate of the critics",
 }
 
-#: settings that are no flags of this kind: the first has its own, the second is derived
-_OTHER = ("environment", "plugins")
-
 #: type of a setting's default -> how its value is written in a table
 _WORDS = {bool: "BOOL", int: "N", float: "X", tuple: "WIDTHS"}
 
@@ -274,7 +271,8 @@ _WORDS = {bool: "BOOL", int: "N", float: "X", tuple: "WIDTHS"}
 def _setting_names() -> list[str]:
     from mirrorax.runs.settings import Settings
 
-    return [name for name in Settings.model_fields if name not in _OTHER]
+    # The first has its own flag, the second is derived.
+    return [name for name in Settings.model_fields if name not in ("environment", "plugins")]
 
 
 def _rows_of(name: str) -> str:
@@ -296,11 +294,6 @@ def _rows_of(name: str) -> str:
         word, default = _WORDS.get(type(info.default), "NAME"), flag_text(info.default)
         rows.append(f"{flag(field)} {word}  {words} ({default or 'none'})")
     return "\n".join(rows)
-
-
-def flag(name: str) -> str:
-    """Return the flag of a field."""
-    return f"--{name.replace('_', '-')}"
 
 
 def typed_settings(args: argparse.Namespace) -> dict[str, Any]:

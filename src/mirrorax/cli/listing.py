@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable
 
 from mirrorax import registry
 from mirrorax.formatting import columns
@@ -31,10 +32,8 @@ def _environments() -> Rows:
         bounds = suite.environment(name).bounds
         shown = "with estimated bounds" if bounds is None else f"{bounds[0]:g} to {bounds[1]:g}"
         rows.append((name, f"returns {shown}{sizes.get(name, '')}"))
-    return [
-        *rows,
-        ("gymnasium:ID", "any of Gymnasium's with discrete actions, e.g. LunarLander-v3"),
-    ]
+    rows.append(("gymnasium:ID", "any of Gymnasium's with discrete actions, e.g. LunarLander-v3"))
+    return rows
 
 
 def _studies() -> Rows:
@@ -46,24 +45,28 @@ def _studies() -> Rows:
 def _presets() -> Rows:
     from mirrorax.runs.presets import PRESETS
 
-    changes = {
-        name: ", ".join(f"{field} {value}" for field, value in fields.items())
-        for name, fields in PRESETS.items()
-    }
-    usual = "the defaults of 'mirrorax train --help'"
-    return [(name, text or usual) for name, text in changes.items()]
+    rows: Rows = []
+    for name, fields in PRESETS.items():
+        changes = ", ".join(f"{field} {value}" for field, value in fields.items())
+        rows.append((name, changes or "the defaults of 'mirrorax train --help'"))
+    return rows
 
 
-#: what is listed otherwise than by the registry
-_OTHERS = {"environments": _environments, "presets": _presets, "studies": _studies}
-_KINDS: dict[str, registry.Kind] = {
-    "potentials": "potential",
-    "drifts": "drift",
-    "schedules": "schedule",
-    "networks": "network",
-    "optimizers": "optimizer",
+def _registered(kind: registry.Kind) -> Rows:
+    own = [(name, "registered by a plugin") for name in registry.names(kind)]
+    return [*registry.descriptions(kind).items(), *own]
+
+
+KINDS: dict[str, Callable[[], Rows]] = {
+    "environments": _environments,
+    "potentials": lambda: _registered("potential"),
+    "drifts": lambda: _registered("drift"),
+    "schedules": lambda: _registered("schedule"),
+    "networks": lambda: _registered("network"),
+    "optimizers": lambda: _registered("optimizer"),
+    "presets": _presets,
+    "studies": _studies,
 }
-KINDS = ("environments", *_KINDS, "presets", "studies")
 
 
 FLAGS = f"""
@@ -75,11 +78,6 @@ KIND {"|".join(KINDS)}   what to list: {", ".join(KINDS)}
 
 def run(args: argparse.Namespace) -> int:
     """Print the names with one line each."""
-    if args.kind in _OTHERS:
-        rows = _OTHERS[args.kind]()
-    else:
-        kind = _KINDS[args.kind]
-        own = [(name, "registered by a plugin") for name in registry.names(kind)]
-        rows = [*registry.descriptions(kind).items(), *own]
+    rows = KINDS[args.kind]()
     print(json.dumps(dict(rows)) if args.json else columns(rows, left=2))
     return 0

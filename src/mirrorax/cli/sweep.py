@@ -6,6 +6,7 @@ import argparse
 import shlex
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -112,12 +113,10 @@ def _plan(args: argparse.Namespace) -> int:
     if root is not None:
         reader = reading.Reader(root, ["wall_seconds"], every=True)
         stored, damaged = reader.results(), reader.damaged
-    plan = planning.make(runs, stored, lanes=lanes, retry_failed=args.retry_failed)
+    make = partial(planning.make, runs, stored, lanes=lanes, retry_failed=args.retry_failed)
+    plan = make()
     if args.measure and plan.chunks:
-        measured = measure_seconds(plan, worker.CHUNK_FUNCTION)
-        plan = planning.make(
-            runs, stored, lanes=lanes, retry_failed=args.retry_failed, measured=measured
-        )
+        plan = make(measured=measure_seconds(plan, worker.CHUNK_FUNCTION))
     workers = args.workers or args.gpus or len(cores())
     failed = int(plan.failed.sum())
     again = " (to be run again)" if args.retry_failed and failed else ""
@@ -214,7 +213,7 @@ def _status(args: argparse.Namespace) -> int:
 
     def text() -> str:
         now = read_status(reader)
-        rows = [[plain(cell) for cell in row] for row in now.rows()]
+        rows = [list(map(plain, row)) for row in now.rows()]
         return f"{now.summary()}\n{columns(rows, left=2)}"
 
     if not args.watch:

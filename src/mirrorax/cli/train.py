@@ -14,7 +14,6 @@ from mirrorax.errors import UserError, unknown
 from mirrorax.formatting import columns, counted
 
 if TYPE_CHECKING:
-    from mirrorax.callbacks import Callback
     from mirrorax.training import Request
     from mirrorax.training.result import TrainResult
 
@@ -46,7 +45,8 @@ FLAGS = """
 --log NAME:TARGET   write learning curves for a viewer: tensorboard:DIR, wandb:PROJECT or
                     mlflow:URI; :TARGET may be left out
 --tensorboard DIR   the same as --log tensorboard:DIR
-@lanes
+--lanes N           runs trained side by side (set by the device)
+--layout NAME       update lane by lane (map), or batched (vmap) (set by the device)
 @plugin
 @json
 --quiet             show no progress bar
@@ -115,17 +115,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _train(args: argparse.Namespace, request: Request, stop: Stop) -> TrainResult:
+    from mirrorax.callbacks import make_logger
     from mirrorax.mdpo.machine import enable_cache
     from mirrorax.training import train_request
 
-    callbacks: list[Callback] = []
-    if args.tensorboard is not None or args.log is not None:
-        from mirrorax.callbacks import TensorBoard, make_logger
-
-        if args.tensorboard is not None:
-            callbacks.append(TensorBoard(args.tensorboard))
-        if args.log is not None:
-            callbacks.append(make_logger(args.log))
+    logs = [] if args.tensorboard is None else [f"tensorboard:{args.tensorboard}"]
+    logs += [] if args.log is None else [args.log]
+    callbacks = [make_logger(text) for text in logs]
     enable_cache()
     stop.check()
     result = train_request(

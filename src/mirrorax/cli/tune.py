@@ -18,8 +18,7 @@ from mirrorax.formatting import columns, counted
 if TYPE_CHECKING:
     from mirrorax.tuning.propose import Record
     from mirrorax.tuning.result import TuneResult
-    from mirrorax.tuning.space import Range
-    from mirrorax.tuning.task import TuneTask
+    from mirrorax.tuning.space import Range, Specification
 
 EXAMPLES = """examples:
   mirrorax tune --env Catch --budget 64 --steps 100000
@@ -82,9 +81,9 @@ def run(args: argparse.Namespace) -> int:
     """Search, and show the result."""
     from mirrorax.cli import leave
     from mirrorax.runs.settings import OTHER_NUMBERS, TEMPERATURES
-    from mirrorax.tuning import task as tasks
     from mirrorax.tuning import tune
     from mirrorax.tuning.result import check_new
+    from mirrorax.tuning.task import prepare
 
     if args.env is None:
         raise UserError("env: missing; for example --env Catch")
@@ -100,7 +99,7 @@ def run(args: argparse.Namespace) -> int:
     for name in ("potential", "drift"):
         if name in choices:
             fields[name] = choices.pop(name)
-    task = tasks.prepare(
+    spec = prepare(
         args.env,
         budget=args.budget,
         seed=args.seed,
@@ -115,11 +114,11 @@ def run(args: argparse.Namespace) -> int:
     if args.optuna is not None:
         check_new(Path(args.optuna))
     say = partial(print, file=sys.stderr, flush=True)
-    progress = None if args.json or args.quiet else _progress(task, say)
+    progress = None if args.json or args.quiet else _progress(spec, say)
     if progress is not None and args.store is None:
         say("without --store an interrupted search is lost")
     try:
-        result = tune.run_task(task, store=args.store, workers=args.workers, on_batch=progress)
+        result = tune.run_search(spec, store=args.store, workers=args.workers, on_batch=progress)
     except KeyboardInterrupt:
         sys.stdout.flush()
         leave("the same command resumes" if args.store else "")
@@ -132,14 +131,14 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _progress(task: TuneTask, say: Callable[[str], None]) -> Callable[[Record, str], None]:
+def _progress(spec: Specification, say: Callable[[str], None]) -> Callable[[Record, str], None]:
     """Say what is searched; return what says one line per batch."""
-    pairs = ", ".join(dict.fromkeys(f"({a.potential}, {a.drift})" for a in task.arms))
-    say(f"searching {pairs} on {task.arms[0].environment}: {_spans(task.ranges)}")
-    ranges = [task.ranges]  # the last one is what is searched now
+    pairs = ", ".join(dict.fromkeys(f"({a.potential}, {a.drift})" for a in spec.arms))
+    say(f"searching {pairs} on {spec.arms[0].environment}: {_spans(spec.ranges)}")
+    ranges = [spec.ranges]  # the last one is what is searched now
 
     def on_batch(record: Record, part: str) -> None:
-        spent, best = f"{record.spent:4d} of {task.budget.total} runs", record.searched
+        spent, best = f"{record.spent:4d} of {spec.budget.total} runs", record.searched
         if part == "choose":
             say(f"{spent}  {counted(len(record.candidates), 'cell')} with further seeds")
         elif part == "check":
@@ -177,11 +176,11 @@ def _show(result: TuneResult) -> None:
         best = result.specification.best
         most = "" if best is None else f", the best possible {best:.3f}"
         print(f"  random play has {result.random:.3f}{most}")
-    print(f"  (the best single run of the search had {result.searched:.3f}: not a result)")
+    print(f"  (the best single run of the search had {result.record.searched:.3f}: not a result)")
     print("\nclose by")
     print(textwrap.indent(columns(result.close_by), "  "))
     tried = len({item.run.cell for item in result.record.trials})
-    used = f"{result.spent} of {result.budget} runs used, {tried} cells tried"
+    used = f"{result.spent} of {result.specification.budget.total} runs used, {tried} cells tried"
     if word == "nothing":
         print(f"\n{used}\n{text}")
         return

@@ -4,5 +4,5 @@
 - `prediction`, `validation`, `suggestion`: a recommendation from it, and how far to trust it
 - `space`, `task`: what a search is over, from checked arguments
 - `surrogate`, `propose`: what a search tries next, a function of the scores so far
-- `engine`, `tune`, `result`: the search with real runs, and what it found
+- `tune`, `result`: the search with real runs, and what it found
 """

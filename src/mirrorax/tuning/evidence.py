@@ -16,11 +16,11 @@ import json
 import math
 import os
 import sys
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from importlib import resources
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -36,17 +36,25 @@ from mirrorax.errors import UserError
 from mirrorax.files import write_file
 from mirrorax.formatting import Shown, counted
 from mirrorax.runs.results import Results
+from mirrorax.store import read_results
 
-FILE = "evidence.parquet"
+_SHIPPED = Path(__file__).with_name("evidence.parquet")
 _NOTES = b"mirrorax.evidence"
 #: Cells are means over few runs: more digits than this are noise.
 _DIGITS = 4
 #: A grid without holes stands for a map if it holds at least this share of its cells.
 _GRID_SHARE = 0.25
 
-_PAIR = ("potential", "drift")
+#: The settings of runs that count.
+_COUNTED = {
+    "algorithm": "off_policy",
+    "alpha_schedule": "constant",
+    "lam_schedule": "constant",
+    "actor_q": "regularized",
+}
+_KEY = ("potential", "drift", "environment")
 _SCHEMA = pa.schema(
-    [(name, pa.string()) for name in (*_PAIR, "environment")]
+    [(name, pa.string()) for name in _KEY]
     + [(name, pa.float64()) for name in ("noise", "alpha", "lam")]
     + [("score", pa.float32()), ("runs", pa.int32())]
 )
@@ -135,55 +143,32 @@ def family(name: str) -> str:
     return spec.family if spec.family in suite.SUITE else name
 
 
-def read_runs(place: str | os.PathLike[str]) -> Results:
-    """Read runs from a store, an exported file, or a folder of exported files."""
-    from mirrorax.store import read_results
-
-    return read_results(place, "results")
-
-
 def gather(table: Results | pa.Table) -> Evidence:
     """Derive the evidence from a table of runs; those with rescaled rewards do not count."""
-    chosen = [item for item in landscapes(table) if _counts(item)]
-    if not chosen:
+    groups: dict[tuple[tuple[str, Any], ...], list[Landscape]] = {}
+    for item in landscapes(table):
+        counts = all(item.settings[name] == value for name, value in _COUNTED.items())
+        if counts and item.cells("positive").any():
+            rest = ((name, value) for name, value in item.settings.items() if name not in _KEY)
+            groups.setdefault(tuple(rest), []).append(item)
+    if not groups:
         raise UserError(
             "results: no off-policy runs with constant temperatures, positive alpha and lam, and "
             "actor_q='regularized'; only such runs count"
         )
-    usual = _usual(chosen)
-    maps = [one for item in chosen if _rest(item) == usual for one in _maps(item) if one.runs.any()]
+    usual, items = max(groups.items(), key=lambda group: sum(i.counts.sum() for i in group[1]))
+    maps = tuple(each for item in items for each in _maps(item) if each.runs.any())
     if not maps:
         raise UserError(
             "results: no run with positive alpha and lam, reward_scale 1 and a result is among them"
         )
-    settings = {n: list(v) if isinstance(v, tuple) else v for n, v in usual}
-    return Evidence(tuple(maps), settings)
-
-
-def _counts(item: Landscape) -> bool:
-    settings = item.settings
-    constant = all(settings[name] == "constant" for name in ("alpha_schedule", "lam_schedule"))
-    usual = settings["algorithm"] == "off_policy" and settings["actor_q"] == "regularized"
-    positive = bool((item.alphas > 0).any() and (item.lams > 0).any())
-    return constant and usual and positive
-
-
-def _rest(item: Landscape) -> tuple[tuple[str, Any], ...]:
-    """Return the settings apart from the pair."""
-    return tuple((name, value) for name, value in item.settings.items() if name not in _PAIR)
-
-
-def _usual(items: Sequence[Landscape]) -> tuple[tuple[str, Any], ...]:
-    count: Counter[tuple[tuple[str, Any], ...]] = Counter()
-    for item in items:
-        count[_rest(item)] += int(item.counts.sum())
-    return count.most_common(1)[0][0]
+    return Evidence(maps, {n: list(v) if isinstance(v, tuple) else v for n, v in usual})
 
 
 def _maps(item: Landscape) -> list[ScoreMap]:
-    i, j = np.flatnonzero(item.alphas > 0), np.flatnonzero(item.lams > 0)
-    runs = item.runs()[np.ix_(i, j)]  # diverged runs count as 0
-    scores, counts = environment_scores(runs), item.counts[np.ix_(i, j)]
+    item = item.crop(item.alphas > 0, item.lams > 0)
+    runs = item.runs()  # diverged runs count as 0
+    scores = np.round(environment_scores(runs), _DIGITS)
     out = []
     for e, environment in enumerate(item.environments):
         if environment.reward_scale != 1:
@@ -195,10 +180,10 @@ def _maps(item: Landscape) -> list[ScoreMap]:
                 potential=str(item.settings["potential"]),
                 drift=str(item.settings["drift"]),
                 environment=environment.name,
-                alphas=item.alphas[i],
-                lams=item.lams[j],
-                scores=np.round(scores[..., e], _DIGITS),
-                runs=counts[..., e],
+                alphas=item.alphas,
+                lams=item.lams,
+                scores=scores[..., e],
+                runs=item.counts[..., e],
                 noise=float(noise.mean()) if noise.size else math.nan,
             )
         )
@@ -209,7 +194,7 @@ def write(evidence: Evidence, path: str | os.PathLike[str]) -> None:
     """Write the table; it appears whole or not at all."""
     rows = [
         {
-            **{name: getattr(each, name) for name in (*_PAIR, "environment", "noise")},
+            **{name: getattr(each, name) for name in (*_KEY, "noise")},
             "alpha": each.alphas[i],
             "lam": each.lams[j],
             "score": each.scores[i, j],
@@ -218,10 +203,9 @@ def write(evidence: Evidence, path: str | os.PathLike[str]) -> None:
         for each in evidence.maps
         for i, j in np.argwhere(each.runs > 0)
     ]
-    notes = {"settings": dict(evidence.settings)}
-    schema = _SCHEMA.with_metadata({_NOTES: json.dumps(notes, sort_keys=True).encode()})
+    notes = json.dumps({"settings": dict(evidence.settings)}, sort_keys=True).encode()
+    table = pa.Table.from_pylist(rows, schema=_SCHEMA.with_metadata({_NOTES: notes}))
     data = pa.BufferOutputStream()
-    table = pa.Table.from_pylist(rows, schema=schema)
     pq.write_table(table, data, compression="zstd", write_page_checksum=True)
     try:
         write_file(path, data.getvalue().to_pybytes())
@@ -239,35 +223,30 @@ def read(path: str | os.PathLike[str]) -> Evidence:
     notes = (table.schema.metadata or {}).get(_NOTES)
     if notes is None or table.schema.names != _SCHEMA.names:
         raise UserError(f"evidence: {str(path)!r} is not a table of evidence")
-    data = {name: table[name].to_numpy(zero_copy_only=False) for name in _SCHEMA.names}
-    groups: dict[tuple[str, str, str], list[int]] = {}
-    keys = zip(data["potential"], data["drift"], data["environment"], strict=True)
-    for row, key in enumerate(keys):
-        groups.setdefault(key, []).append(row)
-    maps = (_unpack(key, {n: data[n][rows] for n in data}) for key, rows in groups.items())
-    return Evidence(tuple(maps), json.loads(notes)["settings"])
+    groups = groupby(table.to_pylist(), itemgetter(*_KEY))
+    maps = tuple(_map_of(key, list(rows)) for key, rows in groups)
+    return Evidence(maps, json.loads(notes)["settings"])
 
 
-def _unpack(key: tuple[str, str, str], data: Mapping[str, np.ndarray]) -> ScoreMap:
-    alphas, i = np.unique(data["alpha"], return_inverse=True)
-    lams, j = np.unique(data["lam"], return_inverse=True)
+def _map_of(key: tuple[str, str, str], rows: Sequence[Mapping[str, Any]]) -> ScoreMap:
+    alphas, i = np.unique([row["alpha"] for row in rows], return_inverse=True)
+    lams, j = np.unique([row["lam"] for row in rows], return_inverse=True)
     scores = np.full((len(alphas), len(lams)), np.nan)
     runs = np.zeros(scores.shape, dtype=np.int64)
-    scores[i, j] = np.round(data["score"].astype(np.float64), _DIGITS)
-    runs[i, j] = data["runs"]
-    return ScoreMap(*key, alphas, lams, scores, runs, float(data["noise"][0]))
+    scores[i, j] = np.round([row["score"] for row in rows], _DIGITS)
+    runs[i, j] = [row["runs"] for row in rows]
+    return ScoreMap(*key, alphas, lams, scores, runs, rows[0]["noise"])
 
 
 @cache
 def shipped() -> Evidence:
     """Return the evidence that comes with the package."""
-    with resources.as_file(resources.files("mirrorax") / "tuning" / FILE) as path:
-        return read(path)
+    return read(_SHIPPED)
 
 
 def of_results(place: str | os.PathLike[str] | None) -> Evidence:
     """Return the evidence of a store or of exports, or the shipped one."""
-    return shipped() if place is None else gather(read_runs(place))
+    return shipped() if place is None else gather(read_results(place, "results"))
 
 
 def describe(evidence: Evidence) -> str:
@@ -287,9 +266,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("results", help="a store, an exported Parquet file, or a folder of them")
     parser.add_argument("--out", help="the file to write (the shipped one)")
     args = parser.parse_args(argv)
-    out = args.out or str(Path(__file__).with_name(FILE))
+    out = args.out or str(_SHIPPED)
     try:
-        evidence = gather(read_runs(args.results))
+        evidence = of_results(args.results)
         write(evidence, out)
     except UserError as error:
         print(f"mirrorax: error: {error}", file=sys.stderr)

@@ -22,9 +22,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Float
+from numpy.lib.stride_tricks import sliding_window_view
 from scipy import ndimage
 
-from mirrorax.analysis.scores import reaches
 from mirrorax.tuning.evidence import ScoreMap
 
 #: Cells this close to the best are as good as it: scores are means over a few runs.
@@ -67,18 +67,14 @@ class Prediction:
     @property
     def at_edge(self) -> list[str]:
         """The temperatures of which the cell has the smallest or the largest measured value."""
-        known = np.isfinite(self.scores)
-        lines = {
-            "alpha": np.flatnonzero(known.any(axis=1)),
-            "lam": np.flatnonzero(known.any(axis=0)),
-        }
-        return [
-            name
-            for (name, values), at in zip(lines.items(), self.cell, strict=True)
-            if len(values) > 1 and at in (values[0], values[-1])
-        ]
+        names = []
+        for axis, name in enumerate(("alpha", "lam")):
+            known = np.flatnonzero(np.isfinite(self.scores).any(axis=1 - axis))
+            if len(known) > 1 and self.cell[axis] in (known[0], known[-1]):
+                names.append(name)
+        return names
 
-    def ranges(self) -> tuple[tuple[float, float], tuple[float, float]]:
+    def ranges(self) -> list[tuple[float, float]]:
         """Return the ranges of alpha and lambda around the cell that are worth a search.
 
         They span the connected cells predicted to reach 90% of the best, and at least the
@@ -95,7 +91,7 @@ class Prediction:
             low = min(int(members.min(initial=at)), max(at - 1, 0))
             high = max(int(members.max(initial=at)), min(at + 1, len(values) - 1))
             spans.append((float(values[low]), float(values[high])))
-        return spans[0], spans[1]
+        return spans
 
 
 def at_nearest(
@@ -126,12 +122,8 @@ def _nearest(
 def smooth(scores: Grid) -> Grid:
     """Average every cell with its neighbours; where one is missing, the cell counts again."""
     padded = np.pad(scores, 1, constant_values=np.nan)
-    total = np.zeros(scores.shape)
-    for di in (0, 1, 2):
-        for dj in (0, 1, 2):
-            part = padded[di : di + scores.shape[0], dj : dj + scores.shape[1]]
-            total += np.where(np.isfinite(part), part, scores)
-    return total / 9
+    around = sliding_window_view(padded, (3, 3)).reshape(*scores.shape, 9)
+    return np.where(np.isfinite(around), around, scores[..., None]).sum(axis=-1) / 9
 
 
 def combine(
@@ -148,10 +140,10 @@ def combine(
     by_family: dict[str, list[ScoreMap]] = {}
     for each in maps:
         by_family.setdefault(each.family, []).append(each)
-    surfaces = np.stack([_mean(some, alphas, lams)[0] for some in by_family.values()])
+    surfaces = np.stack([mean_of(some, alphas, lams)[0] for some in by_family.values()])
     scores, weight = surfaces.mean(axis=0), np.zeros(surfaces.shape[1:])
     if own:
-        mine, runs = _mean(own, alphas, lams)
+        mine, runs = mean_of(own, alphas, lams)
         weight = _weight(surfaces, runs, own, maps)
         pooled = np.where(np.isfinite(scores), scores, mine)
         scores = np.where(np.isfinite(mine), pooled + weight * (mine - pooled), scores)
@@ -163,7 +155,8 @@ def combine(
     return Prediction(alphas, lams, scores, smoothed, cell, float(weight[cell]))
 
 
-def _mean(maps: Sequence[ScoreMap], alphas: np.ndarray, lams: np.ndarray) -> tuple[Grid, Grid]:
+def mean_of(maps: Sequence[ScoreMap], alphas: np.ndarray, lams: np.ndarray) -> tuple[Grid, Grid]:
+    """Return the mean score and the number of runs of some maps; NaN where one has no cell."""
     parts = [at_nearest(each, alphas, lams) for each in maps]
     return np.mean([s for s, _ in parts], axis=0), np.sum([n for _, n in parts], axis=0)
 
@@ -205,19 +198,3 @@ def grid_of(maps: Sequence[ScoreMap]) -> tuple[np.ndarray, np.ndarray]:
         return np.unique([float(f"{value:.2g}") for m in maps for value in getattr(m, name)])
 
     return axis("alphas"), axis("lams")
-
-
-def left_out(maps: Sequence[ScoreMap]) -> list[tuple[ScoreMap, Prediction | None]]:
-    """Predict each map from those of other families, on its own grid."""
-    out = []
-    for each in maps:
-        rest = [other for other in maps if other.family != each.family]
-        if rest:
-            measured = np.isfinite(each.scores)
-            out.append((each, combine(rest, each.alphas, each.lams, measured)))
-    return out
-
-
-def good(scores: ScoreMap, threshold: float) -> Bool[np.ndarray, "alpha lam"]:
-    """Return the cells whose score reaches the threshold."""
-    return np.isfinite(scores.scores) & reaches(scores.scores, threshold)

@@ -22,6 +22,7 @@ record of its own, and goes on after an interruption by being asked from the sta
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 
@@ -31,7 +32,7 @@ from scipy.special import betaincinv
 
 from mirrorax.formatting import Shown
 from mirrorax.tuning import surrogate
-from mirrorax.tuning.space import Budget, Cell, Range, Run
+from mirrorax.tuning.space import Cell, Range, Run, Specification
 
 #: Seeds of the three parts: no run of one is a run of another.
 SEARCH_SEEDS, CHOICE_SEEDS, CHECK_SEEDS = 0, 1_000_000, 2_000_000
@@ -54,22 +55,6 @@ PLACES, BEST_CELLS, AROUND, NEAR = 96, 6, 16, 0.35
 #: Points and weights of a mean over a standard normal variable.
 _POINTS, _WEIGHTS = np.polynomial.hermite_e.hermegauss(7)
 _NORMAL = tuple(zip(_POINTS.tolist(), (_WEIGHTS / _WEIGHTS.sum()).tolist(), strict=True))
-
-
-@dataclass(frozen=True)
-class Specification:
-    """Everything that a search depends on, apart from the scores of its runs."""
-
-    ranges: tuple[Range, ...]
-    budget: Budget
-    #: how many static choices there are
-    arms: int = 1
-    #: cells to start with
-    starts: tuple[Cell, ...] = ()
-    seed: int = 0
-    #: the scores of random play and of the best policy, where known
-    random: float | None = None
-    best: float | None = None
 
 
 @dataclass(frozen=True)
@@ -150,9 +135,11 @@ def search(specification: Specification, record: Record | None = None) -> Propos
 def explore(spec: Specification, record: Record) -> Generator[list[Run], Sequence[float], None]:
     """Yield the batches of the search itself."""
     record.ranges = spec.ranges
-    left = spec.budget.search
+    left = runs = spec.budget.search
     while left > 0:
-        size = batch_size(spec.budget.search, len(record.batches))
+        size = max(runs // NEXT_PART, LEAST_NEXT)
+        if not record.batches:
+            size = max(runs // FIRST_PART, LEAST_FIRST)
         batch = propose(spec, record, min(left, size))
         scores = yield batch
         record.batches.append([Trial(r, float(s)) for r, s in zip(batch, scores, strict=True)])
@@ -192,24 +179,17 @@ def _score(
     ]
 
 
-def batch_size(runs: int, number: int) -> int:
-    """Return how many runs batch `number` of a search has."""
-    if number == 0:
-        return min(max(runs // FIRST_PART, LEAST_FIRST), runs)
-    return max(runs // NEXT_PART, LEAST_NEXT)
-
-
 def propose(spec: Specification, record: Record, size: int) -> list[Run]:
     """Return the runs of the next batch."""
     if not record.batches:
-        cells = list(dict.fromkeys(spec.starts))[:size]
+        cells = list(spec.starts[:size])
         cells += spread(spec, record.ranges, 0, size - len(cells))
-        return _numbered(spec, record, cells)
-    # No point of the spread comes twice; some are left out.
-    lost = near_random(spec, record.searched)  # there is nothing to learn from yet
-    first = len(record.trials)
-    cells = spread(spec, record.ranges, first, size if lost else -(-size // SPREAD_EVERY))
-    cells += most_telling(spec, record, size - len(cells))
+    else:
+        # No point of the spread comes twice; some are left out.
+        lost = near_random(spec, record.searched)  # there is nothing to learn from yet
+        first = len(record.trials)
+        cells = spread(spec, record.ranges, first, size if lost else -(-size // SPREAD_EVERY))
+        cells += most_telling(spec, record, size - len(cells))
     return _numbered(spec, record, cells)
 
 
@@ -229,19 +209,17 @@ def spread(spec: Specification, ranges: Sequence[Range], first: int, count: int)
     for index in range(first, first + count):
         unit = betaincinv(MIDDLE, MIDDLE, (offset + (index + 1) * steps) % 1.0)
         values = tuple(r.at(float(u)) for r, u in zip(ranges, unit, strict=True))
-        out.append(Cell(index % spec.arms, values))
+        out.append(Cell(index % len(spec.arms), values))
     return out
 
 
 def _numbered(spec: Specification, record: Record, cells: Sequence[Cell]) -> list[Run]:
     """Give each cell the next seed that it has not had."""
-    had: dict[Cell, int] = {}
-    for item in record.trials:
-        had[item.run.cell] = had.get(item.run.cell, 0) + 1
+    had = Counter(item.run.cell for item in record.trials)
     out = []
     for cell in cells:
-        had[cell] = had.get(cell, 0) + 1
-        out.append(Run(cell, spec.seed * SEED_STRIDE + SEARCH_SEEDS + had[cell] - 1))
+        out.append(Run(cell, spec.seed * SEED_STRIDE + SEARCH_SEEDS + had[cell]))
+        had[cell] += 1
     return out
 
 
@@ -285,9 +263,11 @@ def most_telling(spec: Specification, record: Record, count: int) -> list[Cell]:
     best = np.argsort(-model.predict(known, arms)[0], kind="stable")[:BEST_CELLS]
     near = np.repeat(known[best], AROUND, axis=0)
     near = np.clip(near + NEAR * rng.standard_normal(near.shape), low, high)
-    far = low + rng.random((max(PLACES, AROUND * spec.arms), len(low))) * (high - low)
+    far = low + rng.random((max(PLACES, AROUND * len(spec.arms)), len(low))) * (high - low)
     x = np.concatenate([known, near, far])
-    arm = np.concatenate([arms, np.repeat(arms[best], AROUND), np.arange(len(far)) % spec.arms])
+    arm = np.concatenate(
+        [arms, np.repeat(arms[best], AROUND), np.arange(len(far)) % len(spec.arms)]
+    )
     mean, covariance = model.predict(x, arm)
     out = []
     for _ in range(count):
@@ -342,8 +322,8 @@ def grow(spec: Specification, record: Record) -> tuple[Range, ...]:
     lost = near_random(spec, record.searched)
     if lost:
         # Not before the range has been looked at: a run for every square decade.
-        area = math.prod(high - low for low, high in (r.ends for r in record.ranges)) * spec.arms
-        if len(record.trials) < area:
+        area = math.prod(high - low for low, high in (r.ends for r in record.ranges))
+        if len(record.trials) < area * len(spec.arms):
             return record.ranges
     (best,) = best_cells(spec, record, 1)
     out = []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -18,8 +17,8 @@ from mirrorax.errors import UserError
 from mirrorax.formatting import Frame, as_flags, counted
 from mirrorax.runs.settings import Settings
 from mirrorax.training.result import finite
-from mirrorax.tuning.propose import NEAR_RANDOM, CellScores, Record, Specification
-from mirrorax.tuning.space import Cell
+from mirrorax.tuning.propose import NEAR_RANDOM, CellScores, Record
+from mirrorax.tuning.space import Cell, Specification
 
 #: Bounds of returns that are not known.
 _ANY = (-math.inf, math.inf)
@@ -33,12 +32,8 @@ Verdict = Literal["nothing", "unsafe", "unsettled", "forgiving", "sensitive"]
 class TuneResult(Frame):
     """The best cell, its scores on fresh seeds, the scores of its neighbours, and the search."""
 
-    arms: tuple[Settings, ...]
-    fixed: Mapping[str, float]
-    names: tuple[str, ...]
-    record: Record
     specification: Specification
-    units: str  # "normalised return", or "return" where bounds are not known
+    record: Record
 
     @property
     def best(self) -> CellScores:
@@ -49,12 +44,21 @@ class TuneResult(Frame):
     @property
     def settings(self) -> Settings:
         """The settings of the best cell."""
-        return self.arms[self.best.cell.arm]
+        return self.specification.arms[self.best.cell.arm]
 
     @property
     def cell(self) -> dict[str, float]:
         """The values of the best cell."""
         return self.values(self.best.cell)
+
+    def values(self, cell: Cell) -> dict[str, float]:
+        """Return the values of a cell by their names."""
+        return dict(zip(self.specification.names, cell.values, strict=True))
+
+    @property
+    def units(self) -> str:
+        """What scores are: "normalised return", or "return" where bounds are not known."""
+        return "return" if self.specification.best is None else "normalised return"
 
     @property
     def scores(self) -> tuple[float, ...]:
@@ -62,19 +66,9 @@ class TuneResult(Frame):
         return self.best.scores
 
     @property
-    def neighbours(self) -> tuple[CellScores, ...]:
-        """The cells one step away in one value, with their fresh runs."""
-        return tuple(self.record.neighbours)
-
-    @property
     def mean(self) -> float:
         """The mean score of the best cell over the fresh seeds that did not diverge."""
         return self.best.mean
-
-    @property
-    def diverged(self) -> int:
-        """How many of the fresh seeds diverged."""
-        return self.best.diverged
 
     @property
     def interval(self) -> tuple[float, float] | None:
@@ -90,7 +84,7 @@ class TuneResult(Frame):
     @property
     def _scale(self) -> tuple[tuple[float, float], float]:
         """The bounds of scores, and how far apart seeds are that agree."""
-        return (UNIT, AGREE) if self.units == "normalised return" else (_ANY, 0.0)
+        return (_ANY, 0.0) if self.specification.best is None else (UNIT, AGREE)
 
     @property
     def random(self) -> float | None:
@@ -120,24 +114,14 @@ class TuneResult(Frame):
         return self.record.spent
 
     @property
-    def budget(self) -> int:
-        """How many runs were allowed."""
-        return self.specification.budget.total
-
-    @property
-    def searched(self) -> float:
-        """The best single score of the search: optimistic, never the result."""
-        return self.record.searched
-
-    @property
     def largest_drop(self) -> float:
         """How much the worst neighbour is below the best cell; infinite if it diverged."""
-        return self.mean - min(_worth(cell) for cell in self.neighbours)
+        return self.mean - min(map(_worth, self.record.neighbours))
 
     @property
     def largest_rise(self) -> float:
         """How much the best neighbour is above the best cell."""
-        return max(_worth(cell) for cell in self.neighbours) - self.mean
+        return max(map(_worth, self.record.neighbours)) - self.mean
 
     @property
     def verdict(self) -> tuple[Verdict, str]:
@@ -150,14 +134,14 @@ class TuneResult(Frame):
             )
         whole = self.best.whole or (math.nan,)
         low, high = self.interval or (min(whole), max(whole))
-        lost = sum(cell.diverged > 0 for cell in self.neighbours)
-        if self.diverged or lost:
-            places = [*(["here"] if self.diverged else ()), *(["close by"] if lost else ())]
-            where = " and ".join(places)
+        around = self.record.neighbours
+        lost = {"here": self.best.diverged, "close by": any(cell.diverged for cell in around)}
+        if any(lost.values()):
+            where = " and ".join(place for place, diverged in lost.items() if diverged)
             return "unsafe", f"not safe: runs diverged {where}; lower learning rates may help"
         # A tenth of the range of scores; where the range is not known, the spread of the seeds.
-        tolerance = 0.1 if self.units == "normalised return" else high - low
-        fewest = min(len(cell.scores) for cell in self.neighbours)
+        tolerance = high - low if self.specification.best is None else 0.1
+        fewest = min(len(cell.scores) for cell in around)
         if self.largest_rise > tolerance and self.mean + self.largest_rise > high:
             few = f" (by {counted(fewest, 'seed')}: it may be luck)" if fewest < 5 else ""
             return "unsettled", (
@@ -168,10 +152,6 @@ class TuneResult(Frame):
             text = f"a forgiving place: no neighbour is more than {tolerance:.3g} below"
             return "forgiving", text
         return "sensitive", f"sensitive: a neighbour is {self.largest_drop:.3f} below"
-
-    def values(self, cell: Cell) -> dict[str, float]:
-        """Return the values of a cell by their names."""
-        return dict(zip(self.names, cell.values, strict=True))
 
     @property
     def command(self) -> str:
@@ -187,7 +167,7 @@ class TuneResult(Frame):
             }
         )
         parts += [f"--plugin {plugin.partition('==')[0]}" for plugin in settings.plugins]
-        parts += as_flags(self.fixed)
+        parts += as_flags(self.specification.fixed)
         return " ".join(parts)
 
     def to_dict(self) -> dict[str, Any]:
@@ -205,20 +185,20 @@ class TuneResult(Frame):
             "better_than_random": self.better_than_random,
             "verdict": self.verdict[0],
             "scores": list(self.scores),
-            "diverged": self.diverged,
-            "neighbours": [self._row(cell) for cell in self.neighbours],
+            "diverged": self.best.diverged,
+            "neighbours": [self._row(cell) for cell in self.record.neighbours],
             "largest_drop": self.largest_drop,
             "largest_rise": self.largest_rise,
-            "budget": self.budget,
+            "budget": self.specification.budget.total,
             "spent": self.spent,
             "tried": len({item.run.cell for item in self.record.trials}),
-            "searched": self.searched,
+            "searched": self.record.searched,
             "candidates": [self._row(cell) for cell in self.record.candidates],
             "trials": [
                 dict(zip(trials, row, strict=True)) for row in zip(*trials.values(), strict=True)
             ],
             "ranges": {each.name: [each.low, each.high] for each in self.record.ranges},
-            "arms": [each.model_dump(mode="json") for each in self.arms],
+            "arms": [each.model_dump(mode="json") for each in self.specification.arms],
             "settings": self.settings.model_dump(mode="json"),
             "command": self.command,
         }
@@ -236,15 +216,15 @@ class TuneResult(Frame):
         title = (
             f"MDPO({settings.potential}, {settings.drift}) on {settings.environment}: {self.units} "
             f"{self.mean:.3f} on {counted(len(self.scores), 'fresh seed')}, {self.verdict[0]}; "
-            f"{self.spent} of {self.budget} runs used"
+            f"{self.spent} of {self.specification.budget.total} runs used"
         )
         return title, self.close_by
 
     @property
     def close_by(self) -> list[list[str]]:
         """The best cell and its neighbours on fresh seeds, as rows of text below their head."""
-        rows = [["cell", *self.names, "seeds", "diverged", "score", "difference"]]
-        for checked in (self.best, *self.neighbours):
+        rows = [["cell", *self.cell, "seeds", "diverged", "score", "difference"]]
+        for checked in (self.best, *self.record.neighbours):
             values = [f"{value:g}" for value in checked.cell.values]
             counts = [str(len(checked.scores)), str(checked.diverged)]
             apart = checked.mean - self.mean
@@ -261,46 +241,38 @@ class TuneResult(Frame):
 
         Diverged runs are crosses, the best cell is a star. Returns the axis.
         """
-        from mirrorax.figures.style import drawing
-
-        with drawing(ax) as ax:
-            return self._draw(ax)
-
-    def _draw(self, ax: Any) -> Any:
-        from mirrorax.figures.style import COLOURS
+        from mirrorax.figures.style import COLOURS, drawing
 
         trials = self._columns()[1]
-        x, y = (trials[name] for name in (self.names[1], self.names[0]))
-        held = [math.isfinite(score) for score in trials["score"]]
-        for kept, look in ((True, {"s": 24, "cmap": COLOURS}), (False, {"s": 24, "marker": "x"})):
-            chosen = [k for k, each in enumerate(held) if each is kept]
-            look["c"] = [trials["score"][k] for k in chosen] if kept else "0.5"
-            points = ax.scatter([x[k] for k in chosen], [y[k] for k in chosen], **look)
-            if kept:
-                ax.figure.colorbar(points, ax=ax, label=self.units)
-        best = self.cell
-        place = best[self.names[1]], best[self.names[0]]
-        ax.plot(*place, "*", color="#D55E00", ms=9, mec="white", label="best on fresh seeds")
-        scales = {each.name: each.scale for each in self.record.ranges}
-        ax.set_xscale("log" if scales.get(self.names[1]) == "log" else "linear")
-        ax.set_yscale("log" if scales.get(self.names[0]) == "log" else "linear")
-        ax.set(xlabel=self.names[1], ylabel=self.names[0])
-        ax.legend(loc="lower left", bbox_to_anchor=(0, 1.0), borderaxespad=0.2)
-        return ax
+        up, right = self.specification.ranges[:2]
+        x, y, scores = (np.array(trials[name]) for name in (right.name, up.name, "score"))
+        held = np.isfinite(scores)
+        with drawing(ax) as ax:
+            points = ax.scatter(x[held], y[held], s=24, cmap=COLOURS, c=scores[held])
+            ax.figure.colorbar(points, ax=ax, label=self.units)
+            ax.scatter(x[~held], y[~held], s=24, marker="x", c="0.5")
+            place = self.cell[right.name], self.cell[up.name]
+            ax.plot(*place, "*", color="#D55E00", ms=9, mec="white", label="best on fresh seeds")
+            ax.set_xscale("log" if right.scale == "log" else "linear")
+            ax.set_yscale("log" if up.scale == "log" else "linear")
+            ax.set(xlabel=right.name, ylabel=up.name)
+            ax.legend(loc="lower left", bbox_to_anchor=(0, 1.0), borderaxespad=0.2)
+            return ax
 
     def _columns(self) -> tuple[list[str], dict[str, Any]]:
-        tried = [(n, item) for n, batch in enumerate(self.record.batches) for item in batch]
-        cells = [item.run.cell for _, item in tried]
-        values = {name: [cell.values[k] for cell in cells] for k, name in enumerate(self.names)}
+        batches = self.record.batches
+        runs = [item.run for item in self.record.trials]
+        arms = [self.specification.arms[run.cell.arm] for run in runs]
+        values = zip(*(run.cell.values for run in runs), strict=True)
         columns = {
-            "trial": list(range(len(tried))),
-            "batch": [number for number, _ in tried],
-            "arm": [cell.arm for cell in cells],
-            "potential": [self.arms[cell.arm].potential for cell in cells],
-            "drift": [self.arms[cell.arm].drift for cell in cells],
-            **values,
-            "seed": [item.run.seed for _, item in tried],
-            "score": [item.score for _, item in tried],
+            "trial": list(range(len(runs))),
+            "batch": [number for number, batch in enumerate(batches) for _ in batch],
+            "arm": [run.cell.arm for run in runs],
+            "potential": [settings.potential for settings in arms],
+            "drift": [settings.drift for settings in arms],
+            **dict(zip(self.cell, map(list, values), strict=True)),
+            "seed": [run.seed for run in runs],
+            "score": [item.score for item in self.record.trials],
         }
         return ["trial"], columns
 
@@ -313,16 +285,15 @@ class TuneResult(Frame):
         optuna, target = registry.optional_package("optuna"), Path(path)
         check_new(target)
         trials = self._columns()[1]
-        scales = {each.name: each.scale for each in self.record.ranges}
-        choices = {n: trials[n] for n in ("potential", "drift") if len(set(trials[n])) > 1}
         space: dict[str, Any] = {
-            name: optuna.distributions.FloatDistribution(
-                min(trials[name]), max(trials[name]), log=scales.get(name) == "log"
+            each.name: optuna.distributions.FloatDistribution(
+                min(trials[each.name]), max(trials[each.name]), log=each.scale == "log"
             )
-            for name in self.names
+            for each in self.specification.ranges
         }
-        for name, values in choices.items():
-            space[name] = optuna.distributions.CategoricalDistribution(sorted(set(values)))
+        for name in ("potential", "drift"):
+            if len(names := sorted(set(trials[name]))) > 1:
+                space[name] = optuna.distributions.CategoricalDistribution(names)
         level = optuna.logging.get_verbosity()
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         try:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from mirrorax.errors import UserError
+from mirrorax.runs.settings import Settings
 
+#: Runs side by side. Results depend on the width, so it does not depend on the machine. Few: a
+#: batch is to be shared among workers.
+LANES = 4
 #: A cell's numbers are rounded to this many digits, so that a command can repeat it.
 DIGITS = 3
 #: Of a budget this part is kept for choosing among the best, and as much again for the check.
@@ -102,22 +107,35 @@ class Budget:
     """How many runs each part of a search may use."""
 
     total: int
+    search: int
     candidates: int  # cells that get further seeds after the search
     candidate_seeds: int
     check_seeds: int  # fresh seeds of the winner
     neighbour_seeds: int
-    neighbours: int
+
+
+@dataclass(frozen=True)
+class Specification:
+    """Everything that a search depends on, apart from the scores of its runs."""
+
+    ranges: tuple[Range, ...]
+    budget: Budget
+    #: the static choices
+    arms: tuple[Settings, ...]
+    #: cells to start with
+    starts: tuple[Cell, ...] = ()
+    seed: int = 0
+    #: values that all runs share
+    fixed: Mapping[str, float] = field(default_factory=dict)
+    lanes: int = LANES
+    #: the scores of random play and of the best policy, where known
+    random: float | None = None
+    best: float | None = None
 
     @property
-    def after(self) -> int:
-        """Runs of the parts after the search."""
-        check = self.check_seeds + self.neighbours * self.neighbour_seeds
-        return self.candidates * self.candidate_seeds + check
-
-    @property
-    def search(self) -> int:
-        """Runs of the search."""
-        return self.total - self.after
+    def names(self) -> tuple[str, ...]:
+        """The values that are searched."""
+        return tuple(each.name for each in self.ranges)
 
 
 def plan_budget(total: Any, neighbours: int = 4) -> Budget:
@@ -133,18 +151,15 @@ def plan_budget(total: Any, neighbours: int = 4) -> Budget:
             "some choose and check what the search found"
         )
     part = int(total) // KEPT_SHARE
-    seeds = 4 if part >= 8 else 2
-    budget = Budget(
-        total=int(total),
-        candidates=max(part // seeds, 2),
-        candidate_seeds=seeds,
-        check_seeds=max(part // 2, LEAST_CHECK),
-        neighbour_seeds=max((part - part // 2) // max(neighbours, 1), 1),
-        neighbours=neighbours,
-    )
-    if 2 * budget.search < budget.total:
+    candidate_seeds = 4 if part >= 8 else 2
+    candidates = max(part // candidate_seeds, 2)
+    check_seeds = max(part // 2, LEAST_CHECK)
+    neighbour_seeds = max((part - part // 2) // neighbours, 1)
+    after = candidates * candidate_seeds + check_seeds + neighbours * neighbour_seeds
+    if 2 * after > total:
         raise UserError(
-            f"budget: {total} is not allowed for so many values: {budget.after} runs choose and "
-            "check, which is more than half; give more runs or search fewer values"
+            f"budget: {total} is not allowed for so many values: {after} runs choose and check, "
+            "which is more than half; give more runs or search fewer values"
         )
-    return budget
+    search = int(total) - after
+    return Budget(int(total), search, candidates, candidate_seeds, check_seeds, neighbour_seeds)

@@ -13,25 +13,31 @@ import numpy as np
 
 from mirrorax.envs import suite
 from mirrorax.errors import UserError, nearest
-from mirrorax.formatting import Shown, as_flags, counted
+from mirrorax.formatting import Shown, as_flags, counted, flag_text
 from mirrorax.regularizers.names import parse_drift, parse_potential, sees_advantages
 from mirrorax.runs.presets import PRESETS
 from mirrorax.runs.settings import OTHER_NUMBERS, RunValues, Settings
 from mirrorax.tuning.evidence import Evidence, ScoreMap, describe, family, of_results
-from mirrorax.tuning.prediction import Prediction, at_nearest, combine, grid_of
+from mirrorax.tuning.prediction import Prediction, combine, grid_of, mean_of
 from mirrorax.tuning.validation import (
+    DEFAULT_CELL,
+    DEFAULT_PAIR,
     THRESHOLD,
-    Validation,
     best_pair,
-    default_cell,
     default_scores,
-    left_out_pairs,
     left_out_score,
     pair_rbst,
     score_at,
     validate,
 )
 
+#: What runs of `mirrorax train` have unless told otherwise; curves change nothing.
+_DEFAULTS = {
+    name: info.default
+    for name, info in {**Settings.model_fields, **RunValues.model_fields}.items()
+    if name in (*Settings.model_fields, *OTHER_NUMBERS)
+    and name not in ("environment", "eval_every", "plugins", "reward_scale")
+}
 #: What a suggestion rests on, from the firmest to the weakest.
 Basis = Literal["measured", "same family", "other environments", "nothing"]
 
@@ -118,32 +124,38 @@ def suggest(
     if basis == "other environments" and free:
         default = _default_instead(known, reasons)
         if default is not None:
-            pair, cell, score = default_cell()[0], default_cell()[1:], default
-            (a, b), (c, d) = spans
-            spans = (min(a, cell[0]), max(b, cell[0])), (min(c, cell[1]), max(d, cell[1]))
+            pair, cell, score = DEFAULT_PAIR, DEFAULT_CELL, default
+            pairs = zip(spans, cell, strict=True)
+            spans = [(min(low, value), max(high, value)) for (low, high), value in pairs]
     if cell == (prediction.alpha, prediction.lam) and prediction.at_edge:
         reasons.append(
             f"The cell is at the edge of what was measured in {' and '.join(prediction.at_edge)}: "
             "better ones may lie beyond."
         )
 
-    def scaled(value: float) -> float:
-        return float(f"{value * factor:.2g}")
+    def scaled(pair: tuple[float, float]) -> tuple[float, float]:
+        first, second = (float(f"{value * factor:.2g}") for value in pair)
+        return first, second
 
+    alpha, lam = scaled(cell)
+    if basis == "measured":
+        sure = _sure_of_measured(name, maps, prediction)
+    else:
+        sure = _sure_of_others(basis, maps, known, pair, free)
     rewards = {} if reward_scale == 1 else {"reward_scale": float(reward_scale)}
     return Suggestion(
         environment=name,
         potential=pair[0],
         drift=pair[1],
-        alpha=scaled(cell[0]),
-        lam=scaled(cell[1]),
-        alpha_range=(scaled(spans[0][0]), scaled(spans[0][1])),
-        lam_range=(scaled(spans[1][0]), scaled(spans[1][1])),
+        alpha=alpha,
+        lam=lam,
+        alpha_range=scaled(spans[0]),
+        lam_range=scaled(spans[1]),
         basis=basis,
         score=score,
         settings=" ".join([flags(known), *as_flags(rewards)]).strip(),
         reasons=tuple(reasons),
-        sure=_sure(basis, prediction, _checked(known, pair, free), maps, name),
+        sure=sure,
     )
 
 
@@ -164,9 +176,8 @@ def _factor(name: str, max_return: float | None, reward_scale: float) -> float:
     factor = float(RunValues(reward_scale=reward_scale).reward_scale)
     if max_return is None:
         return factor
-    if isinstance(max_return, bool) or not isinstance(max_return, int | float | np.number):
-        raise UserError(f"max_return: {max_return!r} is not a finite number")
-    if not math.isfinite(max_return):
+    number = isinstance(max_return, int | float | np.number) and not isinstance(max_return, bool)
+    if not number or not math.isfinite(max_return):
         raise UserError(f"max_return: {max_return!r} is not a finite number")
     if factor != 1:
         raise UserError("max_return: it says what reward_scale says; give one of them")
@@ -211,7 +222,7 @@ def _choose_pair(
     some = Evidence(tuple(each for each in evidence.maps if each.pair in fitting))
     pair = best_pair(some)
     maps, ranks = evidence.of(pair), pair_rbst(evidence)
-    score = left_out_score(maps)
+    score = left_out_score(evidence, pair)
     said = []
     if math.isfinite(score):
         said.append(f"cells chosen without a look at an environment scored {score:.3f} there")
@@ -230,30 +241,25 @@ def _choose_pair(
 
 def _default_instead(evidence: Evidence, reasons: list[str]) -> float | None:
     """Return what the default scores, if no less than pair and cell chosen without a look."""
-    rows = [each.scores[p.cell] for each, p in left_out_pairs(evidence) if p is not None]
-    defaults = list(default_scores(evidence).values())
-    if not rows or not defaults or np.mean(defaults) < np.mean(rows):
+    scores, chosen = list(default_scores(evidence).values()), left_out_score(evidence)
+    default = float(np.mean(scores)) if scores else math.nan
+    if not default >= chosen:
         return None
     reasons.append(
-        f"The defaults scored {np.mean(defaults):.3f} on average where they were measured; pair "
-        f"and cell chosen without a look at the environment {np.mean(rows):.3f}: so the defaults "
-        "are suggested."
+        f"The defaults scored {default:.3f} on average where they were measured; pair and cell "
+        f"chosen without a look at the environment {chosen:.3f}: so the defaults are suggested."
     )
-    return float(np.mean(defaults))
+    return default
 
 
 def _pooled(maps: Sequence[ScoreMap]) -> list[ScoreMap]:
     """Average the maps of all pairs, environment by environment."""
-    by_environment: dict[str, list[ScoreMap]] = {}
-    for each in maps:
-        by_environment.setdefault(each.environment, []).append(each)
     out = []
-    for same in by_environment.values():
+    for name in dict.fromkeys(each.environment for each in maps):
+        same = [each for each in maps if each.environment == name]
         alphas, lams = grid_of(same)
-        parts = [at_nearest(each, alphas, lams) for each in same]
-        scores, runs = (np.array(part) for part in zip(*parts, strict=True))
-        whole = replace(same[0], alphas=alphas, lams=lams)
-        out.append(replace(whole, scores=scores.mean(axis=0), runs=runs.sum(axis=0)))
+        scores, runs = mean_of(same, alphas, lams)
+        out.append(replace(same[0], alphas=alphas, lams=lams, scores=scores, runs=runs))
     return out
 
 
@@ -289,49 +295,33 @@ def alike(settings: Settings, results: str | os.PathLike[str] | None) -> bool:
 
     Steps and gradient steps must be within a factor of two, and temperatures in the same unit.
     """
-    known = of_results(results).settings
-    fields = {name: value for name, value in known.items() if name in Settings.model_fields}
-    if fields.get("steps") is None or fields.get("algorithm", "off_policy") != settings.algorithm:
+    theirs = Settings.model_construct(**of_results(results).settings)  # of any environment
+    same = ("algorithm", "temperature_units", "alpha_schedule", "lam_schedule")
+    if any(getattr(theirs, name) != getattr(settings, name) for name in same):
         return False
-    theirs = settings.model_copy(update={n: v for n, v in fields.items() if v is not None})
-    if theirs.temperature_units != settings.temperature_units:
-        return False
-    if (theirs.alpha_schedule, theirs.lam_schedule) != (
-        settings.alpha_schedule,
-        settings.lam_schedule,
-    ):
-        return False
-    ratios = [
-        settings.steps / theirs.steps,
-        settings.updates * settings.batches_per_update / theirs.updates / theirs.batches_per_update,
-    ]
-    return all(0.5 <= ratio <= 2 for ratio in ratios)
+    batches, other = (each.updates * each.batches_per_update for each in (settings, theirs))
+    return all(0.5 <= ratio <= 2 for ratio in (settings.steps / theirs.steps, batches / other))
 
 
-def _checked(evidence: Evidence, pair: tuple[str, str], free: bool) -> Validation | None:
-    """Return the check of the pair, or of the choice of a pair where that is free."""
+def _sure_of_measured(name: str, maps: Sequence[ScoreMap], prediction: Prediction) -> str:
+    (own,) = (each for each in maps if each.environment == name)
+    measured = score_at(own, prediction.alpha, prediction.lam)
+    cells = int(np.isfinite(own.scores).sum())
+    return (
+        f"Measured: {measured:.3f} at this cell. It was chosen among {cells} cells, so that is "
+        "a little optimistic."
+    )
+
+
+def _sure_of_others(
+    basis: Basis, maps: Sequence[ScoreMap], evidence: Evidence, pair: tuple[str, str], free: bool
+) -> str:
+    """Say how well the pair carries over, or the choice of a pair where that is free."""
     try:
         whole = validate(evidence)
+        checked = whole.of(None if free and whole.joint else pair)
     except UserError:
-        return None
-    return replace(whole, rows=whole.joint) if free and whole.joint else whole.of(pair)
-
-
-def _sure(
-    basis: Basis,
-    prediction: Prediction,
-    checked: Validation | None,
-    maps: Sequence[ScoreMap],
-    name: str,
-) -> str:
-    if basis == "measured":
-        (own,) = (each for each in maps if each.environment == name)
-        measured = score_at(own, prediction.alpha, prediction.lam)
-        cells = int(np.isfinite(own.scores).sum())
-        return (
-            f"Measured: {measured:.3f} at this cell. It was chosen among {cells} cells, so that is "
-            "a little optimistic."
-        )
+        checked = None
     if checked is None:
         families = len({each.family for each in maps})
         tail = "" if families > 1 else " There is no second environment to test predictions on."
@@ -349,31 +339,12 @@ def _sure(
 
 def flags(evidence: Evidence) -> str:
     """Return the flags that give `mirrorax train` the settings the results were made with."""
-    fields = {
-        name: _plain(value)
-        for name, value in evidence.settings.items()
-        if name in Settings.model_fields and name not in ("eval_every", "plugins")
-    }
-    preset, changes = next(
-        (name, changes)
-        for name, changes in sorted(PRESETS.items(), key=lambda item: -len(item[1]))
-        if all(fields.get(field) == value for field, value in changes.items())
+    theirs = {name: value for name, value in evidence.settings.items() if name in _DEFAULTS}
+    preset, fields = next(
+        (name, fields)
+        for name, fields in sorted(PRESETS.items(), key=lambda item: -len(item[1]))
+        if all(theirs.get(field) == value for field, value in fields.items())
     )
-    base = {name: _plain(info.default) for name, info in Settings.model_fields.items()} | changes
-    changed = {n: v for n, v in fields.items() if v is not None and v != base[n]}
-    numbers = {
-        name: value
-        for name, value in evidence.settings.items()
-        if name in OTHER_NUMBERS
-        and name != "reward_scale"
-        and value != RunValues.model_fields[name].default
-    }
-    parts = as_flags({**changed, **numbers})
-    return " ".join([f"--preset {preset}", *parts] if changes else parts)
-
-
-def _plain(value: Any) -> Any:
-    """Return widths of layers as the command line writes them, whatever form they have."""
-    if isinstance(value, list | tuple):
-        return ",".join(map(str, value))
-    return value.replace(" x ", ",") if isinstance(value, str) else value
+    base = {**_DEFAULTS, **fields}
+    changed = {n: v for n, v in theirs.items() if flag_text(v) != flag_text(base[n])}
+    return " ".join(as_flags({"preset": preset, **changed} if fields else changed))

@@ -85,14 +85,10 @@ def fit(
 
 
 def _variations(scales: Scales, *, several: bool) -> list[Scales]:
-    out = [scales]
-    for axis in range(len(scales.lengths)):
-        for length in LENGTHS:
-            lengths = list(scales.lengths)
-            lengths[axis] = length
-            out.append(replace(scales, lengths=tuple(lengths)))
-    for length in LENGTHS:
-        out.append(replace(scales, lengths=(length,) * len(scales.lengths)))
+    now, axes = scales.lengths, len(scales.lengths)
+    lengths = [(*now[:k], each, *now[k + 1 :]) for k in range(axes) for each in LENGTHS]
+    lengths += [(each,) * axes for each in LENGTHS]
+    out = [scales, *(replace(scales, lengths=each) for each in lengths)]
     out += [replace(scales, noise=noise) for noise in NOISES]
     if several:
         out += [replace(scales, correlation=value) for value in CORRELATIONS]
@@ -123,12 +119,10 @@ def _pooled(
     x: np.ndarray, arm: np.ndarray, y: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     rows = np.column_stack([arm, x])
-    places, first, index, count = np.unique(
+    _, first, index, count = np.unique(
         rows, axis=0, return_index=True, return_inverse=True, return_counts=True
     )
-    index = index.reshape(-1)
-    total = np.zeros(len(places))
-    np.add.at(total, index, y)
+    total = np.bincount(index.reshape(-1), weights=y)
     return x[first], arm[first], total / count, count.astype(float)
 
 

@@ -7,20 +7,24 @@ plain default stands beside them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
-from mirrorax.analysis.scores import ROUNDING, rbst
+from mirrorax.analysis.scores import rbst, reaches
 from mirrorax.errors import UserError
 from mirrorax.formatting import Shown
 from mirrorax.runs.settings import RunValues, Settings
 from mirrorax.tuning.evidence import Evidence, ScoreMap
-from mirrorax.tuning.prediction import Prediction, at_nearest, combine, good, grid_of, left_out
+from mirrorax.tuning.prediction import Prediction, at_nearest, combine, grid_of, mean_of
 
 THRESHOLD = 0.9
+#: What is trained unless told otherwise.
+DEFAULT_PAIR = Settings.model_fields["potential"].default, Settings.model_fields["drift"].default
+DEFAULT_CELL = RunValues.model_fields["alpha"].default, RunValues.model_fields["lam"].default
 
 
 @dataclass(frozen=True)
@@ -69,9 +73,10 @@ class Validation(Shown):
         known = [row.default for row in self.rows if row.default is not None]
         return float(np.mean(known)) if known else float("nan")
 
-    def of(self, pair: tuple[str, str]) -> Validation | None:
-        """Return the part about one pair, if there is any."""
-        rows = tuple(row for row in self.rows if (row.potential, row.drift) == pair)
+    def of(self, pair: tuple[str, str] | None) -> Validation | None:
+        """Return the part about one pair, or about the chosen ones if it is None."""
+        mine = tuple(row for row in self.rows if (row.potential, row.drift) == pair)
+        rows = self.joint if pair is None else mine
         return Validation(self.threshold, rows) if rows else None
 
     def to_dict(self) -> dict[str, Any]:
@@ -99,10 +104,11 @@ def validate(evidence: Evidence, threshold: float = THRESHOLD) -> Validation:
     defaults = default_scores(evidence)
     fixed = {pair: _best_single(evidence.of(pair)) for pair in evidence.pairs}
 
-    def row(each: ScoreMap, prediction: Prediction | None) -> LeftOut | None:
-        here = good(each, threshold)
-        if not here.any() or prediction is None:
-            return None
+    def good_enough(score: float) -> bool:
+        return bool(reaches(np.array(score), threshold))
+
+    def row(each: ScoreMap, prediction: Prediction) -> LeftOut:
+        good = reaches(each.scores, threshold)
         eligible = np.isfinite(each.scores) & np.isfinite(prediction.scores)
         default, cell = defaults.get(each.environment), fixed[each.pair]
         return LeftOut(
@@ -112,21 +118,50 @@ def validate(evidence: Evidence, threshold: float = THRESHOLD) -> Validation:
             lam=prediction.lam,
             score=float(each.scores[prediction.cell]),
             best=float(np.nanmax(each.scores)),
-            success=bool(here[prediction.cell]),
-            random=float(here[eligible].mean()),
-            fixed=cell is not None and bool(score_at(each, *cell) >= threshold - ROUNDING),
-            default=None if default is None else bool(default >= threshold - ROUNDING),
+            success=bool(good[prediction.cell]),
+            random=float(good[eligible].mean()),
+            fixed=cell is not None and good_enough(score_at(each, *cell)),
+            default=None if default is None else good_enough(default),
         )
 
-    pairs = (each for pair in evidence.pairs for each in left_out(evidence.of(pair)))
-    rows = tuple(made for each in pairs if (made := row(*each)) is not None)
-    if not rows:
+    def rows(pair: tuple[str, str] | None = None) -> tuple[LeftOut, ...]:
+        pairs = left_out(evidence, pair)
+        return tuple(row(m, p) for m, p in pairs if reaches(m.scores, threshold).any())
+
+    fixed_pairs = tuple(made for pair in evidence.pairs for made in rows(pair))
+    if not fixed_pairs:
         raise UserError(
             f"results: nothing to validate: no pair with two families of environments of which "
             f"one has a cell that reaches {threshold:g}"
         )
-    joint = tuple(made for each in left_out_pairs(evidence) if (made := row(*each)) is not None)
-    return Validation(threshold, rows, joint)
+    return Validation(threshold, fixed_pairs, rows())
+
+
+def left_out(
+    evidence: Evidence, pair: tuple[str, str] | None = None
+) -> Iterator[tuple[ScoreMap, Prediction]]:
+    """Leave each family out and predict it from the others, on its own grid.
+
+    The pair is chosen on the others, too, unless it is given.
+    """
+    for family in dict.fromkeys(each.family for each in evidence.maps):
+        rest = Evidence(tuple(each for each in evidence.maps if each.family != family))
+        if not rest.maps:
+            continue
+        chosen = pair or best_pair(rest)
+        known = rest.of(chosen)
+        for each in evidence.of(chosen):
+            if known and each.family == family:
+                measured = np.isfinite(each.scores)
+                prediction = combine(known, each.alphas, each.lams, measured)
+                if prediction is not None:
+                    yield each, prediction
+
+
+def left_out_score(evidence: Evidence, pair: tuple[str, str] | None = None) -> float:
+    """Return the mean score of cells that were suggested without a look; NaN if none was."""
+    scores = [float(each.scores[p.cell]) for each, p in left_out(evidence, pair)]
+    return float(np.mean(scores)) if scores else float("nan")
 
 
 def best_pair(evidence: Evidence) -> tuple[str, str]:
@@ -135,54 +170,31 @@ def best_pair(evidence: Evidence) -> tuple[str, str]:
     Only pairs with as many environments as any other are compared. Without a second family, and
     between equals, Rbst decides.
     """
-    maps = {pair: evidence.of(pair) for pair in evidence.pairs}
-    widest = max(map(len, maps.values()))
+    count = Counter(each.pair for each in evidence.maps)
     rank = pair_rbst(evidence)
     return max(
-        (pair for pair in maps if len(maps[pair]) == widest),
-        key=lambda p: (np.nan_to_num(left_out_score(maps[p]), nan=-1.0), rank.get(p, 0.0)),
+        (pair for pair in count if count[pair] == max(count.values())),
+        key=lambda p: (np.nan_to_num(left_out_score(evidence, p), nan=-1.0), rank.get(p, 0.0)),
     )
 
 
-def left_out_pairs(evidence: Evidence) -> list[tuple[ScoreMap, Prediction | None]]:
-    """Leave each family out, choose pair and cell on the others, and predict it."""
-    out = []
-    for family in dict.fromkeys(each.family for each in evidence.maps):
-        rest = Evidence(tuple(each for each in evidence.maps if each.family != family))
-        if not rest.maps:
-            continue
-        pair = best_pair(rest)
-        for each in evidence.of(pair):
-            if each.family == family:
-                known = np.isfinite(each.scores)
-                out.append((each, combine(rest.of(pair), each.alphas, each.lams, known)))
-    return out
-
-
-def pair_rbst(evidence: Evidence, threshold: float = THRESHOLD) -> dict[tuple[str, str], float]:
+def pair_rbst(evidence: Evidence) -> dict[tuple[str, str], float]:
     """Return Rbst of each pair over the environments and cells that all pairs have.
 
     It is what `mirrorax robustness` shows of the same results; empty if nothing is shared.
     """
-    names = [{m.environment for m in evidence.maps if m.pair == p} for p in evidence.pairs]
-    maps = [each for each in evidence.maps if each.environment in set.intersection(*names)]
-    if not maps:
-        return {}
-    tables = [each.by_cell() for each in maps]
-    common = sorted(set.intersection(*map(set, tables)))
+    pairs = evidence.pairs
+    names = [{m.environment for m in evidence.maps if m.pair == p} for p in pairs]
+    shared = set.intersection(*names)
+    tables = [(m.pair, m.by_cell()) for m in evidence.maps if m.environment in shared]
+    common = set.intersection(*(set(cells) for _, cells in tables)) if tables else set()
     if not common:
         return {}
     out = {}
-    for pair in evidence.pairs:
-        mine = [t for t, each in zip(tables, maps, strict=True) if each.pair == pair]
-        out[pair] = rbst(np.mean([[t[cell] for cell in common] for t in mine], axis=0), threshold)
+    for pair in pairs:
+        scores = [[cells[c] for c in sorted(common)] for p, cells in tables if p == pair]
+        out[pair] = rbst(np.mean(scores, axis=0), THRESHOLD)
     return out
-
-
-def default_cell() -> tuple[tuple[str, str], float, float]:
-    """Return the default pair and its default temperatures."""
-    names, values = Settings.model_fields, RunValues().model_dump()
-    return (names["potential"].default, names["drift"].default), values["alpha"], values["lam"]
 
 
 def default_scores(evidence: Evidence) -> dict[str, float]:
@@ -190,8 +202,8 @@ def default_scores(evidence: Evidence) -> dict[str, float]:
 
     The nearest measured cell counts, if it is near enough.
     """
-    pair, *cell = default_cell()
-    scores = {each.environment: score_at(each, *cell) for each in evidence.of(pair)}
+    maps = evidence.of(DEFAULT_PAIR)
+    scores = {each.environment: score_at(each, *DEFAULT_CELL) for each in maps}
     return {name: score for name, score in scores.items() if np.isfinite(score)}
 
 
@@ -200,16 +212,10 @@ def score_at(each: ScoreMap, alpha: float, lam: float) -> float:
     return float(at_nearest(each, np.array([alpha]), np.array([lam]))[0][0, 0])
 
 
-def left_out_score(maps: Sequence[ScoreMap]) -> float:
-    """Return the mean score of cells that were suggested without a look; NaN if none was."""
-    scores = [float(each.scores[p.cell]) for each, p in left_out(maps) if p is not None]
-    return float(np.mean(scores)) if scores else float("nan")
-
-
 def _best_single(maps: Sequence[ScoreMap]) -> tuple[float, float] | None:
     """Return the temperatures with the best mean over all maps, of those measured in each."""
     alphas, lams = grid_of(maps)
-    scores = np.mean([at_nearest(each, alphas, lams)[0] for each in maps], axis=0)
+    scores = mean_of(maps, alphas, lams)[0]
     if not np.isfinite(scores).any():
         return None
     i, j = np.unravel_index(int(np.nanargmax(scores)), scores.shape)
