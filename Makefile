@@ -44,7 +44,7 @@ demo: setup
 	@echo "  demo/convergence.png        exact Policy Mirror Descent converging"
 
 test: setup lint
-	$(BIN)/python -m pytest -n 2 --dist worksteal --durations 15 --durations-min 5
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations 15 --durations-min 5
 
 # The long forms: many more kills, flips, full disks, malformed inputs and random convex functions.
 test-faults: setup

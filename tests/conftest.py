@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from pathlib import Path
 
 import hypothesis
 import jaxtyping
@@ -32,6 +33,36 @@ hypothesis.settings.register_profile(
     "mirrorax", deadline=None, derandomize=True, print_blob=False, max_examples=50
 )
 hypothesis.settings.load_profile("mirrorax")
+
+
+#: Files whose tests or fixtures take long, and rooms that train. They start first, so that short
+#: ones fill what is left of the time at the end.
+LONG = (
+    "test_tutorial.py",
+    "test_notebook.py",
+    "tuning/test_tune.py",
+    "faults/test_ray.py",
+    "faults/test_trainer.py",
+    "faults/test_killing.py",
+    "mdpo/",
+    "test_docs.py",
+    "plugins/",
+    "cli/test_doctor.py",
+    "probes/",
+    "test_house.py",
+    "test_callbacks.py",
+    "regularizers/",
+)
+
+
+def pytest_collection_modifyitems(items):
+    """Put the long ones first; the order is else the same."""
+
+    def rank(item):
+        path = item.path.relative_to(Path(__file__).parent).as_posix()
+        return next((k for k, start in enumerate(LONG) if path.startswith(start)), len(LONG))
+
+    items.sort(key=rank)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -15,6 +15,11 @@ import scripts
 ROOT = Path(__file__).parent.parent
 NOTEBOOK = ROOT / "examples" / "tutorial.ipynb"
 KEPT = json.loads(NOTEBOOK.read_text())
+#: A run is the same in any grid: the cells that the notebook speaks of are enough.
+CELLS = {
+    "alpha=[0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0]": "alpha=[0.003, 0.03, 1.0]",
+    "lam=[0.01, 0.1, 1.0, 10.0, 100.0]": "lam=[0.1, 100.0]",
+}
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +48,11 @@ def shown(notebook, source):
 def done(tmp_path_factory):
     """Execute a copy, in a process of its own: it registers names."""
     copy = tmp_path_factory.mktemp("notebook") / "tutorial.ipynb"
-    copy.write_text(NOTEBOOK.read_text())
+    text = NOTEBOOK.read_text()
+    for all_cells, some in CELLS.items():
+        assert all_cells in text
+        text = text.replace(all_cells, some)
+    copy.write_text(text)
     command = [sys.executable, str(ROOT / "docs" / "notebook.py"), str(copy)]
     ended = subprocess.run(command, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr
@@ -62,7 +71,8 @@ def test_every_cell_runs_and_gives_the_kinds_of_output_that_were_kept(done):
 def test_what_it_says_about_the_results_is_so(which, request):
     notebook = KEPT if which == "kept" else request.getfixturevalue("done")
     assert float(re.search(r"mean score ([\d.]+)", shown(notebook, '"Catch"'))[1]) > 0.9
-    assert "140 of 140 runs done" in shown(notebook, "mirrorax.sweep")
+    runs = 140 if which == "kept" else 24
+    assert f"{runs} of {runs} runs done" in shown(notebook, "mirrorax.sweep")
     best = dict(re.findall(r"([\d.]+) +([\d.]+)\n", shown(notebook, "groupby") + "\n"))
     assert float(best["0.003"]) > 0.9
     assert float(best["1.000"]) < 0.6

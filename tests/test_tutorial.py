@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import re
 import shlex
@@ -12,9 +14,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mirrorax import tabular
+from mirrorax import plugins, registry, tabular
 from mirrorax.analysis import landscapes
 from mirrorax.analysis.scores import environment_scores
+from mirrorax.cli import main
 from mirrorax.store import read_results
 
 ROOT = Path(__file__).parent.parent
@@ -32,7 +35,6 @@ CELLS = {
     "alpha = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0]": "alpha = [0.001, 0.003, 0.03, 1.0]",
     "lam = [0.01, 0.1, 1.0, 10.0, 100.0]": "lam = [0.01, 0.1, 100.0]",
 }
-CODE = "import sys; from mirrorax.cli import main; sys.exit(main(sys.argv[1:]))"
 #: commands whose numbers the page speaks of
 WITH_NUMBERS = ("train", "tune")
 
@@ -41,6 +43,14 @@ WITH_NUMBERS = ("train", "tune")
 def worked(tmp_path_factory):
     """Do the tutorial from top to bottom; return its folder, and what commands printed as JSON."""
     folder = tmp_path_factory.mktemp("tutorial")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr(sys, "path", [*sys.path])  # a plugin adds its folder
+        yield folder, work(folder)
+    forget_plugins()
+
+
+def work(folder):
     blocks = BLOCK.findall(PAGE.read_text())
     numbers = {}
     for kind, text in blocks:
@@ -58,19 +68,28 @@ def worked(tmp_path_factory):
                 if command not in NOT_RUN:
                     words = shlex.split(command)[1:]
                     json_flag = ["--json"] if words[0] in WITH_NUMBERS else []
-                    shown = run([sys.executable, "-c", CODE, *words, *json_flag], folder)
+                    shown = run([*words, *json_flag])
                     if json_flag:
                         numbers[words[0]] = json.loads(shown)
     # What a reader types into Python, in one process with the files beside it.
     typed = "".join(text for kind, text in blocks if kind == "python")
-    run([sys.executable, "-c", typed], folder)
-    return folder, numbers
+    subprocess.run([sys.executable, "-c", typed], cwd=folder, capture_output=True, check=True)
+    return numbers
 
 
-def run(words, folder):
-    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"{words[-1]}\n{done.stdout}\n{done.stderr}"
-    return done.stdout
+def run(words):
+    """Run a command as if in a new process: no plugin is loaded before it."""
+    forget_plugins()
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        assert main(words) == 0, words
+    return out.getvalue()
+
+
+def forget_plugins():
+    plugins._LOADED.clear()
+    registry._REGISTERED.clear()
+    sys.modules.pop("mine", None)
 
 
 def test_every_step_works_and_leaves_what_it_promises(worked):

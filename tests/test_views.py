@@ -23,7 +23,7 @@ from mirrorax.store import read_results
 from mirrorax.tuning import evidence
 
 ROOT = Path(__file__).parents[1]
-SMALL = {**tiny.TINY, "eval_episodes": 2}
+SMALL = {**tiny.TINY, "lanes": 4}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -52,7 +52,7 @@ def store(tmp_path_factory):
         seeds=1,
         steps=320,
         eval_every=4,
-        **{**SMALL, "hidden": [8]},
+        **{**tiny.TINY, "hidden": [8]},
     )
     place = tmp_path_factory.mktemp("sweep") / "store"
     summary = mirrorax.sweep(study, place, workers=1, progress=False)

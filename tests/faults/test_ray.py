@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 
 import pyarrow.parquet as pq
 import pytest
@@ -11,7 +12,7 @@ from harness import HERE
 
 from mirrorax.store import files
 
-pytest.importorskip("ray", reason="the ray extra is not installed")
+pytestmark = pytest.mark.skipif(find_spec("ray") is None, reason="the ray extra is not installed")
 
 
 def test_all_runs_arrive_once_when_a_node_is_removed_in_mid_run(driver, expected, tmp_path):

@@ -1,5 +1,7 @@
 """The same proofs with the real trainer, on runs that are as small as they can be."""
 
+import contextlib
+import io
 import json
 import os
 import signal
@@ -30,20 +32,12 @@ eval_episodes = 2
 COMMAND = "import sys; from mirrorax.cli import main; sys.exit(main(sys.argv[1:]))"
 
 
-def sweep(*words):
-    return subprocess.Popen(
-        [sys.executable, "-c", COMMAND, "sweep", *map(str, words)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
 def finished(*words):
-    process = sweep(*words)
-    out, err = process.communicate(timeout=600)
-    assert process.returncode == 0, err
-    return out
+    """Run a command in this process, its workers in theirs; return what it printed."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        assert main(["sweep", *map(str, words)]) == 0
+    return out.getvalue()
 
 
 def exported(store, folder):
@@ -70,7 +64,8 @@ def uninterrupted(study):
 
 def test_killed_worker_and_driver_change_no_bit(study, uninterrupted, tmp_path):
     store = tmp_path / "store"
-    process = sweep("run", study, "--store", store, "--lanes", 4, "--workers", 2, "--quiet")
+    words = ("sweep", "run", study, "--store", store, "--lanes", 4, "--workers", 2, "--quiet")
+    process = subprocess.Popen([sys.executable, "-c", COMMAND, *map(str, words)])
     assert wait_for(lambda: files.listed(store, "shards") if store.exists() else None, 400)
     for worker in workers_of(process.pid)[:1]:
         os.kill(worker, signal.SIGKILL)

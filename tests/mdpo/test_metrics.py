@@ -1,6 +1,4 @@
-"""What an update reports, from plain numpy in float64; and what the eight schedules make of it."""
-
-import itertools
+"""What an update reports, from plain numpy in float64; and what the schedules make of it."""
 
 import jax
 import jax.numpy as jnp
@@ -40,7 +38,8 @@ def scene(small, make_rows):
             targets=jnp.stack([draw(), draw()]),
         )
         rows = make_rows(program.env, settings.batch_size, np.random.default_rng(6))
-        new, seen = update(program, learner, rows, values, Clock(jnp.int32(0), jnp.int32(9)))
+        clock = Clock(jnp.int32(0), jnp.int32(9))
+        new, seen = jax.jit(update, static_argnums=0)(program, learner, rows, values, clock)
         return program, learner, replay.unpack(program.env, rows), new, seen
 
     return make
@@ -115,9 +114,11 @@ def test_a_learned_alpha_looks_at_the_policy_of_the_start_on_the_updates_batch(s
 
 
 @pytest.mark.parametrize(
-    ("alpha", "lam"), list(itertools.product(ALPHA_SCHEDULES, ("constant", "linear"))), ids="-".join
+    ("alpha", "lam"),
+    list(zip(ALPHA_SCHEDULES, ("linear", "constant") * 2, strict=True)),
+    ids="-".join,
 )
-def test_all_eight_combinations_of_schedules_go_their_own_ways(small, some_keys, alpha, lam):
+def test_two_schedules_go_their_own_ways(small, some_keys, alpha, lam):
     settings = small(eval_every=1, steps=16 * 8, alpha_schedule=alpha, lam_schedule=lam)
     learned = alpha.startswith("learned")
     given = {"w": [0.2, 0.9]} if learned else {"alpha": [0.4, 0.2]}

@@ -59,8 +59,9 @@ def test_a_learned_temperature_stays_within_its_bounds():
     low, high = potential("max").range(4)
     schedule = Learned(low, high, annealed=False, eps=1e-5)
     state = schedule.init(v)
+    learn = jax.jit(schedule.learn)
     for k in range(60):
-        state = schedule.learn(state, v, clock(k), jnp.float32(high))
+        state = learn(state, v, clock(k), jnp.float32(high))
     assert float(state.log_alpha) == schedules.LOG_ALPHA_BOUNDS[1]
     v = values(w=0.0, actor_lr=30.0)
     state = schedule.learn(schedule.init(v), v, clock(0), jnp.float32(low))
@@ -107,9 +108,14 @@ def test_a_learned_lambda_meets_its_target():
     schedule = LearnedDrift(0.5, False, eps=1e-5)
     v = values(v=0.1, actor_lr=0.02)
     state = schedule.init(v)
-    for k in range(1500):
+
+    @jax.jit
+    def step(state, k):
         lam = schedule.temperature(state, v, clock(k, 2000))
-        state = schedule.learn(state, v, clock(k, 2000), 3.0 / lam**2)
+        return schedule.learn(state, v, clock(k, 2000), 3.0 / lam**2), lam
+
+    for k in range(1500):
+        state, lam = step(state, k)
     assert 3.0 / float(lam) ** 2 == pytest.approx(0.1 * 0.5, rel=0.05)
 
 

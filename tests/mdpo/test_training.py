@@ -115,7 +115,7 @@ def test_an_environment_of_ones_own_is_learned():
 def test_a_result_that_was_trained_on_says_so_wherever_it_goes(tmp_path):
     from mirrorax.training.folder import config_text, read_policies, write
 
-    fields = {"lanes": 2, "seeds": 2, "curve_points": 2, **TINY}
+    fields = {"lanes": 4, "seeds": 2, "curve_points": 2, **TINY}
     first, whole = (train("Catch", steps=steps, **fields) for steps in (16 * 20, 16 * 30))
     second = first.more(steps=16 * 10)
     third = second.more(steps=16 * 5)
@@ -141,7 +141,7 @@ def test_a_result_that_was_trained_on_says_so_wherever_it_goes(tmp_path):
 
 
 def test_a_diverged_run_stays_frozen_when_it_is_trained_on():
-    fields = {"lanes": 2, "seeds": 1, "steps": 16 * 20, **TINY}
+    fields = {"lanes": 4, "seeds": 1, "steps": 16 * 20, **TINY}
     result = train("Catch", reward_scale=[1.0, 1e30], **fields)
     assert result.diverged.tolist() == [False, True]
     more = result.more(steps=16 * 5)
@@ -225,7 +225,7 @@ def test_temperatures_and_seeds_span_a_grid_of_independent_runs():
 
 
 def test_the_layout_can_be_chosen_and_is_recorded():
-    results = [train("Catch", seeds=2, steps=64, lanes=2, layout=x, **TINY) for x in LAYOUTS]
+    results = [train("Catch", seeds=2, steps=64, lanes=4, layout=x, **TINY) for x in LAYOUTS]
     for result, layout in zip(results, LAYOUTS, strict=True):
         assert result.layout == result.to_dict()["layout"] == result.sessions[0].layout == layout
     np.testing.assert_allclose(results[0].policies, results[1].policies, atol=1e-3)
@@ -471,7 +471,7 @@ def test_control_c_is_heard_by_whoever_heard_it_before():
 @pytest.mark.parametrize("env", ["CartPole", "Catch"])
 def test_learning_curves_change_no_bit_of_a_run(env):
     """Neither those of `curve_points` nor, in the layout map, those of `eval_every`."""
-    fields = {"seeds": 2, "steps": 16 * 40, "lanes": 2, "layout": "map", **TINY}
+    fields = {"seeds": 2, "steps": 16 * 40, "lanes": 4, "layout": "map", **TINY}
     plain = train(env, **fields)
     for recorded in ({"curve_points": 4}, {"eval_every": 10}):
         result = train(env, **fields, **recorded)

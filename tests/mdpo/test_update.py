@@ -35,9 +35,12 @@ def values_of(**columns):
     return jax.tree.map(lambda x: x[0], make_values({k: [v] for k, v in columns.items()}, 1))
 
 
+update_once = jax.jit(update, static_argnums=0)
+
+
 def one_update(program, learner, rows, values, k=0, total=10):
     clock = Clock(jnp.int32(k), jnp.int32(total))
-    return update(program, learner, rows, values, clock)[0]
+    return update_once(program, learner, rows, values, clock)[0]
 
 
 def discrete_sac(program, learner, batch, alpha, gamma, lr, updates, total=10):
@@ -57,12 +60,13 @@ def discrete_sac(program, learner, batch, alpha, gamma, lr, updates, total=10):
     actor, critics, targets = learner.actor, list(learner.critics), list(learner.targets)
     actor_state = direction.init(actor)
     joint = settings.clipping == "joint"
-    states = direction.init(critics) if joint else [direction.init(c) for c in critics]
-    for k in range(updates):
-        rate = lr * (1 - k / total) if settings.anneal_learning_rate else lr
+    states = direction.init(critics) if joint else tuple(direction.init(c) for c in critics)
+
+    @jax.jit
+    def step(actor, critics, targets, actor_state, states, rate):
         q = least(critics, s)
 
-        def actor_loss(p, q=q):
+        def actor_loss(p):
             logp = jax.nn.log_softmax(net(p, s))
             return jnp.mean(jnp.sum(jnp.exp(logp) * (alpha * logp - q), axis=1))
 
@@ -74,7 +78,7 @@ def discrete_sac(program, learner, batch, alpha, gamma, lr, updates, total=10):
         v = jnp.sum(jnp.exp(logp) * (q_next - alpha * logp), axis=1)
         y = batch.reward + gamma * batch.follows * v
 
-        def critic_loss(p, y=y):
+        def critic_loss(p):
             taken = jnp.take_along_axis(net(p, s), batch.action[:, None], axis=1)[:, 0]
             return jnp.mean((taken - y) ** 2)
 
@@ -88,6 +92,13 @@ def discrete_sac(program, learner, batch, alpha, gamma, lr, updates, total=10):
             critics = [c - rate * way for c, way in zip(critics, ways, strict=True)]
         mixed = zip(targets, critics, strict=True)
         targets = [settings.tau * t + (1 - settings.tau) * c for t, c in mixed]
+        return actor, critics, targets, actor_state, states
+
+    for k in range(updates):
+        rate = lr * (1 - k / total) if settings.anneal_learning_rate else lr
+        actor, critics, targets, actor_state, states = step(
+            actor, critics, targets, actor_state, states, rate
+        )
     return actor, jnp.stack(critics), jnp.stack(targets)
 
 
@@ -109,12 +120,10 @@ def test_entropy_without_drift_is_discrete_sac(problem, fields):
     values = values_of(alpha=0.3, lam=0.0, gamma=0.9, actor_lr=0.01, critic_lr=0.01)
     learner = learner_for(program, draw, values)
     found = learner
-    step = jax.jit(one_update, static_argnums=0)
     for k in range(3):
-        found = step(program, found, rows, values, k)
+        found = one_update(program, found, rows, values, k)
     batch = replay.unpack(program.env, rows)
-    reference = jax.jit(discrete_sac, static_argnums=(0, 6))
-    expected = reference(program, learner, batch, 0.3, 0.9, 0.01, 3)
+    expected = discrete_sac(program, learner, batch, 0.3, 0.9, 0.01, 3)
     for ours, theirs in zip((found.actor, found.critics, found.targets), expected, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=2e-5)
     assert np.abs(found.actor - learner.actor).max() > 0.01
@@ -133,13 +142,14 @@ def test_several_batches_are_several_updates(problem, make_rows, drift_from):
     clock = Clock(jnp.int32(2), jnp.int32(10))
     for batch in rows:
         anchor = learner.actor if drift_from == "update" else expected.actor
-        expected, _ = update(program, expected, batch, values, clock, anchor)
-    result, _ = jax.jit(update_on_batches, static_argnums=0)(program, learner, rows, values, clock)
+        expected, _ = update_once(program, expected, batch, values, clock, anchor)
+    several = jax.jit(update_on_batches, static_argnums=0)
+    result, _ = several(program, learner, rows, values, clock)
     pairs = zip(jax.tree.leaves(result), jax.tree.leaves(expected), strict=True)
     for ours, theirs in pairs:
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=2e-5)
     if drift_from == "update":
-        other, _ = update_on_batches(
+        other, _ = several(
             make_program(program.settings.model_copy(update={"drift_from": "batch"})),
             learner,
             rows,
@@ -154,9 +164,8 @@ def test_the_critics_forward_pass_serves_both_losses(problem):
     settings, rows, draw = problem
     program = make_program(settings)
     values = values_of(alpha=0.2, lam=0.5)
-    lowered = jax.jit(one_update, static_argnums=0).lower(
-        program, learner_for(program, draw, values), rows, values
-    )
+    learner, clock = learner_for(program, draw, values), Clock(jnp.int32(0), jnp.int32(10))
+    lowered = update_once.lower(program, learner, rows, values, clock)
     products = lowered.compile().as_text().count(" dot(")
     # Forward, 3 layers each: two epochs of the actor, the critics (batched, so one product), the
     # actor and the target critics at the next states. Backward, of each of two actor epochs and
@@ -228,8 +237,7 @@ def test_the_first_epoch_starts_at_the_frozen_policy(problem):
         program = make_program(settings.model_copy(update={"actor_epochs": epochs}))
         weak, strong = (values_of(alpha=0.1, lam=lam) for lam in (0.0, 100.0))
         learner = learner_for(program, draw, weak)
-        step = jax.jit(one_update, static_argnums=0)
-        actors = [step(program, learner, rows, v).actor for v in (weak, strong)]
+        actors = [one_update(program, learner, rows, v).actor for v in (weak, strong)]
         same = np.abs(actors[0] - actors[1]).max() < 1e-6
         assert same == (epochs == 1)
 
@@ -276,8 +284,7 @@ def test_settings_that_change_an_update_do_change_it(problem):
     values = values_of(alpha=0.2, lam=0.5)
     learner = learner_for(base, draw, values)
     networks = {name: getattr(learner, name) for name in ("actor", "critics", "targets")}
-    step = jax.jit(one_update, static_argnums=0)
-    plain = step(base, learner, rows, values, 3)
+    plain = one_update(base, learner, rows, values, 3)
     for field, other in {
         "clipping": "joint",
         "critic_epochs": 2,
@@ -286,7 +293,7 @@ def test_settings_that_change_an_update_do_change_it(problem):
     }.items():
         program = make_program(settings.model_copy(update={field: other}))
         start = init_learner(program, learner.actor, learner.critics, values)
-        changed = step(program, start._replace(**networks), rows, values, 3)
+        changed = one_update(program, start._replace(**networks), rows, values, 3)
         differences = [
             np.abs(np.asarray(getattr(plain, name) - getattr(changed, name))).max()
             for name in networks

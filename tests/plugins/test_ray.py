@@ -3,13 +3,14 @@
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from textwrap import dedent
 
 import pytest
 
 import mirrorax
 
-pytest.importorskip("ray", reason="the ray extra is not installed")
+pytestmark = pytest.mark.skipif(find_spec("ray") is None, reason="the ray extra is not installed")
 
 PLUGIN = """
 import mirrorax

@@ -210,14 +210,14 @@ def test_zero_entries(name, dtype):
             p, q, e = cast(inside[0]), cast(inside[1]), cast(vertex)
             assert np.isfinite(d.value(p, q))
             assert d.value(e, e) == 0
-            for argument in (0, 1):
-                gradient = jax.grad(d.value, argument)(jnp.asarray(p), jnp.asarray(q))
-                assert np.isfinite(gradient).all()
             steep = name in ("kl", "chi_square", "bregman(entropy)") or (
                 name.startswith("bregman(tsallis(") and float(name[16:-2]) <= 1
             )
             assert np.isinf(d.value(p, e)) == steep
             assert np.isinf(d.value(e, p)) == (name == "forward_kl")
+    with jax.enable_x64(dtype == np.float64):
+        for gradient in jax.jit(jax.grad(d.value, (0, 1)))(*map(jnp.asarray, inside)):
+            assert np.isfinite(gradient).all()
 
 
 def test_broadcasts_one_old_policy_over_many_new_ones():

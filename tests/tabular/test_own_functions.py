@@ -17,7 +17,8 @@ from mirrorax.regularizers.functions import FunctionDrift, FunctionPotential
 from mirrorax.regularizers.potentials import Potential, potential
 from mirrorax.tabular import garnet, mirror_step, solve
 
-PAIRS = 1000 if os.environ.get("MIRRORAX_FAULTS") == "long" else 20
+#: In the short form two of each kind of `random_pair`.
+SEEDS = range(1000) if os.environ.get("MIRRORAX_FAULTS") == "long" else (1, 9, 5, 10, 6, 11, 13, 14)
 STATES = 10
 
 
@@ -52,7 +53,7 @@ def random_states(generator, actions):
     return q_values, q / q.sum(-1, keepdims=True), alpha, lam
 
 
-@pytest.mark.parametrize("seed", range(PAIRS))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_random_smooth_convex_pairs_are_solved(seed):
     generator = np.random.default_rng(seed)
     actions = int(generator.integers(2, 19))

@@ -82,8 +82,8 @@ def test_the_result_is_plain_data_and_keeps_to_the_budget(result):
     assert "--hidden 8" in plain["command"]
 
 
-def test_a_killed_search_ends_as_one_that_was_not(result, tmp_path):
-    """With a worker process, which ends bit for bit where this process does."""
+def test_a_killed_search_ends_as_one_that_was_not(result, tmp_path, capsys):
+    """With a worker process, which trains bit for bit as this process does."""
     words = [sys.executable, "-c", CODE, *CLI, *FLAGS, "--store", str(tmp_path / "kept")]
     words += ["--workers", "1"]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -102,9 +102,11 @@ def test_a_killed_search_ends_as_one_that_was_not(result, tmp_path):
     rest = process.communicate()[1]
     assert process.returncode == 130, rest
     assert "the same command resumes" in rest
-    ended = subprocess.run([*words, "--json"], capture_output=True, text=True, check=True)
-    plain, expected = json.loads(ended.stdout), json.loads(result.to_json())
-    assert ended.stderr == ""
+    here = [*CLI, *FLAGS, "--store", str(tmp_path / "kept"), "--workers", "0", "--json"]
+    assert main(here) == 0
+    ended = capsys.readouterr()
+    plain, expected = json.loads(ended.out), json.loads(result.to_json())
+    assert ended.err == ""
     assert plain["scores"] == expected["scores"]
     assert plain["trials"] == expected["trials"]
 

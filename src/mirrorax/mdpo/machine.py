@@ -61,7 +61,8 @@ def enable_cache() -> Path | None:
         return None  # a home that cannot be written costs time, not results
     update = importlib.import_module("jax").config.update
     update("jax_compilation_cache_dir", str(folder))
-    update("jax_persistent_cache_min_compile_time_secs", 0.5)
+    # Small programs too: there are about thirty at every start.
+    update("jax_persistent_cache_min_compile_time_secs", 0.0)
     return folder
 
 
