@@ -219,7 +219,7 @@ def _answers(request: dict[str, Any]) -> Iterator[tuple[int, Any]]:
 
     for number, fields in enumerate(request["sizes"]):
         try:
-            yield number, program_sizes(make_program(Settings(**fields)))
+            yield number, program_sizes(make_program(Settings(**fields))).lane_bytes
         except Exception as error:  # a mistake in a plugin shows when it is trained
             print(f"{fields.get('environment')}: {error}", file=sys.stderr)
 
