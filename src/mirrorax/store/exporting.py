@@ -163,8 +163,8 @@ def export(
         raise UserError(f"to: {str(target.parent)!r}: no such folder")
     if target.is_dir():
         raise UserError(f"to: {str(target)!r} is a folder; expected a file")
-    root = Path(place).resolve()
-    if root.is_dir() and (target.parent.resolve() / target.name).is_relative_to(root):
+    inside = (target.parent.resolve() / target.name).is_relative_to
+    if Path(place).is_dir() and inside(Path(place).resolve()):
         raise UserError(f"to: {str(target)!r} is inside the store; choose a place outside it")
     runs = read_results(place)
     if study is not None:
