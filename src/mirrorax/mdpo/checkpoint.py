@@ -6,22 +6,22 @@ A file appears whole or not at all: it is written beside its place, flushed to t
 from __future__ import annotations
 
 import json
-import math
 import struct
 import tokenize
 import zipfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import numpy as np
+from pydantic import BaseModel, ConfigDict, FiniteFloat, ValidationError
 
 from mirrorax import plugins, registry
 from mirrorax.errors import UserError, shown
 from mirrorax.files import replacing
-from mirrorax.runs.settings import RunValues, Settings
+from mirrorax.runs.settings import Count, RunValues, Settings
 
 FORMAT = 1
 _META = "meta.json"
@@ -100,10 +100,22 @@ def settings_in(meta: Mapping[str, Any], where: str) -> Settings:
         raise UserError(f"{where}: {error}") from None
 
 
+class SessionData(BaseModel):
+    """What the checkpoint of a session holds beside its arrays and settings."""
+
+    model_config = ConfigDict(strict=True)
+
+    columns: dict[str, list[FiniteFloat | None]]
+    lanes: Count
+    layout: Literal["map", "vmap"]
+    evaluate_every: Count | None = None
+    continued_from: list[Count] = []
+
+
 def load_session(
     path: str | Path, environment: Any = None
-) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Read the checkpoint of a session, its data checked; `settings` are `Settings`.
+) -> tuple[dict[str, np.ndarray], Settings, SessionData]:
+    """Read the checkpoint of a session, checked.
 
     `environment` is the object that stood in for the name of one, if there is one.
     """
@@ -112,36 +124,20 @@ def load_session(
     name = meta["settings"].get("environment") if isinstance(meta.get("settings"), dict) else None
     if environment is not None and isinstance(name, str) and ":" in name:
         registry.adopt("environment", name, environment)
-    meta["settings"] = settings_in(meta, where)
-    keys, columns, lanes = arrays.get("keys"), meta.get("columns"), meta.get("lanes")
-    runs = -1 if keys is None or keys.ndim != 2 else len(keys)
+    settings = settings_in(meta, where)
+    wrong = UserError(f"{where} does not hold a session of {settings.environment}")
+    try:
+        data = SessionData.model_validate(meta)
+    except ValidationError:
+        raise wrong from None
+    keys = arrays.get("keys", np.zeros(0))
+    if keys.ndim != 2 or keys.shape[1] != 2 or len(keys) == 0 or keys.dtype != np.uint32:
+        raise wrong
+    curves = [curve for name, curve in arrays.items() if name.startswith("curves/")]
     if not (
-        runs > 0
-        and keys is not None
-        and keys.shape[1] == 2
-        and keys.dtype == np.uint32
-        and _is_count(lanes)
-        and meta.get("layout") in ("map", "vmap")
-        and (meta.get("evaluate_every") is None or _is_count(meta["evaluate_every"]))
-        and isinstance(meta.get("continued_from", []), list)
-        and all(map(_is_count, meta.get("continued_from", [])))
-        and isinstance(columns, dict)
-        and set(columns) <= set(RunValues.model_fields)
-        and all(isinstance(column, list) and len(column) == runs for column in columns.values())
-        and all(_is_number(value) for column in columns.values() for value in column)
-        and all(
-            curve.ndim == 2 and len(curve) == runs and curve.dtype == np.float64
-            for name, curve in arrays.items()
-            if name.startswith("curves/")
-        )
+        set(data.columns) <= set(RunValues.model_fields)
+        and all(len(column) == len(keys) for column in data.columns.values())
+        and all(c.ndim == 2 and len(c) == len(keys) and c.dtype == np.float64 for c in curves)
     ):
-        raise UserError(f"{where} does not hold a session of {meta['settings'].environment}")
-    return arrays, meta
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value < 2**31
-
-
-def _is_number(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and math.isfinite(value))
+        raise wrong
+    return arrays, settings, data

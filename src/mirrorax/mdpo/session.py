@@ -255,13 +255,14 @@ class Session(Shown):
     @classmethod
     def restore(cls, path: str | Path, program: Program | None = None) -> Session:
         """Read a session back; `program` is needed where objects stood in for names."""
-        arrays, meta = checkpoint.load_session(path, None if program is None else program.env)
+        env = None if program is None else program.env
+        arrays, settings, data = checkpoint.load_session(path, env)
         session = cls(
-            make_chunk(meta["settings"], meta["columns"], meta["lanes"], arrays["keys"]),
-            layout=meta["layout"],
-            program=program or make_program(meta["settings"]),
-            evaluate_every=meta.get("evaluate_every"),
-            continued_from=tuple(meta.get("continued_from", ())),
+            make_chunk(settings, data.columns, data.lanes, arrays["keys"]),
+            layout=data.layout,
+            program=program or make_program(settings),
+            evaluate_every=data.evaluate_every,
+            continued_from=tuple(data.continued_from),
         )
         session._state = checkpoint.unflatten(session._state, arrays, "state/", Path(path))
         for name, curve in arrays.items():
