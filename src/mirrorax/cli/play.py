@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from mirrorax.mdpo.program import Program
+    from mirrorax.runs.chunk import Chunk
     from mirrorax.runs.settings import RunValues
     from mirrorax.training.result import TrainResult
 
@@ -58,6 +59,7 @@ def _play(args: argparse.Namespace, stop: Stop) -> int:
     import numpy as np
 
     from mirrorax.mdpo.program import make_program
+    from mirrorax.training import Request
     from mirrorax.training.folder import read_policies
 
     policies, settings, runs, meta = read_policies(args.folder)
@@ -68,7 +70,8 @@ def _play(args: argparse.Namespace, stop: Stop) -> int:
         raise UserError(f"folder: {args.folder!r}: the policies do not fit their settings")
     keys = np.array([[args.seed, i] for i in range(len(runs))], np.uint32)
     stop.check()
-    result = _evaluate(program, policies, runs, keys, meta, args.episodes)
+    chunk = Request(settings, runs, len(runs)).chunk
+    result = _evaluate(program, chunk, policies, runs, keys, meta, args.episodes)
     failure, recorded = None, {}
     if args.gif:
         stop.check()
@@ -91,6 +94,7 @@ def _play(args: argparse.Namespace, stop: Stop) -> int:
 
 def _evaluate(
     program: Program,
+    chunk: Chunk,
     policies: np.ndarray,
     runs: list[RunValues],
     keys: np.ndarray,
@@ -107,11 +111,9 @@ def _evaluate(
     from mirrorax.mdpo.session import device_name
     from mirrorax.mdpo.train import evaluate, evaluation_keys
     from mirrorax.runs.chunk import Outcome
-    from mirrorax.training import Request
     from mirrorax.training.result import TrainResult
 
     start = time.perf_counter()
-    chunk = Request(program.settings, runs, len(runs)).chunk
     scale = jnp.asarray(chunk.columns["reward_scale"], jnp.float32)
     actors = jnp.asarray(policies)
     jax_keys = evaluation_keys(as_keys(keys), program.settings.updates)
