@@ -114,9 +114,7 @@ def test_a_learned_alpha_looks_at_the_policy_of_the_start_on_the_updates_batch(s
 
 
 @pytest.mark.parametrize(
-    ("alpha", "lam"),
-    list(zip(ALPHA_SCHEDULES, ("linear", "constant") * 2, strict=True)),
-    ids="-".join,
+    ("alpha", "lam"), list(zip(ALPHA_SCHEDULES, ("linear", "constant") * 2, strict=True))
 )
 def test_two_schedules_go_their_own_ways(small, some_keys, alpha, lam):
     settings = small(eval_every=1, steps=16 * 8, alpha_schedule=alpha, lam_schedule=lam)
