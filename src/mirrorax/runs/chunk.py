@@ -29,19 +29,26 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 from jaxtyping import Float, Int, UInt32
 
 from mirrorax import plugins
 from mirrorax._version import ALGORITHM_VERSION
 from mirrorax.errors import UserError
 from mirrorax.formatting import Shown
-from mirrorax.runs import arrow
+from mirrorax.registry import LazyModule
 from mirrorax.runs.presets import LATER, LATER_VALUES
 from mirrorax.runs.settings import TRACED, RunValues, Settings
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from mirrorax.runs import arrow
+else:
+    # A study is read and expanded to the ids of its runs without pyarrow.
+    pa, arrow = LazyModule("pyarrow"), LazyModule("mirrorax.runs.arrow")
 
 ID_DIGITS = 32
 VERSION_FIELD = "algorithm_version"
