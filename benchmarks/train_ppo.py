@@ -86,7 +86,7 @@ def compare_returns(python: str, seeds: int) -> None:
 
 
 def networks_alone(program: Program, seconds: float) -> float:
-    """Return core-seconds of the passes through the networks that any update has to do.
+    """Return core-seconds of the passes of an update through its networks, without its rollout.
 
     A forward pass of the policy and of the value over the rollout, then the epochs: forward and
     backward passes of both, each minibatch with the weights that the one before it left.
