@@ -126,6 +126,7 @@ def test_every_other_public_object_is_shown_in_a_few_lines(result, trace, item, 
 
 
 def test_a_notebook_shows_a_picture_that_is_readable_in_dark_mode(result, trace, item, search):
+    plt.close("all")  # of other tests in this process
     for value in (result, trace, item, search[0]):
         (encoded,) = re.findall(r'base64,([^"]*)"', value._repr_html_())
         picture = base64.b64decode(encoded)

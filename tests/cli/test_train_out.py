@@ -17,8 +17,9 @@ from mirrorax.store import read_results
 from mirrorax.training import folder as results
 from mirrorax.training import train
 
-COMMAND = ["train", "--env", "Catch", "--steps", "320", "--seeds", "2", "--lanes", "4", "--quiet"]
-COMMAND += tiny.flags(tiny.TINY)
+FIELDS = {**tiny.TINY, "eval_episodes": 2}
+COMMAND = ["train", "--env", "Catch", "--steps", "320", "--seeds", "2", "--lanes", "2", "--quiet"]
+COMMAND += tiny.flags(FIELDS)
 NAMES = {"results.json", "config.toml", "policies.npz", "runs.parquet", "learning_curve.png"}
 
 
@@ -26,7 +27,7 @@ NAMES = {"results.json", "config.toml", "policies.npz", "runs.parquet", "learnin
 def pair():
     """Two results of other settings."""
     return tuple(
-        train("Catch", lam=lam, seeds=2, steps=320, lanes=4, curve_points=2, **tiny.TINY)
+        train("Catch", lam=lam, seeds=2, steps=320, lanes=2, curve_points=2, **FIELDS)
         for lam in (0.1, 1.0)
     )
 
