@@ -22,8 +22,12 @@ from mirrorax.formatting import counted
 from mirrorax.store import read_results
 from mirrorax.transfer.answers import (
     Answer,
+    Further,
     Region,
     answer,
+    change_text,
+    further,
+    further_table,
     region_table,
     regions,
     study_landscapes,
@@ -35,8 +39,10 @@ PAGE_FILE = ROOT / "docs" / "transfer.md"
 RESULTS = ROOT / "results" / "transfer"
 
 
-def verdict(answers: Sequence[Answer]) -> str:
+def verdict(answers: Sequence[Answer], more: Sequence[Further] = ()) -> str:
     """Say what the answers of each pair support, beside those in units of the reward.
+
+    `more` are further seeds of the settings that the study chooses.
 
     A scheme counts if all of its cells have runs in as many tasks as any scheme has.
     """
@@ -56,10 +62,20 @@ def verdict(answers: Sequence[Answer]) -> str:
             f"{' with a learned lambda' if ',' in best.units else ''} solves {best.solved:.0%} of "
             f"{most} tasks, one in units of `reward` {plain.solved:.0%}. Better on "
             f"{counted(gained, 'task')}, worse on {lost}: {_supported(gained, lost)}."
+            + _further([each for each in more if each.label == pair])
             + _moves({"reward": plain, **mine})
             + _learned(mine)
         )
     return "\n".join(lines)
+
+
+def _further(items: Sequence[Further]) -> str:
+    """Say what further seeds of the chosen settings change, beside units of the reward."""
+    changes = [(each.units, change_text(each, items)) for each in items]
+    parts = [f"{text} in `{units}`" for units, text in changes if text and "," not in units]
+    if not parts:
+        return ""
+    return f" With further seeds the mean score changes by {', '.join(parts)} (95% over tasks)."
 
 
 def _moves(schemes: dict[str, Answer]) -> str:
@@ -107,9 +123,10 @@ def pages() -> dict[Path, str]:
     items = study_landscapes(results)
     answers = [answer(item) for item in items]
     parts = {
-        "runs": f"{len(results):,} runs of the study are published.",
-        "verdict": verdict(answers),
+        "runs": f"{len(results):,} runs are published.",
+        "verdict": verdict(answers, further(results)),
         "answers": table(answers),
+        "further": further_table(further(results)),
         "regions": region_table([each for item in items for each in regions(item)]),
     }
     text = PAGE_FILE.read_text(encoding="utf-8")

@@ -13,8 +13,12 @@ from mirrorax.spec.study import expand, parse, to_toml
 from mirrorax.store import read_results
 from mirrorax.transfer.__main__ import main
 from mirrorax.transfer.answers import (
+    Further,
     Spread,
     answer,
+    best_setting,
+    further,
+    further_table,
     held_out_solved,
     held_out_top,
     region_table,
@@ -192,6 +196,54 @@ def test_the_command_prints_the_answers_and_names_a_missing_folder(capsys, tmp_p
     assert table([answer(item) for item in study_landscapes(read_results(results))]) in printed
     assert main([str(tmp_path / "none")]) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_further_seeds_are_of_the_settings_that_the_study_chooses():
+    results = read_results(ROOT / "results" / "transfer")
+    items = {(i.label, i.units): i for i in further(results)}
+    assert len(items) == 8
+    study = parse((ROOT / "results" / "transfer" / "chosen.toml").read_text())
+    runs = expand(study)
+    assert set(runs.values["seed"]) == set(range(2, 10))
+    for each in items.values():
+        assert len(each.scores) == 10
+        assert all(
+            len(scores) == 8 and np.isfinite(scores).all() for scores in each.scores.values()
+        )
+    declared = {
+        (b.pairs[0][1], dict(b.fixed)["temperature_units"], *b.alpha, *(b.lam or b.v))
+        for b in study.blocks
+    }
+    chosen = {
+        (e.label.split(", ")[1][:-1], e.units.split(",")[0], e.alpha, e.lam) for e in items.values()
+    }
+    assert declared == chosen
+
+
+def test_the_best_setting_solves_the_most_tasks_and_then_scores_best():
+    item = surface(0)
+    assert best_setting(item) == (0.1, 10.0)  # of equals the last
+    item.scores[1, 2] = 1.5
+    assert best_setting(item) == (0.001, 1.0)
+    item.scores[1, 2, 0] = 0.0  # a higher mean does not make up for a task
+    assert best_setting(item) == (0.1, 10.0)
+
+
+def test_further_seeds_are_compared_task_by_task():
+    def item(units, *means):
+        scores = {f"task {k}": np.full(3, mean) for k, mean in enumerate(means)}
+        return Further("(entropy, kl)", units, 0.1, 1.0, scores)
+
+    items = [item("reward", 0.5, 0.9, 0.6), item("q_spread", 0.6, 1.0, 0.9)]
+    text = further_table(items)
+    first, second = (line.strip("| ").split(" | ") for line in text.splitlines()[2:])
+    assert first[4:] == ["1 of 3", "0.667", "", "task 0: 0.500"]
+    # changes 0.1, 0.1, 0.3: mean 1/6, standard error 1/15, Student's t with 2 degrees 4.303
+    assert second[4:] == ["2 of 3", "0.833", "+0.167 [-0.120, +0.454]", "task 0: 0.600"]
+    schemes = [surface(0), surface(0)]
+    schemes[1].settings = {"temperature_units": "q_spread"}
+    said = PAGE.verdict([answer(each) for each in schemes], items)
+    assert "the mean score changes by +0.167 [-0.120, +0.454] in `q_spread` (95% over" in said
 
 
 def test_the_path_of_the_study(capsys):

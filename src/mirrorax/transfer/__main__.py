@@ -21,13 +21,17 @@ def main(argv: list[str] | None = None) -> int:
     if args.results is None:
         parser.error("RESULTS or --study is needed")
     from mirrorax.store import read_results
-    from mirrorax.transfer.answers import answer, region_table, regions, study_landscapes, table
+    from mirrorax.transfer import answers
 
     try:
-        items = study_landscapes(read_results(args.results, "results"))
-        print(table([answer(item) for item in items]))
+        results = read_results(args.results, "results")
+        items = answers.study_landscapes(results)
+        print(answers.table([answers.answer(item) for item in items]))
         print()
-        print(region_table([each for item in items for each in regions(item)]))
+        if more := answers.further(results):
+            print(answers.further_table(more))
+            print()
+        print(answers.region_table([each for item in items for each in answers.regions(item)]))
     except UserError as error:
         print(f"mirrorax: error: {error}", file=sys.stderr)
         return 2

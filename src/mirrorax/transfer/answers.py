@@ -5,6 +5,7 @@
     half of the seeds and judged on the other half, both ways round.
 (c) Rbst over all tasks.
 (d) The mean score of the best 1% and 10% of cells, chosen and judged on other seeds like (b).
+(e) What the setting that all seeds of the study choose scores with further seeds.
 
 Two seeds give no interval. A `Spread` has the values by each seed, or half of the seeds, alone.
 """
@@ -17,15 +18,17 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from mirrorax.analysis.estimates import Estimate, robustness
 from mirrorax.analysis.landscape import Landscape, landscapes
-from mirrorax.analysis.scores import cell_scores, environment_scores, top_count
+from mirrorax.analysis.scores import cell_scores, environment_scores, mean_interval, top_count
 from mirrorax.formatting import counted, markdown_table
 from mirrorax.runs.results import Results
 from mirrorax.runs.scoring import ScoredEnvironment
 
+#: seeds of the study; those from here on are further ones, of the chosen settings
+SEEDS = 2
 #: the score from which on a task is solved, and a cell good
 THRESHOLD = 0.9
 
@@ -79,7 +82,49 @@ class Answer:
 
 def study_landscapes(results: Results) -> tuple[Landscape, ...]:
     """Return a landscape for each scheme; CartPole is trained longer than the other tasks."""
-    return landscapes(results, across=("steps",))
+    return _landscapes(results, results.numbers("seed") < SEEDS)
+
+
+def _landscapes(results: Results, which: Bool[np.ndarray, " runs"]) -> tuple[Landscape, ...]:
+    return landscapes(results.take(np.flatnonzero(which)), across=("steps",))
+
+
+class Further(NamedTuple):
+    """The setting that the study chooses for one scheme, with further seeds."""
+
+    label: str
+    units: str
+    alpha: float
+    lam: float
+    #: task -> the score of each seed
+    scores: dict[str, Float[np.ndarray, " seeds"]]
+
+    def means(self) -> Float[np.ndarray, " tasks"]:
+        """Return the mean score of each task."""
+        return np.array([scores.mean() for scores in self.scores.values()])
+
+
+def further(results: Results) -> list[Further]:
+    """Return what further seeds of the chosen settings score; empty without such runs."""
+    which = results.numbers("seed") >= SEEDS
+    items = _landscapes(results, which) if which.any() else ()
+    chosen = {(pair_name(i), unit_name(i)): best_setting(i) for i in study_landscapes(results)}
+    out = []
+    for item in items:
+        scheme = pair_name(item), unit_name(item)
+        alpha, lam = chosen[scheme]
+        i, j = item.alphas.tolist().index(alpha), item.lams.tolist().index(lam)
+        tasks = [environment.label for environment in item.environments]
+        out.append(Further(*scheme, alpha, lam, dict(zip(tasks, item.runs()[i, j], strict=True))))
+    return out
+
+
+def best_setting(landscape: Landscape) -> tuple[float, float]:
+    """Return alpha and lambda (or v) of the setting that solves the most tasks, by all seeds."""
+    runs = landscape.runs()
+    cells = np.argwhere(landscape.cells("positive") & np.isfinite(cell_scores(runs)))
+    i, j = cells[_best(runs[tuple(cells.T)])]
+    return float(landscape.alphas[i]), float(landscape.lams[j])
 
 
 def answer(landscape: Landscape) -> Answer:
@@ -184,18 +229,21 @@ def held_out_solved(
 ) -> Float[np.ndarray, " task"] | None:
     """Return for each task how often the one best setting solves it, on seeds not used to choose.
 
-    The setting is the one that solves most tasks on half of the seeds; of several, the one with
-    the best mean score.
+    The setting is chosen on half of the seeds.
     """
     if runs.shape[-1] < 2:
         return None
     out = []
     for chosen, judged in _halves(runs):
-        first = environment_scores(chosen)
-        solved = (first >= THRESHOLD).mean(axis=1)
-        best = np.lexsort((np.nan_to_num(first).mean(axis=1), solved))[-1]
-        out.append(environment_scores(judged)[best] >= THRESHOLD)
+        out.append(environment_scores(judged)[_best(chosen)] >= THRESHOLD)
     return np.asarray(np.mean(out, axis=0))
+
+
+def _best(runs: Float[np.ndarray, "cells task seed"]) -> int:
+    """Return the cell that solves the most tasks; of several, the one with the best mean score."""
+    scores = environment_scores(runs)
+    solved = (scores >= THRESHOLD).mean(axis=1)
+    return int(np.lexsort((np.nan_to_num(scores).mean(axis=1), solved))[-1])
 
 
 def held_out_top(runs: Float[np.ndarray, "cells task seed"], share: float) -> Spread:
@@ -256,6 +304,33 @@ def _gap_text(gap: tuple[Spread, Spread] | None) -> str:
         return "-"
     alpha, lam = gap
     return "none good" if math.isnan(alpha.value) else f"{alpha.text(1)}, {lam.text(1)}"
+
+
+def further_table(items: Sequence[Further]) -> str:
+    """Write what the chosen settings score with further seeds as Markdown."""
+    head = ["pair", "unit", "alpha", "lambda or v", "tasks solved", "mean score"]
+    head += ["less that in `reward`, 95% over tasks", "lowest task"]
+    rows = []
+    for each in items:
+        means = each.means()
+        lowest = int(means.argmin())
+        solved = f"{(means >= THRESHOLD).sum()} of {len(means)}"
+        setting = f"{each.alpha:g}", f"{each.lam:g}"
+        low = f"{list(each.scores)[lowest]}: {means[lowest]:.3f}"
+        gap = change_text(each, items)
+        rows.append([each.label, each.units, *setting, solved, f"{means.mean():.3f}", gap, low])
+    return markdown_table(head, rows).rstrip()
+
+
+def change_text(item: Further, items: Sequence[Further]) -> str:
+    """Return the mean change over tasks from the same pair in units of the reward, as text."""
+    plain = [each for each in items if (each.label, each.units) == (item.label, "reward")]
+    if item.units == "reward" or not plain:
+        return ""
+    change = item.means() - plain[0].means()
+    interval = mean_interval(change, None)
+    ends = "" if interval is None else f" [{interval[0]:+.3f}, {interval[1]:+.3f}]"
+    return f"{change.mean():+.3f}{ends}"
 
 
 def region_table(found: Sequence[Region]) -> str:
