@@ -274,6 +274,8 @@ def write(root: Path, kind: str, name: str, data: bytes, fault: Fault = no_fault
 
 def write_plain(root: Path, name: str, data: bytes, *, durable: bool = True) -> None:
     """Replace one of the few mutable files at the root of the store, atomically."""
+    if name not in (MARK, "holder.json", "live.json"):
+        raise UnsafeName(f"store: no file {name!r}")
     _write(root, root / name, data, no_fault, durable=durable)
 
 
