@@ -122,11 +122,12 @@ def pages() -> dict[Path, str]:
     results = read_results(RESULTS)
     items = study_landscapes(results)
     answers = [answer(item) for item in items]
+    more = further(results)
     parts = {
         "runs": f"{len(results):,} runs are published.",
-        "verdict": verdict(answers, further(results)),
+        "verdict": verdict(answers, more),
         "answers": table(answers),
-        "further": further_table(further(results)),
+        "further": further_table(more),
         "regions": region_table([each for item in items for each in regions(item)]),
     }
     text = PAGE_FILE.read_text(encoding="utf-8")

@@ -220,6 +220,17 @@ def test_further_seeds_are_of_the_settings_that_the_study_chooses():
     assert declared == chosen
 
 
+def test_further_seeds_that_are_missing_leave_their_scheme_out():
+    results = read_results(ROOT / "results" / "transfer")
+    more = np.flatnonzero(results.numbers("seed") >= 2)
+    everything = np.arange(len(results))
+    assert further(results.take(np.delete(everything, more))) == []
+    assert len(further(results.take(np.delete(everything, more[0])))) == 7
+    empty = surface(0)
+    empty.scores[:] = np.nan
+    assert best_setting(empty) is None
+
+
 def test_the_best_setting_solves_the_most_tasks_and_then_scores_best():
     item = surface(0)
     assert best_setting(item) == (0.1, 10.0)  # of equals the last

@@ -105,24 +105,33 @@ class Further(NamedTuple):
 
 
 def further(results: Results) -> list[Further]:
-    """Return what further seeds of the chosen settings score; empty without such runs."""
+    """Return what further seeds of the chosen settings score, where all tasks have them."""
     which = results.numbers("seed") >= SEEDS
-    items = _landscapes(results, which) if which.any() else ()
-    chosen = {(pair_name(i), unit_name(i)): best_setting(i) for i in study_landscapes(results)}
+    if not which.any():
+        return []
+    study = {(pair_name(each), unit_name(each)): each for each in study_landscapes(results)}
     out = []
-    for item in items:
+    for item in _landscapes(results, which):
         scheme = pair_name(item), unit_name(item)
-        alpha, lam = chosen[scheme]
-        i, j = item.alphas.tolist().index(alpha), item.lams.tolist().index(lam)
-        tasks = [environment.label for environment in item.environments]
-        out.append(Further(*scheme, alpha, lam, dict(zip(tasks, item.runs()[i, j], strict=True))))
+        chosen = best_setting(study[scheme]) if scheme in study else None
+        if chosen is None or chosen[0] not in item.alphas or chosen[1] not in item.lams:
+            continue
+        i, j = item.alphas.tolist().index(chosen[0]), item.lams.tolist().index(chosen[1])
+        tasks, scores = [e.label for e in item.environments], item.runs()[i, j]
+        if np.isfinite(scores).all():
+            out.append(Further(*scheme, *chosen, dict(zip(tasks, scores, strict=True))))
     return out
 
 
-def best_setting(landscape: Landscape) -> tuple[float, float]:
-    """Return alpha and lambda (or v) of the setting that solves the most tasks, by all seeds."""
+def best_setting(landscape: Landscape) -> tuple[float, float] | None:
+    """Return alpha and lambda (or v) of the setting that solves the most tasks, by all seeds.
+
+    None while no setting has runs in every task.
+    """
     runs = landscape.runs()
     cells = np.argwhere(landscape.cells("positive") & np.isfinite(cell_scores(runs)))
+    if not len(cells):
+        return None
     i, j = cells[_best(runs[tuple(cells.T)])]
     return float(landscape.alphas[i]), float(landscape.lams[j])
 
