@@ -34,7 +34,7 @@ from mirrorax.errors import UserError
 from mirrorax.figures.heatmap import HeatMap, draw_panel
 from mirrorax.figures.robustness_table import limit_text
 from mirrorax.figures.style import COLOURS, PAGE, new, save, style
-from mirrorax.formatting import markdown_table
+from mirrorax.formatting import counted, markdown_table
 from mirrorax.paper import agreement, fingerprint, matrix
 from mirrorax.paper.axes import NAMES, PAIRS, SUITE
 from mirrorax.paper.best_cells import best_cell
@@ -348,6 +348,36 @@ def declared(runs: Mapping[str, ReadingRuns]) -> str:
     return markdown_table(["reading", "what it is", "updates", "batches", "runs here"], rows, "llr")
 
 
+def extents(runs: Mapping[str, ReadingRuns]) -> str:
+    """The cells and seeds of each reading: the fewest of the panels that a column stands for."""
+    figures = {figure.name: figure.panels for figure in FIGURES}
+    columns = {
+        "Table 1": figures["Table 1"],
+        "APMD": figures["Figure 1c"],
+        "larger Catch": figures["Figure 1b"],
+        "forward KL": tuple(p for p in figures["Figure 5"] if p.pair[1] == "forward_kl"),
+        "schedules": figures["Figure 3"],
+    }
+    rows = []
+    for name in readings():
+        cells = ["", "", "", "", "", ""]
+        if each := runs.get(name):
+            cells = [_extent(each, panels) for panels in columns.values()]
+            strips = (each.strip(CARTPOLES, axis) for axis in ("alpha", "lam"))
+            seeds = [strip.seeds[0] for strip in strips if strip is not None]
+            cells.append(counted(min(seeds), "seed") if len(seeds) == 2 else "")
+        rows.append([name, *cells])
+    return markdown_table(["reading", *columns, "CartPole strips"], rows)
+
+
+def _extent(runs: ReadingRuns, panels: Sequence[Panel]) -> str:
+    grids = [runs.on_grid(panel) for panel in panels]
+    if any(grid is None for grid in grids):
+        return ""
+    alphas, lams = np.min([grid.given.shape for grid in grids], axis=0)
+    return f"{alphas} x {lams}, {counted(min(grid.seeds[0] for grid in grids), 'seed')}"
+
+
 def implied() -> str:
     """What Table 1 implies, and where that is looked at."""
     head = ("", "pair", "alpha", "lambda", "score", "why")
@@ -375,6 +405,7 @@ def pages() -> dict[Path, str]:
         "summary": matrix.summary(verdicts),
         "matrix": matrix.markdown(verdicts),
         "declared": declared(collection),
+        "extents": extents(collection),
         "implied": implied(),
         "fingerprint": fingerprint.table(fingerprints(collection, SEED)),
         **{
