@@ -104,7 +104,7 @@ def suggest(
 
     `max_return` is the return that counts as 1, if rewards were rescaled; `reward_scale` says the
     same by the factor on the rewards. `potential` and `drift` fix the pair. `results` is a store or
-    exports to learn from in place of the shipped table.
+    exports to learn from in place of the shipped runs.
     """
     name, remark = _name(env)
     factor = _factor(name, max_return, reward_scale)
