@@ -238,7 +238,7 @@ def test_the_pair_that_forgives_most_is_chosen_unless_it_is_given(make_bump):
 
 def test_the_command_it_prints_has_the_settings_of_the_results(alike):
     settings = dict(PRESETS["paper"])
-    known = replace(alike, settings={**settings, "hidden": [64, 64], "twin_critics": False})
+    known = replace(alike, settings={**settings, "hidden": (64, 64), "twin_critics": False})
     found = suggest("Catch", evidence=known)
     assert found.command.endswith("--preset paper --twin-critics false")
     assert found.search.endswith("--preset paper --twin-critics false")
