@@ -283,12 +283,12 @@ def _predict(name: str, maps: Sequence[ScoreMap], reasons: list[str]) -> tuple[P
     return prediction, basis
 
 
-def alike(settings: Settings, results: str | os.PathLike[str] | None) -> bool:
-    """Whether results were measured under conditions like those of some settings.
+def alike(settings: Settings, evidence: Evidence) -> bool:
+    """Whether evidence was measured under conditions like those of some settings.
 
     Steps and gradient steps must be within a factor of two, and temperatures in the same unit.
     """
-    theirs = Settings.model_construct(**of_results(results).settings)  # of any environment
+    theirs = Settings.model_construct(**evidence.settings)  # of any environment
     same = ("algorithm", "temperature_units", "alpha_schedule", "lam_schedule")
     if any(getattr(theirs, name) != getattr(settings, name) for name in same):
         return False
