@@ -147,13 +147,13 @@ def draw_regions(found: Sequence[Region], axes: Sequence[Any], units: Sequence[s
     scales = sorted({each.task.reward_scale for each in found})
     for ax, name in zip(axes, ("alpha", "lam"), strict=True):
         for k, unit in enumerate(units):
-            mine = [r for r in found if r.units == unit and not math.isnan(r.alpha[1])]
+            mine = [r for r in found if r.units == unit and not math.isnan(r.alpha.value)]
             if not mine:
                 continue
             spans = np.array([getattr(r, name) for r in mine])
             x = np.array([scales.index(r.task.reward_scale) for r in mine])
             x = x + 0.1 * (k - (len(units) - 1) / 2)
-            low, centre, high = 10.0**spans.T
+            centre, low, high = 10.0**spans.T
             ax.vlines(x, low, high, color=PALETTE[k], alpha=0.5)
             ax.plot(x, centre, marker=MARKERS[k], color=PALETTE[k], label=unit, markersize=4)
         ax.set_xticks(range(len(scales)), [f"{value:g}" for value in scales])
@@ -165,7 +165,7 @@ def draw() -> None:
     """Draw the figure of the page: a row for each environment, two columns for each pair."""
     items = study_landscapes(read_results(RESULTS))
     found = [each for item in items for each in regions(item)]
-    found = [each for each in found if not math.isnan(each.alpha[1])]
+    found = [each for each in found if not math.isnan(each.alpha.value)]
     rows = sorted({each.task.name for each in found})
     pairs = sorted({each.pair for each in found})
     units = list(dict.fromkeys(each.units for each in found))

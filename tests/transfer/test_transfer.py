@@ -148,8 +148,8 @@ def test_regions_are_where_the_good_cells_are():
     found = regions(surface(1))
     assert [each.task.return_max for each in found] == [50, 500, 5000, 500]
     for each, centre in zip(found, (-3, -2, -1, -2), strict=True):
-        assert each.alpha == pytest.approx((centre - 1, centre, centre + 1))
-        assert each.lam == pytest.approx((0, 0.5, 1))
+        assert each.alpha == pytest.approx((centre, centre - 1, centre + 1))
+        assert each.lam == pytest.approx((0.5, 0, 1))
         assert each.alone[:, 0] == pytest.approx((centre, centre))
         assert each.share == pytest.approx(6 / 36)
     moved = surface(1)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import stores
 
 from mirrorax.errors import UserError
+from mirrorax.store import read_results
+from mirrorax.store.exporting import to_table
 from mirrorax.tuning import evidence
+
+#: what the shipped runs are taken from
+RESULTS = Path(__file__).parents[2] / "results" / "paper" / "each_each_bootstrap"
 
 
 def means(table, pair, environment):
@@ -64,7 +69,7 @@ def test_without_runs_that_count_it_says_so(study):
     scheduled = study.filter(pa.compute.equal(study["alpha_schedule"], "linear"))
     on_policy = study.append_column("algorithm", pa.array(["on_policy"] * study.num_rows))
     for table in (scheduled, on_policy):
-        with pytest.raises(UserError, match="results: no off-policy runs with constant"):
+        with pytest.raises(UserError, match="results: no finished off-policy run with constant"):
             evidence.gather(table)
 
 
@@ -121,52 +126,33 @@ def test_scattered_cells_are_all_kept(make_bump):
     assert scattered.runs.sum() == runs.sum()
 
 
-def test_it_survives_being_written_and_read(study, tmp_path):
-    made = evidence.gather(study)
-    evidence.write(made, tmp_path / "e.parquet")
-    back = evidence.read(tmp_path / "e.parquet")
-    assert (back.settings, back.runs) == (made.settings, made.runs)
-    for a, b in zip(made.maps, back.maps, strict=True):
+def test_the_shipped_runs_are_the_published_ones_that_count():
+    """`exporting.write(expected, evidence.SHIPPED, provenance=False)` derives the file anew."""
+    runs = read_results(RESULTS)
+    counts = (runs.numbers("alpha") > 0) & (runs.numbers("lam") > 0)
+    counts &= runs.numbers("reward_scale") == 1
+    expected = runs.take(np.flatnonzero(counts))
+    shipped = read_results(evidence.SHIPPED)
+    tables = (to_table(each, provenance=False) for each in (shipped, expected))
+    assert next(tables).equals(next(tables), check_metadata=True)
+    assert not any(origin.provenance for origin in shipped.origins)
+
+
+def test_what_the_shipped_runs_say_is_what_all_published_ones_say():
+    shipped, whole = evidence.of_results(), evidence.of_results(RESULTS)
+    assert (shipped.settings, shipped.runs) == (whole.settings, whole.runs)
+    assert shipped.settings["alpha_schedule"] == "constant"
+    for a, b in zip(shipped.maps, whole.maps, strict=True):
         assert (a.pair, a.environment, a.noise) == (b.pair, b.environment, b.noise)
-        for name in ("alphas", "lams", "scores", "runs"):
-            np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
-    assert [path.name for path in tmp_path.iterdir()] == ["e.parquet"]
+        assert (a.alphas > 0).all()
+        assert (a.lams > 0).all()
+        assert a.by_cell() == b.by_cell()
+        assert a.runs.sum() == b.runs.sum()
 
 
-def test_a_damaged_or_foreign_file_is_one_line(study, tmp_path):
-    path = tmp_path / "e.parquet"
-    evidence.write(evidence.gather(study), path)
-    whole = path.read_bytes()
-    path.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(UserError, match=r"evidence: .* cannot be read"):
-        evidence.read(path)
-    pq.write_table(pa.table({"a": [1]}), path)
-    with pytest.raises(UserError, match="is not a table of evidence"):
-        evidence.read(path)
-
-
-def test_the_command_reads_a_store_and_writes_the_table(study, tmp_path, capsys):
+def test_a_store_is_read_like_the_shipped_runs(study, tmp_path):
     stores.fill(tmp_path / "store", study)
-    out = tmp_path / "e.parquet"
-    assert evidence.main([str(tmp_path / "store"), "--out", str(out)]) == 0
-    assert "of 2 pairs in CartPole, Acrobot, Catch, DeepSea" in capsys.readouterr().out
-    assert evidence.read(out).runs == evidence.gather(study).runs
-    assert evidence.main([str(tmp_path / "nothing"), "--out", str(out)]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("mirrorax: error: results: ")
-    assert len(said.splitlines()) == 1
-
-
-def test_a_target_that_cannot_be_written_is_one_line(study, tmp_path):
-    with pytest.raises(UserError, match=r"out: .* cannot be written"):
-        evidence.write(evidence.gather(study), tmp_path / "no" / "e.parquet")
-
-
-def test_the_shipped_table_can_be_read_and_names_its_settings():
-    found = evidence.shipped()
-    assert found.maps
-    assert found.runs > 0
-    assert found.settings["alpha_schedule"] == "constant"
-    for one in found.maps:
-        assert (one.alphas > 0).all()
-        assert (one.lams > 0).all()
+    said = evidence.describe(evidence.of_results(tmp_path / "store"))
+    assert "of 2 pairs in CartPole, Acrobot, Catch, DeepSea" in said
+    with pytest.raises(UserError, match="results: "):
+        evidence.of_results(tmp_path / "nothing")

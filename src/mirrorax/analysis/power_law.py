@@ -19,8 +19,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy  # imports `scipy.optimize` where it is first used: few readers of results need it
 from jaxtyping import Float
-from scipy import optimize, special, stats
+from scipy import special
 
 from mirrorax.analysis.temperature import Minimal
 from mirrorax.errors import UserError
@@ -137,7 +138,7 @@ def _law(
 
 def _allowed_loss(n: int) -> float:
     """Return by how much twice the log-likelihood may fall; exact for a line through n points."""
-    t = float(stats.t.ppf(0.975, n - 2))
+    t = float(special.stdtrit(n - 2, 0.975))
     return n * float(np.log1p(t**2 / (n - 2)))
 
 
@@ -161,7 +162,7 @@ def _interval(
         while step < _FAR:
             outside = best + sign * step
             if loss(outside) > 0:
-                return float(optimize.brentq(loss, inside, outside, xtol=1e-4))
+                return float(scipy.optimize.brentq(loss, inside, outside, xtol=1e-4))
             inside, step = outside, 2 * step
         return sign * np.inf
 
@@ -194,7 +195,7 @@ def _fit(
     middles = (np.where(below, low, high - 0.5) + np.where(above, high, low + 0.5)) / 2
     guess = np.linalg.lstsq(free, middles, rcond=None)[0]
     precision = 1 / max(float(np.std(middles - free @ guess)), 0.2)
-    best = optimize.minimize(
+    best = scipy.optimize.minimize(
         loss,
         np.append(guess * precision, precision),
         jac=True,

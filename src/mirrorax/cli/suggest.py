@@ -35,7 +35,7 @@ FLAGS = """
 --potential NAME    suggest for this potential h only
 --drift NAME        suggest for this drift D only
 --algorithm NAME    off_policy; there are no results of on_policy yet
---results PATH      learn from a store or exports (the shipped table)
+--results PATH      learn from a store or exports (the shipped runs)
 --validate          leave each environment out in turn and predict it from the others
 --threshold X       with --validate: a good score (0.9)
 @plugin

@@ -22,23 +22,17 @@ from mirrorax.analysis.summary import RobustnessRow, RobustnessTable, summarise
 from mirrorax.envs.suite import normalize
 from mirrorax.errors import UserError
 from mirrorax.figures.robustness_table import page_table
-from mirrorax.formatting import as_flags, counted, flag_text
+from mirrorax.formatting import as_flags, counted
 from mirrorax.runs.arrow import read_lists
 from mirrorax.runs.results import Results, as_results
 from mirrorax.runs.scoring import ABSENT, DONE, ScoredEnvironment
-from mirrorax.runs.settings import OTHER_NUMBERS, STATIC, RunValues, Settings
+from mirrorax.runs.settings import changed
 
 if TYPE_CHECKING:
     from mirrorax.report import Facts
 
 #: Numbers of learning curves that a page may hold: 2 MB of text.
 CURVES = 400_000
-#: What `mirrorax train` does unless told otherwise; environment and rewards are said apart.
-_DEFAULTS = {
-    name: info.default
-    for name, info in {**Settings.model_fields, **RunValues.model_fields}.items()
-    if name in (*STATIC, *OTHER_NUMBERS) and name not in ("environment", "reward_scale", "plugins")
-}
 #: Runs up to which seeds that differ from cell to cell are named.
 SEEDS = 100_000
 
@@ -130,14 +124,9 @@ def _environment_flags(environment: ScoredEnvironment) -> str:
 
 def _train_command(item: Landscape) -> str:
     """Return `mirrorax train` with what is the same for all cells and not the default."""
-    changed = {
-        name: value
-        for name, value in item.settings.items()
-        if name in _DEFAULTS and value is not None
-        if name in ("potential", "drift") or flag_text(value) != flag_text(_DEFAULTS[name])
-    }
+    pair = {name: item.settings[name] for name in ("potential", "drift")}
     plugins = (f"--plugin {shlex.quote(module)}" for module in _plugins(item))
-    return " ".join(["mirrorax train", *plugins, *as_flags(changed)])
+    return " ".join(["mirrorax train", *plugins, *as_flags({**pair, **changed(item.settings)})])
 
 
 def _grids(

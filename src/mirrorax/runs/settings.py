@@ -335,6 +335,17 @@ class RunValues(_Model):
 #: what is static, and what is traced
 STATIC = tuple(Settings.model_fields)
 TRACED = tuple(RunValues.model_fields)
+#: What `mirrorax train` does unless told otherwise; environment and rewards are said apart.
+DEFAULTS = {
+    name: info.default
+    for name, info in {**Settings.model_fields, **RunValues.model_fields}.items()
+    if name in (*STATIC, *OTHER_NUMBERS) and name not in ("environment", "reward_scale", "plugins")
+}
+
+
+def changed(values: Mapping[str, Any], base: Mapping[str, Any] = DEFAULTS) -> dict[str, Any]:
+    """Return those of some values that are not as in `base`; names that it lacks are left out."""
+    return {name: value for name, value in values.items() if base.get(name, value) != value}
 
 
 def preset(name: str) -> dict[str, Any]:

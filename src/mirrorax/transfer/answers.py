@@ -34,16 +34,21 @@ THRESHOLD = 0.9
 
 
 class Spread(NamedTuple):
-    """A number by all seeds, and the least and the largest by some of them alone; NaN if none."""
+    """A number, and the least and the largest of its parts; NaN if there are none.
+
+    The parts are the values by some seeds alone, or the places of which it is the mean.
+    """
 
     value: float
     low: float
     high: float
 
     @classmethod
-    def of(cls, value: float, alone: Float[np.ndarray, " parts"]) -> Spread:
-        """Return the spread of a value and what single parts of the seeds say."""
-        known = alone[np.isfinite(alone)]
+    def of(cls, parts: Float[np.ndarray, " parts"], value: float | None = None) -> Spread:
+        """Return the spread of a value, by default the mean, and its parts."""
+        known = parts[np.isfinite(parts)]
+        if value is None:
+            value = parts.mean() if parts.size else math.nan
         low, high = (known.min(), known.max()) if known.size else (math.nan, math.nan)
         return cls(float(value), float(low), float(high))
 
@@ -169,15 +174,15 @@ def unit_name(landscape: Landscape) -> str:
 
 @dataclass(frozen=True)
 class Region:
-    """The good cells of one task: their smallest, mean and largest place, in decades."""
+    """The good cells of one task, and the mean of their places, in decades."""
 
     pair: str
     units: str
     task: ScoredEnvironment
     share: float  # of the cells with runs, that are good
-    #: (smallest, mean, largest) of alpha and of lambda or v; NaN without a good cell
-    alpha: tuple[float, float, float]
-    lam: tuple[float, float, float]
+    #: the mean of alpha and of lambda or v; NaN without a good cell
+    alpha: Spread
+    lam: Spread
     #: the mean places of alpha and of lambda or v, by the runs of each seed alone
     alone: Float[np.ndarray, "seeds 2"]
 
@@ -190,7 +195,7 @@ def regions(landscape: Landscape) -> list[Region]:
         whole = environment_scores(runs)[..., e]
         seeds = [_places(landscape, runs[..., e, s]) for s in range(runs.shape[-1])]
         measured = landscape.cells("positive") & np.isfinite(whole)
-        alpha, lam = (_span(each) for each in _places(landscape, whole))
+        alpha, lam = _places(landscape, whole)
         out.append(
             Region(
                 pair=pair_name(landscape),
@@ -199,24 +204,16 @@ def regions(landscape: Landscape) -> list[Region]:
                 share=float((measured & (whole >= THRESHOLD)).sum() / max(measured.sum(), 1)),
                 alpha=alpha,
                 lam=lam,
-                alone=np.array([[_span(axis)[1] for axis in each] for each in seeds]),
+                alone=np.array([[axis.value for axis in each] for each in seeds]),
             )
         )
     return sorted(out, key=lambda each: (each.task.name, each.task.return_max))
 
 
-def _places(
-    landscape: Landscape, scores: Float[np.ndarray, "alpha lam"]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the alphas and lambdas of the good cells, in decades."""
+def _places(landscape: Landscape, scores: Float[np.ndarray, "alpha lam"]) -> tuple[Spread, Spread]:
+    """Return the mean of the alphas and lambdas of the good cells, in decades."""
     i, j = np.nonzero(landscape.cells("positive") & (scores >= THRESHOLD))
-    return np.log10(landscape.alphas[i]), np.log10(landscape.lams[j])
-
-
-def _span(places: np.ndarray) -> tuple[float, float, float]:
-    if not places.size:
-        return math.nan, math.nan, math.nan
-    return float(places.min()), float(places.mean()), float(places.max())
+    return Spread.of(np.log10(landscape.alphas[i])), Spread.of(np.log10(landscape.lams[j]))
 
 
 def regions_apart(landscape: Landscape) -> dict[str, tuple[Spread, Spread]]:
@@ -227,9 +224,9 @@ def regions_apart(landscape: Landscape) -> dict[str, tuple[Spread, Spread]]:
     out = {}
     for name, mine in by_name.items():
         if len(mine) > 1:
-            gaps = np.ptp([(each.alpha[1], each.lam[1]) for each in mine], axis=0)
+            gaps = np.ptp([(each.alpha.value, each.lam.value) for each in mine], axis=0)
             alone = np.ptp([each.alone for each in mine], axis=0)  # NaN if a scale has no good cell
-            out[name] = (Spread.of(gaps[0], alone[:, 0]), Spread.of(gaps[1], alone[:, 1]))
+            out[name] = (Spread.of(alone[:, 0], gaps[0]), Spread.of(alone[:, 1], gaps[1]))
     return out
 
 
@@ -258,15 +255,13 @@ def _best(runs: Float[np.ndarray, "cells task seed"]) -> int:
 def held_out_top(runs: Float[np.ndarray, "cells task seed"], share: float) -> Spread:
     """Return the mean score of the best share of the cells, on seeds not used to choose them."""
     if not len(runs) or runs.shape[-1] < 2:
-        return Spread(math.nan, math.nan, math.nan)
+        return Spread.of(np.zeros(0))
     count = top_count(len(runs), share)
-    out = np.array(
-        [
-            cell_scores(judged)[np.argsort(-cell_scores(chosen), kind="stable")[:count]].mean()
-            for chosen, judged in _halves(runs)
-        ]
-    )
-    return Spread.of(out.mean(), out)
+    out = []
+    for chosen, judged in _halves(runs):
+        best = np.argsort(-cell_scores(chosen), kind="stable")[:count]
+        out.append(cell_scores(judged)[best].mean())
+    return Spread.of(np.array(out))
 
 
 def _halves(runs: Float[np.ndarray, "cells task seed"]) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -345,10 +340,10 @@ def change_text(item: Further, items: Sequence[Further]) -> str:
 def region_table(found: Sequence[Region]) -> str:
     """Write where the good cells are as Markdown: the mean place, and by each seed alone."""
 
-    def place(span: tuple[float, float, float], alone: Float[np.ndarray, " seeds"]) -> str:
-        if math.isnan(span[1]):
+    def place(mean: float, alone: Float[np.ndarray, " seeds"]) -> str:
+        if math.isnan(mean):
             return "none good"
-        value, low, high = (float(f"{10**each:.2g}") for each in Spread.of(span[1], alone))
+        value, low, high = (float(f"{10**each:.2g}") for each in Spread.of(alone, mean))
         return f"{value:g} [{low:g}, {high:g}]"
 
     head = ["pair", "unit", "task", "maximum return", "good cells", "alpha", "lambda or v"]
@@ -359,8 +354,8 @@ def region_table(found: Sequence[Region]) -> str:
             each.task.label,
             f"{each.task.return_max:g}",
             f"{each.share:.0%}",
-            place(each.alpha, each.alone[:, 0]),
-            place(each.lam, each.alone[:, 1]),
+            place(each.alpha.value, each.alone[:, 0]),
+            place(each.lam.value, each.alone[:, 1]),
         ]
         for each in found
     ]

@@ -1,45 +1,36 @@
-"""What results say about temperatures, as one small table that is shipped with the package.
+"""What results say about temperatures, cell by cell.
 
-    python -m mirrorax.tuning.evidence RESULTS                   # the shipped table
-    python -m mirrorax.tuning.evidence STORE --out my.parquet    # one of your own
+A cell is one pair (h, D) in one environment at one pair of positive temperatures, with the mean
+normalised return of its runs. Only runs with constant temperatures and the regularised Q count, and
+of the remaining settings only those that most runs share; these are kept beside the cells.
 
-A row is a cell: one pair (h, D) in one environment at one pair of positive temperatures, with the
-mean normalised return of its runs. Only runs with constant temperatures and the regularised Q
-count, and of the remaining settings only those that most runs share; these are stored beside the
-cells.
+The package ships an export of published runs, which is read like everybody's own results.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
 import os
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
-from itertools import groupby
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from jaxtyping import Float, Int
 
 from mirrorax.analysis.landscape import Landscape, full_grid, landscapes
 from mirrorax.analysis.scores import environment_scores
 from mirrorax.envs import suite
 from mirrorax.errors import UserError
-from mirrorax.files import write_file
 from mirrorax.formatting import Shown, counted
 from mirrorax.runs.results import Results
 from mirrorax.store import read_results
 
-_SHIPPED = Path(__file__).with_name("evidence.parquet")
-_NOTES = b"mirrorax.evidence"
+#: The runs of results/paper/each_each_bootstrap with positive temperatures and reward_scale 1,
+#: exported without provenance.
+SHIPPED = Path(__file__).with_name("evidence.parquet")
 #: Cells are means over few runs: more digits than this are noise.
 _DIGITS = 4
 #: A grid without holes stands for a map if it holds at least this share of its cells.
@@ -52,12 +43,6 @@ _COUNTED = {
     "lam_schedule": "constant",
     "actor_q": "regularized",
 }
-_KEY = ("potential", "drift", "environment")
-_SCHEMA = pa.schema(
-    [(name, pa.string()) for name in _KEY]
-    + [(name, pa.float64()) for name in ("noise", "alpha", "lam")]
-    + [("score", pa.float32()), ("runs", pa.int32())]
-)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -145,33 +130,28 @@ def family(name: str) -> str:
 
 def gather(table: Results | pa.Table) -> Evidence:
     """Derive the evidence from a table of runs; those with rescaled rewards do not count."""
-    groups: dict[tuple[tuple[str, Any], ...], list[Landscape]] = {}
+    groups: dict[tuple[tuple[str, Any], ...], list[ScoreMap]] = {}
     for item in landscapes(table):
-        counts = all(item.settings[name] == value for name, value in _COUNTED.items())
-        if counts and item.cells("positive").any():
-            rest = ((name, value) for name, value in item.settings.items() if name not in _KEY)
-            groups.setdefault(tuple(rest), []).append(item)
-    if not groups:
+        if all(item.settings[name] == value for name, value in _COUNTED.items()):
+            rest = [(n, v) for n, v in item.settings.items() if n not in ("potential", "drift")]
+            groups.setdefault(tuple(rest), []).extend(_maps(item))
+    most = max(groups.items(), key=lambda group: sum(m.runs.sum() for m in group[1]), default=None)
+    if most is None or not most[1]:
         raise UserError(
-            "results: no off-policy runs with constant temperatures, positive alpha and lam, and "
-            "actor_q='regularized'; only such runs count"
+            "results: no finished off-policy run with constant temperatures, positive alpha and "
+            "lam, actor_q='regularized' and reward_scale 1; only such runs count"
         )
-    usual, items = max(groups.items(), key=lambda group: sum(i.counts.sum() for i in group[1]))
-    maps = tuple(each for item in items for each in _maps(item) if each.runs.any())
-    if not maps:
-        raise UserError(
-            "results: no run with positive alpha and lam, reward_scale 1 and a result is among them"
-        )
-    return Evidence(maps, {n: list(v) if isinstance(v, tuple) else v for n, v in usual})
+    return Evidence(tuple(most[1]), dict(most[0]))
 
 
 def _maps(item: Landscape) -> list[ScoreMap]:
+    """Return the maps of the environments that have runs that count."""
     item = item.crop(item.alphas > 0, item.lams > 0)
     runs = item.runs()  # diverged runs count as 0
     scores = np.round(environment_scores(runs), _DIGITS)
     out = []
     for e, environment in enumerate(item.environments):
-        if environment.reward_scale != 1:
+        if environment.reward_scale != 1 or not item.counts[..., e].any():
             continue
         several = np.isfinite(runs[..., e, :]).sum(axis=-1) > 1
         noise = np.nanvar(runs[..., e, :][several], axis=-1, ddof=1)
@@ -190,63 +170,9 @@ def _maps(item: Landscape) -> list[ScoreMap]:
     return out
 
 
-def write(evidence: Evidence, path: str | os.PathLike[str]) -> None:
-    """Write the table; it appears whole or not at all."""
-    rows = [
-        {
-            **{name: getattr(each, name) for name in (*_KEY, "noise")},
-            "alpha": each.alphas[i],
-            "lam": each.lams[j],
-            "score": each.scores[i, j],
-            "runs": each.runs[i, j],
-        }
-        for each in evidence.maps
-        for i, j in np.argwhere(each.runs > 0)
-    ]
-    notes = json.dumps({"settings": dict(evidence.settings)}, sort_keys=True).encode()
-    table = pa.Table.from_pylist(rows, schema=_SCHEMA.with_metadata({_NOTES: notes}))
-    data = pa.BufferOutputStream()
-    pq.write_table(table, data, compression="zstd", write_page_checksum=True)
-    try:
-        write_file(path, data.getvalue().to_pybytes())
-    except OSError as error:
-        raise UserError(f"out: {str(path)!r} cannot be written: {error.strerror}") from None
-
-
-def read(path: str | os.PathLike[str]) -> Evidence:
-    """Read a table that `write` wrote."""
-    try:
-        with pq.ParquetFile(os.fspath(path), page_checksum_verification=True) as file:
-            table = file.read()
-    except (OSError, pa.ArrowException) as error:
-        raise UserError(f"evidence: {str(path)!r} cannot be read: {error}") from None
-    notes = (table.schema.metadata or {}).get(_NOTES)
-    if notes is None or table.schema.names != _SCHEMA.names:
-        raise UserError(f"evidence: {str(path)!r} is not a table of evidence")
-    groups = groupby(table.to_pylist(), itemgetter(*_KEY))
-    maps = tuple(_map_of(key, list(rows)) for key, rows in groups)
-    return Evidence(maps, json.loads(notes)["settings"])
-
-
-def _map_of(key: tuple[str, str, str], rows: Sequence[Mapping[str, Any]]) -> ScoreMap:
-    alphas, i = np.unique([row["alpha"] for row in rows], return_inverse=True)
-    lams, j = np.unique([row["lam"] for row in rows], return_inverse=True)
-    scores = np.full((len(alphas), len(lams)), np.nan)
-    runs = np.zeros(scores.shape, dtype=np.int64)
-    scores[i, j] = np.round([row["score"] for row in rows], _DIGITS)
-    runs[i, j] = [row["runs"] for row in rows]
-    return ScoreMap(*key, alphas, lams, scores, runs, rows[0]["noise"])
-
-
-@cache
-def shipped() -> Evidence:
-    """Return the evidence that comes with the package."""
-    return read(_SHIPPED)
-
-
-def of_results(place: str | os.PathLike[str] | None) -> Evidence:
-    """Return the evidence of a store or of exports, or the shipped one."""
-    return shipped() if place is None else gather(read_results(place, "results"))
+def of_results(place: str | os.PathLike[str] | None = None) -> Evidence:
+    """Return the evidence of a store or of exports; of the shipped runs if None."""
+    return gather(read_results(SHIPPED if place is None else place, "results"))
 
 
 def describe(evidence: Evidence) -> str:
@@ -256,27 +182,3 @@ def describe(evidence: Evidence) -> str:
     steps = f", {length:,} steps each" if isinstance(length, int) else ""
     pairs = counted(len(evidence.pairs), "pair")
     return f"{counted(evidence.runs, 'run')} of {pairs} in {', '.join(names)}{steps}"
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Derive the table from results and write it."""
-    parser = argparse.ArgumentParser(
-        prog="python -m mirrorax.tuning.evidence", description="Derive the table of evidence."
-    )
-    parser.add_argument("results", help="a store, an exported Parquet file, or a folder of them")
-    parser.add_argument("--out", help="the file to write (the shipped one)")
-    args = parser.parse_args(argv)
-    out = args.out or str(_SHIPPED)
-    try:
-        evidence = of_results(args.results)
-        write(evidence, out)
-    except UserError as error:
-        print(f"mirrorax: error: {error}", file=sys.stderr)
-        return 2
-    print(describe(evidence))
-    print(f"written to {out}")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -15,15 +15,13 @@ from mirrorax import registry
 from mirrorax.analysis.scores import AGREE, UNIT, mean_interval, seeds_in_words
 from mirrorax.errors import UserError
 from mirrorax.formatting import Frame, as_flags, counted
-from mirrorax.runs.settings import Settings
+from mirrorax.runs.settings import Settings, changed
 from mirrorax.training.result import finite
 from mirrorax.tuning.propose import NEAR_RANDOM, CellScores, Record
 from mirrorax.tuning.space import Cell, Specification
 
 #: Bounds of returns that are not known.
 _ANY = (-math.inf, math.inf)
-#: Settings that have their own flags in a command.
-_NAMED = ("environment", "potential", "drift", "plugins")
 
 Verdict = Literal["nothing", "unsafe", "unsettled", "forgiving", "sensitive"]
 
@@ -159,15 +157,9 @@ class TuneResult(Frame):
         settings = self.settings
         names = {"env": settings.environment, "potential": settings.potential}
         parts = ["mirrorax train", *as_flags({**names, "drift": settings.drift, **self.cell})]
-        parts += as_flags(
-            {
-                name: getattr(settings, name)
-                for name, info in Settings.model_fields.items()
-                if name not in _NAMED and getattr(settings, name) != info.default
-            }
-        )
+        more = changed(settings.model_dump(exclude={"potential", "drift"}))
+        parts += as_flags({**more, **self.specification.fixed})
         parts += [f"--plugin {plugin.partition('==')[0]}" for plugin in settings.plugins]
-        parts += as_flags(self.specification.fixed)
         return " ".join(parts)
 
     def to_dict(self) -> dict[str, Any]:

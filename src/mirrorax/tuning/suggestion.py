@@ -13,10 +13,10 @@ import numpy as np
 
 from mirrorax.envs import suite
 from mirrorax.errors import UserError, nearest
-from mirrorax.formatting import Shown, as_flags, counted, flag_text
+from mirrorax.formatting import Shown, as_flags, counted
 from mirrorax.regularizers.names import parse_drift, parse_potential, sees_advantages
 from mirrorax.runs.presets import PRESETS
-from mirrorax.runs.settings import OTHER_NUMBERS, RunValues, Settings
+from mirrorax.runs.settings import DEFAULTS, RunValues, Settings, changed
 from mirrorax.tuning.evidence import Evidence, ScoreMap, describe, family, of_results
 from mirrorax.tuning.prediction import Prediction, combine, grid_of, mean_of
 from mirrorax.tuning.validation import (
@@ -31,15 +31,8 @@ from mirrorax.tuning.validation import (
     validate,
 )
 
-#: What runs of `mirrorax train` have unless told otherwise; curves change nothing.
-_DEFAULTS = {
-    name: info.default
-    for name, info in {**Settings.model_fields, **RunValues.model_fields}.items()
-    if name in (*Settings.model_fields, *OTHER_NUMBERS)
-    and name not in ("environment", "eval_every", "plugins", "reward_scale")
-}
 #: What a suggestion rests on, from the firmest to the weakest.
-Basis = Literal["measured", "same family", "other environments", "nothing"]
+Basis = Literal["measured", "same family", "other environments"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -104,7 +97,7 @@ def suggest(
 
     `max_return` is the return that counts as 1, if rewards were rescaled; `reward_scale` says the
     same by the factor on the rewards. `potential` and `drift` fix the pair. `results` is a store or
-    exports to learn from in place of the shipped table.
+    exports to learn from in place of the shipped runs.
     """
     name, remark = _name(env)
     factor = _factor(name, max_return, reward_scale)
@@ -290,12 +283,12 @@ def _predict(name: str, maps: Sequence[ScoreMap], reasons: list[str]) -> tuple[P
     return prediction, basis
 
 
-def alike(settings: Settings, results: str | os.PathLike[str] | None) -> bool:
-    """Whether results were measured under conditions like those of some settings.
+def alike(settings: Settings, evidence: Evidence) -> bool:
+    """Whether evidence was measured under conditions like those of some settings.
 
     Steps and gradient steps must be within a factor of two, and temperatures in the same unit.
     """
-    theirs = Settings.model_construct(**of_results(results).settings)  # of any environment
+    theirs = Settings.model_construct(**evidence.settings)  # of any environment
     same = ("algorithm", "temperature_units", "alpha_schedule", "lam_schedule")
     if any(getattr(theirs, name) != getattr(settings, name) for name in same):
         return False
@@ -339,12 +332,11 @@ def _sure_of_others(
 
 def flags(evidence: Evidence) -> str:
     """Return the flags that give `mirrorax train` the settings the results were made with."""
-    theirs = {name: value for name, value in evidence.settings.items() if name in _DEFAULTS}
     preset, fields = next(
         (name, fields)
         for name, fields in sorted(PRESETS.items(), key=lambda item: -len(item[1]))
-        if all(theirs.get(field) == value for field, value in fields.items())
+        if all(evidence.settings.get(field) == value for field, value in fields.items())
     )
-    base = {**_DEFAULTS, **fields}
-    changed = {n: v for n, v in theirs.items() if flag_text(v) != flag_text(base[n])}
-    return " ".join(as_flags({"preset": preset, **changed} if fields else changed))
+    more = changed(evidence.settings, {**DEFAULTS, **fields})
+    more.pop("eval_every", None)  # curves change nothing
+    return " ".join(as_flags({"preset": preset, **more} if fields else more))

@@ -20,6 +20,7 @@ from mirrorax.runs.settings import (
     make_settings,
 )
 from mirrorax.training import check_env_alone, check_lanes
+from mirrorax.tuning.evidence import of_results
 from mirrorax.tuning.space import LANES, Cell, Range, Specification, plan_budget
 from mirrorax.tuning.suggestion import alike, suggest
 
@@ -71,12 +72,12 @@ def prepare(
     scale = float(RunValues(**fixed).reward_scale)
     # Evidence counts only as far as it was measured under conditions that are alike.
     suggestion = None
-    if scale == 1 and alike(base, results):
+    if scale == 1 and alike(base, known := of_results(results)):
         suggestion = suggest(
             base.environment,
             potential=potential if isinstance(potential, str) else None,
             drift=drift if isinstance(drift, str) else None,
-            results=results,
+            evidence=known,
         )
     options = {name: list(values) for name, values in (choices or {}).items()}
     for name, value in (("potential", potential), ("drift", drift)):

@@ -8,7 +8,6 @@ their compiled programs, from the first batch to the last.
 
 from __future__ import annotations
 
-import math
 import os
 import tempfile
 from collections import defaultdict
@@ -188,13 +187,11 @@ class SearchRuns:
         """Take the scores of finished runs; NaN of those that diverged."""
         returns, lengths = arrow.read_lists(results.rows["returns"])
         score = np.nansum(returns, axis=1) / np.maximum(lengths, 1)
-        scale = results.numbers("reward_scale")
-        if self._spec.best is None:
-            score = score / scale
-        else:
-            known = [o.bounds or (math.nan, math.nan) for o in results.origins]
-            low, high = results.of_origins(known, np.float64).reshape(-1, 2).T
-            score = suite.normalize(score, (low, high), scale)
+        bounds: list[Any] = [origin.bounds or (np.nan, np.nan) for origin in results.origins]
+        if self._spec.best is None:  # the bounds are not known: plain returns
+            bounds = [(0.0, 1.0)] * len(bounds)
+        low, high = results.of_origins(bounds, np.float64).reshape(-1, 2).T
+        score = suite.normalize(score, (low, high), results.numbers("reward_scale"))
         lost = results.diverged | (np.isfinite(returns).sum(axis=1) < lengths)
         score = np.where(lost, np.nan, score)
         for run, value, done in zip(results.ids.tolist(), score, results.done, strict=True):
