@@ -145,7 +145,6 @@ def one_update(program, learner, rollout, values, k=0, total=10):
 @pytest.mark.parametrize(
     ("fields", "alpha"),
     [
-        ({"potential": "zero"}, 0.0),
         ({"potential": "entropy"}, 0.2),
         ({"potential": "entropy", "normalize_advantages": False, "gae_lambda": 0.5}, 0.05),
         ({"potential": "zero", "batch_size": 24, "max_grad_norm": 0.01}, 0.0),

@@ -33,7 +33,7 @@ def gradient(batch, h, d, alpha, lam):
     def loss(logits):
         return actor_loss(logits, old, action, advantage, alpha, lam, potential(h), d)[0]
 
-    return jax.grad(loss)(logits)
+    return jax.jit(jax.grad(loss))(logits)
 
 
 def log_prob(logits, action):

@@ -107,8 +107,12 @@ def discrete_sac(program, learner, batch, alpha, gamma, lr, updates, total=10):
     [
         {},
         {"clipping": "joint", "max_grad_norm": 0.1},
-        {"twin_critics": False, "actor_epochs": 1},
-        {"anneal_learning_rate": True, "critic_epochs": 2},
+        {
+            "twin_critics": False,
+            "actor_epochs": 1,
+            "anneal_learning_rate": True,
+            "critic_epochs": 2,
+        },
         {"tau": 0.3, "adam_eps": 1e-2, "max_grad_norm": 0.2, "actor_epochs": 3},
     ],
     ids=lambda fields: ", ".join(fields) or "default",
