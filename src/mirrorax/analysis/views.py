@@ -67,20 +67,14 @@ class LandscapeView(Frame):
         The best cell unless `alpha` and `lam` (or w and v) are given. The runs must have curves: a
         study asks for them with `eval_every`.
         """
-        table = self.results.curves()
-        if table is None:
-            raise UserError("curves: the runs have none; a study asks for them with eval_every")
         if alpha is None or lam is None:
             scores = np.nan_to_num(self.runs(), nan=-np.inf).mean(axis=-1)
             i, j = np.unravel_index(scores.mean(axis=-1).argmax(), scores.shape[:2])
             alpha, lam = float(self.alphas[i]), float(self.lams[j])
-        (per_update,) = {c.settings.steps_per_update for c in self.configurations}
         figures = _figures("curves")
-        curve = partial(figures.learning_curve, self, self.results, table, alpha=alpha, lam=lam)
-        shown = [
-            replace(curve(environment=name, steps_per_update=per_update), label=name)
-            for name in (environment.label for environment in self.environments)
-        ]
+        names = [environment.label for environment in self.environments]
+        curve = partial(figures.learning_curve, self, alpha=alpha, lam=lam)
+        shown = [replace(curve(environment=name), label=name) for name in names]
         with _figures("style").drawing(ax) as ax:
             drawn = figures.draw_curves(shown, ax)
             drawn.figure.suptitle(f"{self.label}, {self.axis} {alpha:g}, {self.lam_axis} {lam:g}")

@@ -98,11 +98,10 @@ def _part(name: str) -> str:
 def build(
     runs: Results | pa.Table,
     about: Facts,
-    curves: pa.Table | None = None,
     reference: Reference | None = None,
 ) -> str:
     """Return the page as text; the values of a `reference` stand beside those of its table."""
-    return fill(payload(runs, about, curves, reference), about.title)
+    return fill(payload(runs, about, reference), about.title)
 
 
 def fill(data: dict[str, Any], title: str) -> str:
