@@ -70,11 +70,11 @@ def test_facts_count_what_there_is(small):
     table = changed(changed(small, "status", status), "failure", why.tolist())
     planned = pa.chunked_array([[*table["run_id"].to_pylist(), "one more"]])
     about = facts(table, title="t", made=MADE, planned=planned)
-    assert (about.done, about.failed) == (small.num_rows - 7, 7)
-    assert (about.planned, about.reached) == (small.num_rows + 1, small.num_rows - 7)
-    assert about.failures == [("out of memory", 5), ("killed", 2)]
-    assert dict(about.versions)["jax_version"] == ["0.10.2"]
-    assert about.core_hours == pytest.approx(small.num_rows * 1.5 / 3600)
+    assert (about["done"], about["failed"]) == (small.num_rows - 7, 7)
+    assert (about["planned"], about["reached"]) == (small.num_rows + 1, small.num_rows - 7)
+    assert about["failures"] == [("out of memory", 5), ("killed", 2)]
+    assert dict(about["versions"])["jax_version"] == ["0.10.2"]
+    assert about["core_hours"] == pytest.approx(small.num_rows * 1.5 / 3600)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import json
 import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,9 +24,6 @@ from mirrorax.formatting import as_flags, counted, flag_text
 from mirrorax.runs.results import Results, as_results
 from mirrorax.runs.scoring import ABSENT, DONE, ScoredEnvironment
 from mirrorax.runs.settings import OTHER_NUMBERS, STATIC, RunValues, Settings
-
-if TYPE_CHECKING:
-    from mirrorax.report import Facts
 
 #: Numbers of learning curves that a page may hold: 2 MB of text.
 CURVES = 400_000
@@ -47,7 +44,7 @@ def pack(values: np.ndarray, kind: str) -> str:
 
 def payload(
     runs: Results | pa.Table,
-    about: Facts,
+    about: dict[str, Any],
     reference: Reference | None = None,
 ) -> dict[str, Any]:
     """Return everything the page shows.
@@ -68,7 +65,7 @@ def payload(
 
 
 def _page(
-    items: tuple[Landscape, ...], about: Facts, reference: Reference | None
+    items: tuple[Landscape, ...], about: dict[str, Any], reference: Reference | None
 ) -> dict[str, Any]:
     """Return what is shown of one group; algorithms in the order of the robustness table."""
     known = {e.label: e for item in items for e in item.environments}
@@ -87,7 +84,7 @@ def _page(
     items = tuple(sorted(items, key=lambda item: places.get(item.label, len(places))))
     too_many = curve_numbers(items[0].results) > CURVES
     return {
-        "facts": asdict(about),
+        "facts": about,
         "headline": sentences,
         "threshold": start,
         "table": page_table(ranked),
