@@ -106,24 +106,21 @@ class LandscapeView(Frame):
         return target
 
 
-def is_landscape(path: Path) -> bool:
-    """Whether a file is a saved landscape."""
-    return _MARK in _metadata(path)
+def load_landscape(path: Path) -> Landscape | None:
+    """Return the landscape of a file, with the label and the bounds that it was saved with.
 
-
-def _metadata(path: Path) -> dict[bytes, bytes]:
-    try:
-        return pa.parquet.read_metadata(path).metadata or {}
-    except (pa.ArrowException, OSError):
-        return {}
-
-
-def load_landscape(path: Path) -> Landscape:
-    """Return the landscape of a file, with the label and the bounds that it was saved with."""
+    None if the file is no saved landscape.
+    """
     from mirrorax.analysis.landscape import landscapes
 
     try:
-        about = json.loads(_metadata(path)[_MARK])
+        mark = (pa.parquet.read_metadata(path).metadata or {}).get(_MARK)
+    except (pa.ArrowException, OSError):
+        return None
+    if mark is None:
+        return None
+    try:
+        about = json.loads(mark)
         label = str(about["label"])
         environments = tuple(ScoredEnvironment(**fields) for fields in about["environments"])
         (item,) = landscapes(exporting.read_export(path, "path"))
