@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from mirrorax.figures.gallery import Source
+    from mirrorax.analysis.summary import RobustnessTable
 
 _BANDS = 4  # curves up to which each has a band
 
@@ -82,9 +82,9 @@ def draw_frequency(curves: Sequence[FrequencyCurve], ax: Axes) -> Axes:
     return ax
 
 
-def pictures(source: Source) -> Iterator[tuple[str, Figure]]:
+def pictures(table: RobustnessTable) -> Iterator[tuple[str, Figure]]:
     """Draw all algorithms, from a little below the best score and no higher than 0.8."""
-    rows = source.table.rows
+    rows = table.rows
     best = max(row.best for row in rows)
     start = float(np.clip(np.floor(10 * best - 2) / 10, 0.0, 0.8))
     curves = []

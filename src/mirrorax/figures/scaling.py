@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from mirrorax.figures.gallery import Source
+    from mirrorax.analysis.summary import RobustnessTable
 
 
 #: Where a triangle stands, as a part of the value that it is below.
@@ -147,10 +147,10 @@ def draw_scaling(
     return ax
 
 
-def pictures(source: Source) -> Iterator[tuple[str, Figure | str]]:
+def pictures(table: RobustnessTable) -> Iterator[tuple[str, Figure | str]]:
     """Draw minimal temperatures of environments that were run with three reward scales or more."""
-    for k, row in enumerate(source.table.rows):
-        item = source.whole[row.label]
+    for k, row in enumerate(table.rows):
+        item = table.whole[row.label]
         temperatures: tuple[Temperature, ...] = (
             *(("alpha",) if item.axis == "alpha" else ()),
             *(("lam",) if item.lam_axis == "lam" else ()),
