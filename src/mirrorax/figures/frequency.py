@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Bool, Float
 
-from mirrorax.analysis.estimates import frequency_band
+from mirrorax.analysis.estimates import Interval, frequency_band
 from mirrorax.errors import UserError
 from mirrorax.figures.style import COLUMN, LABEL, LINES, MANY, PAGE, new, wrapped
 from mirrorax.formatting import Shown
@@ -44,14 +44,10 @@ def frequency_curve(
     """Compute the curve and its 95% band from `start` to 1."""
     levels = np.linspace(start, 1.0, 101)
     estimates = frequency_band(runs, levels.tolist(), cells=cells)
-    ends = [e.interval() for e in estimates]
-    return FrequencyCurve(
-        label,
-        levels,
-        np.array([e.value for e in estimates]),
-        np.array([np.nan if i is None else i.low for i in ends]),
-        np.array([np.nan if i is None else i.high for i in ends]),
-    )
+    values = np.array([e.value for e in estimates])
+    ends = (e.interval() or Interval(np.nan, np.nan) for e in estimates)
+    low, high = np.array([(i.low, i.high) for i in ends]).T
+    return FrequencyCurve(label, levels, values, low, high)
 
 
 def draw_frequency(curves: Sequence[FrequencyCurve], ax: Axes) -> Axes:
