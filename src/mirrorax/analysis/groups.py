@@ -11,12 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mirrorax.analysis.landscape import Landscape, counted_algorithms, landscapes
+from mirrorax.analysis.landscape import OF_A_PAIR, Landscape, counted_algorithms, landscapes
 from mirrorax.analysis.summary import common_cells
 from mirrorax.runs.results import Results
-
-#: Settings that the name of a pair says.
-_OF_A_PAIR = ("potential", "drift", "alpha_schedule", "lam_schedule")
 
 
 class Group(NamedTuple):
@@ -36,7 +33,7 @@ def comparable_groups(results: Results) -> list[Group]:
     items = landscapes(results)
     by_settings: dict[Any, list[Landscape]] = {}
     for item in items:
-        others = tuple((n, v) for n, v in item.settings.items() if n not in _OF_A_PAIR)
+        others = tuple((n, v) for n, v in item.settings.items() if n not in OF_A_PAIR)
         by_settings.setdefault(others, []).append(item)
     if len(by_settings) <= 1 or (_common_cells(items) and _common_tasks(items)):
         return [Group("", items)]

@@ -17,6 +17,7 @@ import numpy as np
 
 from mirrorax.analysis.estimates import ENOUGH, Estimate, Interval
 from mirrorax.analysis.findings import headline
+from mirrorax.analysis.landscape import OF_A_PAIR
 from mirrorax.analysis.summary import RobustnessRow, RobustnessTable
 from mirrorax.errors import unknown
 from mirrorax.formatting import columns, comma_separated, markdown_table
@@ -124,7 +125,7 @@ def _setting(name: str) -> Column:
 
 _SEEDS, _BOTH = "95%: as many seeds", "interplay.interaction.interval"
 COLUMNS = (
-    *map(_setting, ("potential", "drift", "alpha_schedule", "lam_schedule")),
+    *map(_setting, OF_A_PAIR),
     Column("name", "(h, D) and schedule", "label"),
     Column("best", "", "axis", "landscape.axis"),
     Column("best", "", "lam_axis", "landscape.lam_axis"),
