@@ -69,7 +69,7 @@ def page() -> None:
     table = read_results(RESULTS, "results")
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         about = facts(table, title="Eleven pairs of regularisers", made="from results/paper")
-        path = write(build(table, about, None, reference()), Path(folder) / "report.html")
+        path = write(build(table, about, reference()), Path(folder) / "report.html")
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--headless", "--no-sandbox"]
         )

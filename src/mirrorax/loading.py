@@ -32,9 +32,8 @@ def load(path: str | os.PathLike[str], columns: Any = "tidy") -> Any:
     from mirrorax import store
     from mirrorax.analysis import views
 
-    if place.is_file() and columns == "tidy" and views.is_landscape(place):
-        return views.load_landscape(place)
-    return store.load(path, columns)
+    saved = views.load_landscape(place) if place.is_file() and columns == "tidy" else None
+    return store.load(path, columns) if saved is None else saved
 
 
 def landscapes(path: str | os.PathLike[str]) -> tuple[Landscape, ...]:

@@ -103,14 +103,13 @@ class Visit:
 def visit(browser, tmp_path):
     contexts = []
 
-    def open_page(table, title="A study", curves=None, beside=True, **context):
+    def open_page(table, title="A study", beside=True, **context):
         from mirrorax.paper.table_1 import reference
         from mirrorax.report import build, facts, write
 
         about = facts(table, title=title, made="2026-01-01 10:00 UTC")
-        path = write(
-            build(table, about, curves, reference() if beside else None), tmp_path / "report.html"
-        )
+        page = build(table, about, reference() if beside else None)
+        path = write(page, tmp_path / "report.html")
         opened = browser.new_context(
             viewport={"width": 1300, "height": 900}, accept_downloads=True, **context
         )

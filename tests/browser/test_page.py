@@ -9,6 +9,7 @@ from importlib import resources
 import numpy as np
 import pyarrow as pa
 import pytest
+from results import with_curves
 
 from mirrorax.analysis.estimates import frequency_band, robustness
 from mirrorax.analysis.findings import headline, telling_threshold
@@ -690,14 +691,8 @@ def test_settings_without_a_common_cell_are_chosen(visit, synthetic):
 
 def test_learning_curves_are_shown_where_they_were_kept(visit, table):
     rng = np.random.default_rng(0)
-    curves = pa.table(
-        {
-            "run_id": table["run_id"],
-            "return": pa.array(rng.random((table.num_rows, 5)).tolist()),
-            "update": pa.array([[1.0, 2.0, 3.0, 4.0, 5.0]] * table.num_rows),
-        }
-    )
-    seen = visit(table, curves=curves)
+    returns = rng.random((table.num_rows, 5)).tolist()
+    seen = visit(with_curves(table, returns, [1.0, 2.0, 3.0, 4.0, 5.0]))
     item = chosen(seen, table)
     seen.page.locator("#maps canvas").first.click(position=seen.over(5, 5, item.alphas, item.lams))
     assert seen.page.locator("#curves svg polyline").count() >= 16

@@ -18,7 +18,6 @@ from mirrorax.figures import frequency as frequency_figure
 from mirrorax.figures.bars import draw_best
 from mirrorax.figures.curves import LearningCurve, draw_curves
 from mirrorax.figures.frequency import draw_frequency, frequency_curve
-from mirrorax.figures.gallery import Source
 from mirrorax.figures.heatmap import (
     HeatMap,
     centres,
@@ -181,10 +180,10 @@ def test_long_titles_of_a_panel_do_not_meet(small):
 def test_long_names_stay_within_every_picture(synthetic, rng):
     drift = "bregman(to(uniform, bregman(to(uniform, bregman(tsallis(1.23456789))))))"
     items = landscapes(synthetic.study([{}, {"drift": drift}], rng, seeds=2))
-    source = Source(summarise(items), {item.label: item for item in items})
+    table = summarise(items)
     with style():
         for module in (bars, frequency_figure, heatmap):
-            for name, figure in module.pictures(source):
+            for name, figure in module.pictures(table):
                 figure.draw_without_rendering()
                 inside = figure.get_tightbbox().padded(-0.01)
                 width, height = figure.get_size_inches()

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import stores
+from results import with_curves
 
 from mirrorax.analysis.landscape import landscapes
 from mirrorax.cli import main
@@ -72,17 +73,8 @@ def test_the_command_writes_figures_too(small, tmp_path, capsys, monkeypatch):
 
 def test_learning_curves_come_from_the_store(small, rng):
     values = rng.random((small.num_rows, 3)) * 100
-    curves = pa.table(
-        {
-            "run_id": small["run_id"],
-            "return": pa.array(values.tolist()),
-            "update": pa.array([[1.0, 2.0, 3.0]] * small.num_rows),
-        }
-    )
-    item = landscapes(small)[0]
-    got = learning_curve(
-        item, small, curves, alpha=0.03, lam=5.0, environment="Acrobot", steps_per_update=256
-    )
+    item = landscapes(with_curves(small, values.tolist(), [1.0, 2.0, 3.0]))[0]
+    got = learning_curve(item, alpha=0.03, lam=5.0, environment="Acrobot")
     assert got.steps.tolist() == [256.0, 512.0, 768.0]
     rows = [
         k
@@ -92,6 +84,8 @@ def test_learning_curves_come_from_the_store(small, rng):
     ]
     np.testing.assert_allclose(got.scores, (values[rows] + 500) / 425)
     with pytest.raises(UserError, match=r"no cell \(0\.5, 5\)"):
-        learning_curve(item, small, curves, alpha=0.5, lam=5.0, environment="Acrobot")
-    with pytest.raises(UserError, match="kept none"):
-        learning_curve(item, small, curves.slice(0, 1), alpha=0.03, lam=5.0, environment="Acrobot")
+        learning_curve(item, alpha=0.5, lam=5.0, environment="Acrobot")
+    few = [values[0].tolist(), *[None] * (small.num_rows - 1)]
+    for none in (landscapes(small)[0], landscapes(with_curves(small, few, [1.0, 2.0, 3.0]))[0]):
+        with pytest.raises(UserError, match="this cell's runs have none"):
+            learning_curve(none, alpha=0.03, lam=5.0, environment="Acrobot")

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import stores
+from results import with_curves
 
 import mirrorax
 from mirrorax.analysis.landscape import landscapes
@@ -69,11 +70,11 @@ def test_facts_count_what_there_is(small):
     table = changed(changed(small, "status", status), "failure", why.tolist())
     planned = pa.chunked_array([[*table["run_id"].to_pylist(), "one more"]])
     about = facts(table, title="t", made=MADE, planned=planned)
-    assert (about.done, about.failed) == (small.num_rows - 7, 7)
-    assert (about.planned, about.reached) == (small.num_rows + 1, small.num_rows - 7)
-    assert about.failures == [("out of memory", 5), ("killed", 2)]
-    assert dict(about.versions)["jax_version"] == ["0.10.2"]
-    assert about.core_hours == pytest.approx(small.num_rows * 1.5 / 3600)
+    assert (about["done"], about["failed"]) == (small.num_rows - 7, 7)
+    assert (about["planned"], about["reached"]) == (small.num_rows + 1, small.num_rows - 7)
+    assert about["failures"] == [("out of memory", 5), ("killed", 2)]
+    assert dict(about["versions"])["jax_version"] == ["0.10.2"]
+    assert about["core_hours"] == pytest.approx(small.num_rows * 1.5 / 3600)
 
 
 @pytest.mark.parametrize(
@@ -131,14 +132,11 @@ def test_learning_curves_are_put_with_their_runs(small):
     rng = np.random.default_rng(0)
     picked = rng.permutation(small.num_rows)[:200]
     values = rng.random((200, 3)) * 100
-    curves = pa.table(
-        {
-            "run_id": small["run_id"].take(picked),
-            "return": pa.array(values.tolist()),
-            "update": pa.array([[10.0, 20.0, 30.0]] * 200),
-        }
-    )
-    data = payload(small, facts(small, title="t", made=MADE), curves)
+    returns = [None] * small.num_rows
+    for row, points in zip(picked, values.tolist(), strict=True):
+        returns[row] = points
+    kept = with_curves(small, returns, [10.0, 20.0, 30.0])
+    data = payload(kept, facts(kept, title="t", made=MADE))
     ids = small["run_id"].to_pylist()
     where = {ids[row]: k for k, row in enumerate(picked)}
     for item, given in zip(landscapes(small), data["algorithms"], strict=True):
@@ -157,8 +155,8 @@ def test_learning_curves_are_put_with_their_runs(small):
 
 def test_too_many_curves_are_left_out_and_that_is_said(small):
     wide = [[0.0] * (CURVES // small.num_rows + 2)] * small.num_rows
-    curves = pa.table({"run_id": small["run_id"], "return": pa.array(wide)})
-    data = payload(small, facts(small, title="t", made=MADE), curves)
+    kept = with_curves(small, wide, wide[0])
+    data = payload(kept, facts(kept, title="t", made=MADE))
     assert data["curves_left_out"]
     assert all(given["curve"] is None for given in data["algorithms"])
 

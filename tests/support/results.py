@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
+import pyarrow as pa
 import pytest
+
+from mirrorax.runs.results import Results, as_results
 
 GRID = np.array([0.0, 0.01, 0.03, 0.1])
 REFERENCE = """
@@ -27,6 +32,15 @@ rbst = [0.0747, 0.0327]
 [settings]
 steps = 16_000_000
 """
+
+
+def with_curves(table, returns, updates) -> Results:
+    """Return the runs of a flat table with learning curves: a list or None for each run."""
+    results = as_results(table)
+    kind = pa.list_(pa.float64())
+    times = [None if each is None else updates for each in returns]
+    rows = results.rows.append_column("curve.return", pa.array(returns, kind))
+    return replace(results, rows=rows.append_column("curve.update", pa.array(times, kind)))
 
 
 @pytest.fixture

@@ -11,19 +11,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mirrorax.analysis.landscape import Landscape, counted_algorithms, landscapes
+from mirrorax.analysis.landscape import OF_A_PAIR, Landscape, counted_algorithms, landscapes
 from mirrorax.analysis.summary import common_cells
 from mirrorax.runs.results import Results
 
-#: Settings that the name of a pair says.
-_OF_A_PAIR = ("potential", "drift", "alpha_schedule", "lam_schedule")
-
 
 class Group(NamedTuple):
-    """Algorithms that are compared with each other, and their runs."""
+    """Algorithms that are compared with each other."""
 
     name: str  # empty if there is one group only
-    results: Results
     items: tuple[Landscape, ...]
 
 
@@ -37,16 +33,16 @@ def comparable_groups(results: Results) -> list[Group]:
     items = landscapes(results)
     by_settings: dict[Any, list[Landscape]] = {}
     for item in items:
-        others = tuple((n, v) for n, v in item.settings.items() if n not in _OF_A_PAIR)
+        others = tuple((n, v) for n, v in item.settings.items() if n not in OF_A_PAIR)
         by_settings.setdefault(others, []).append(item)
     if len(by_settings) <= 1 or (_common_cells(items) and _common_tasks(items)):
-        return [Group("", results, items)]
+        return [Group("", items)]
     groups = []
     for part in sorted(by_settings.values(), key=_size, reverse=True):
         differing = part[0].label.partition(" [")[2].removesuffix("]") or "usual settings"
         rows = np.concatenate([item.rows[item.rows >= 0] for item in part])
-        runs = results.take(np.sort(rows))
-        groups.append(Group(f"{counted_algorithms(part)}: {differing}", runs, landscapes(runs)))
+        group = landscapes(results.take(np.sort(rows)))
+        groups.append(Group(f"{counted_algorithms(part)}: {differing}", group))
     return groups
 
 

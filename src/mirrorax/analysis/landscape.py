@@ -45,8 +45,8 @@ Lines = tuple[Bool[np.ndarray, " alpha"], Bool[np.ndarray, " lam"]]
 _VALUES = tuple(name for name in TRACED if name not in (*TEMPERATURES, "seed", "reward_scale"))
 #: What a landscape keeps of each run.
 _BY_RUN = ("seeds", "state", "stochastic", "greedy", "rows", "unflagged")
-#: The settings of an algorithm that stand first.
-_FIRST = ("potential", "drift", "alpha_schedule", "lam_schedule", "actor_q")
+#: The settings that the name of a pair says.
+OF_A_PAIR = ("potential", "drift", "alpha_schedule", "lam_schedule")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -214,7 +214,7 @@ def _labels(settings: Sequence[Mapping[str, Any]]) -> list[str]:
     usual = {
         name: Counter(each[name] for each in settings).most_common(1)[0][0]
         for name in (settings[0] if settings else ())
-        if name not in _FIRST[:4]
+        if name not in OF_A_PAIR
     }
     labels = []
     for each in settings:
@@ -246,7 +246,9 @@ def _algorithms(
         key = key * len(distinct) + at
     _, first, group = np.unique(key, return_index=True, return_inverse=True)
     known = list(shared)
-    names = [name for name in dict.fromkeys((*_FIRST, *STATIC)) if name not in left_out]
+    names = [
+        name for name in dict.fromkeys((*OF_A_PAIR, "actor_q", *STATIC)) if name not in left_out
+    ]
     algorithms = []
     for row in first.tolist():
         settings, version = known[number[results.configuration[row]]]

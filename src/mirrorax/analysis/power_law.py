@@ -85,10 +85,12 @@ def power_law(points: Sequence[Minimal]) -> PowerLaw:
     which the grid shows nothing are left out.
     """
     x, brackets = _bracketed(points)
-    likelihood, (middle, exponent), spread = _law(x, brackets)
     u = np.log10(x)
+    centred, ones = u - u.mean(), np.ones(len(u))
+    free = np.stack([ones, centred], axis=1)
+    likelihood, (middle, exponent), spread = _fit(brackets, np.zeros(len(u)), free)
     lowest = likelihood - _allowed_loss(len(u)) / 2
-    low, high = _interval(brackets, u - u.mean(), np.ones((len(u), 1)), float(exponent), lowest)
+    low, high = _interval(brackets, centred, ones[:, None], float(exponent), lowest)
     return PowerLaw(
         exponent=float(exponent),
         low=low,
@@ -105,7 +107,7 @@ def exponents_without_one(points: Sequence[Minimal]) -> Float[np.ndarray, " know
     """Return the exponent without each environment in turn: how much it hangs on single ones."""
     known = [p for p in points if p.known]
     rest = ([p for p in known if p is not one] for one in known)
-    return np.array([_law(*_bracketed(some))[1][1] for some in rest])
+    return np.array([power_law(some).exponent for some in rest])
 
 
 def _bracketed(points: Sequence[Minimal]) -> tuple[Float[np.ndarray, " n"], _Brackets]:
@@ -125,15 +127,6 @@ def _bracketed(points: Sequence[Minimal]) -> tuple[Float[np.ndarray, " n"], _Bra
         raise UserError("power law: all environments have the same maximum return")
     with np.errstate(divide="ignore"):
         return x, (np.log10(bounds[:, 0]), np.log10(bounds[:, 1]))
-
-
-def _law(
-    x: Float[np.ndarray, " n"], brackets: _Brackets
-) -> tuple[float, Float[np.ndarray, " 2"], float]:
-    """Return the best fit: its log-likelihood, its value in the middle and exponent, its spread."""
-    u = np.log10(x)
-    free = np.stack([np.ones(len(u)), u - u.mean()], axis=1)
-    return _fit(brackets, np.zeros(len(u)), free)
 
 
 def _allowed_loss(n: int) -> float:

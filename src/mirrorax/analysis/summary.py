@@ -5,8 +5,8 @@ Rows whose alpha is learned have a grid of w instead of alpha. They are ranked a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -94,6 +94,8 @@ class RobustnessTable(Shown):
     diverged: Diverged
     notes: tuple[str, ...]
     reference: str = ""  # the name of the reference beside which it stands
+    #: by label, each algorithm on everything that it was run on
+    whole: Mapping[str, Landscape] = field(default_factory=dict, repr=False)
 
     def runs(self, item: Landscape) -> Runs:
         """Return the run scores that the table is of."""
@@ -160,7 +162,8 @@ def summarise(
     if reference:
         lines += _about_reference(rows, reference.name)
     name = reference.name if reference else ""
-    return replace(empty, rows=tuple(rows), notes=tuple(lines), reference=name)
+    whole = {item.label: item for item in everything}
+    return replace(empty, rows=tuple(rows), notes=tuple(lines), reference=name, whole=whole)
 
 
 def _on_environments(items: Sequence[Landscape], names: Sequence[str]) -> list[Landscape]:
@@ -210,15 +213,20 @@ def _rows(
         theirs = reference.values(item.settings, table.environments) if reference else None
         elsewhere = int((own[item] & ~mask).sum())
         rows.append(_row(table, item, mask, map_grid(given), elsewhere, theirs))
+    if comparable:
+        rows.sort(key=lambda row: (-row.rbst[0].value, -row.best))
     measures = sensitivities([table.runs(row.landscape) for row in rows], [r.mask for r in rows])
-    rows = [replace(row, sensitivity=m) for row, m in zip(rows, measures, strict=True)]
-    levels = range(len(table.thresholds))
-    if not comparable:
-        return [replace(row, ranks=(None,) * len(levels)) for row in rows]
-    rows.sort(key=lambda row: (-row.rbst[0].value, -row.best))
-    by_level = [ranks([row.rbst[k] for row in rows]) for k in levels]
+    by_level = [
+        ranks([row.rbst[k] for row in rows]) if comparable else None
+        for k in range(len(table.thresholds))
+    ]
     return [
-        replace(row, comparable=True, ranks=tuple(r[i] if r else None for r in by_level))
+        replace(
+            row,
+            sensitivity=measures[i],
+            ranks=tuple(level[i] if level else None for level in by_level),
+            comparable=comparable,
+        )
         for i, row in enumerate(rows)
     ]
 

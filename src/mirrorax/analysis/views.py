@@ -67,20 +67,14 @@ class LandscapeView(Frame):
         The best cell unless `alpha` and `lam` (or w and v) are given. The runs must have curves: a
         study asks for them with `eval_every`.
         """
-        table = self.results.curves()
-        if table is None:
-            raise UserError("curves: the runs have none; a study asks for them with eval_every")
         if alpha is None or lam is None:
             scores = np.nan_to_num(self.runs(), nan=-np.inf).mean(axis=-1)
             i, j = np.unravel_index(scores.mean(axis=-1).argmax(), scores.shape[:2])
             alpha, lam = float(self.alphas[i]), float(self.lams[j])
-        (per_update,) = {c.settings.steps_per_update for c in self.configurations}
         figures = _figures("curves")
-        curve = partial(figures.learning_curve, self, self.results, table, alpha=alpha, lam=lam)
-        shown = [
-            replace(curve(environment=name, steps_per_update=per_update), label=name)
-            for name in (environment.label for environment in self.environments)
-        ]
+        names = [environment.label for environment in self.environments]
+        curve = partial(figures.learning_curve, self, alpha=alpha, lam=lam)
+        shown = [replace(curve(environment=name), label=name) for name in names]
         with _figures("style").drawing(ax) as ax:
             drawn = figures.draw_curves(shown, ax)
             drawn.figure.suptitle(f"{self.label}, {self.axis} {alpha:g}, {self.lam_axis} {lam:g}")
@@ -112,24 +106,21 @@ class LandscapeView(Frame):
         return target
 
 
-def is_landscape(path: Path) -> bool:
-    """Whether a file is a saved landscape."""
-    return _MARK in _metadata(path)
+def load_landscape(path: Path) -> Landscape | None:
+    """Return the landscape of a file, with the label and the bounds that it was saved with.
 
-
-def _metadata(path: Path) -> dict[bytes, bytes]:
-    try:
-        return pa.parquet.read_metadata(path).metadata or {}
-    except (pa.ArrowException, OSError):
-        return {}
-
-
-def load_landscape(path: Path) -> Landscape:
-    """Return the landscape of a file, with the label and the bounds that it was saved with."""
+    None if the file is no saved landscape.
+    """
     from mirrorax.analysis.landscape import landscapes
 
     try:
-        about = json.loads(_metadata(path)[_MARK])
+        mark = (pa.parquet.read_metadata(path).metadata or {}).get(_MARK)
+    except (pa.ArrowException, OSError):
+        return None
+    if mark is None:
+        return None
+    try:
+        about = json.loads(mark)
         label = str(about["label"])
         environments = tuple(ScoredEnvironment(**fields) for fields in about["environments"])
         (item,) = landscapes(exporting.read_export(path, "path"))

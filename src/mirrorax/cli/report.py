@@ -92,9 +92,9 @@ def _make(args: argparse.Namespace, place: str, reference: Reference | None) -> 
 
         prepare(args.figures)  # before anything is written
     data = payload(table, about, reference=reference)
-    path: Path = write(fill(data, about.title), args.out)
+    path: Path = write(fill(data, about["title"]), args.out)
     print(*data.get("groups", [data])[0]["headline"], sep="\n")
-    print(f"{path}: {counted(about.done, 'run')}, {path.stat().st_size / 1e6:.1f} MB")
+    print(f"{path}: {counted(about['done'], 'run')}, {path.stat().st_size / 1e6:.1f} MB")
     if args.figures:
         try:
             files, skipped = gallery(table, args.figures, planned=planned, reference=reference)

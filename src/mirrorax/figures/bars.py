@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from mirrorax.figures.gallery import Source
+    from mirrorax.analysis.summary import RobustnessTable
 
 _HATCHES = ("", "////", "....", "xxxx", "\\\\\\\\")
 
@@ -70,9 +70,9 @@ def draw_best(tops: Mapping[str, Mapping[str, Top | None]], ax: Axes) -> Axes:
     return ax
 
 
-def pictures(source: Source) -> Iterator[tuple[str, Figure]]:
+def pictures(table: RobustnessTable) -> Iterator[tuple[str, Figure]]:
     """Draw the best 1% and 10% of the cells of all algorithms."""
-    rows = source.table.rows
+    rows = table.rows
     shares = {"best 1%": 0.01, "best 10%": 0.1}
     tops = {
         row.label: {name: top(row.scores[row.mask], share) for name, share in shares.items()}

@@ -17,12 +17,13 @@ from mirrorax.envs.suite import normalize, random_score
 from mirrorax.errors import UserError
 from mirrorax.figures.style import LINES, PALETTE
 from mirrorax.formatting import Shown
-from mirrorax.runs.arrow import read_lists
+from mirrorax.runs.arrow import CURVE, read_lists
 from mirrorax.runs.results import Results
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+_RETURN, _UPDATE = f"{CURVE}return", f"{CURVE}update"
 #: Of more curves than colours, this part is called the middle.
 _MIDDLE = 0.8
 #: Curves up to which each has its band even where its seeds are drawn.
@@ -40,40 +41,57 @@ class LearningCurve(Shown):
     random: float | None = None  # the score of a random policy, where it is known
 
 
-def learning_curve(
+def curve_scores(
     landscape: Landscape,
-    table: Results | pa.Table,
-    curves: pa.Table,
-    *,
-    alpha: float,
-    lam: float,
-    environment: str,
-    steps_per_update: float = 1.0,
-) -> LearningCurve:
-    """Return the learning curves of one cell's seeds on one environment.
+) -> tuple[Float[np.ndarray, " time"], Float[np.ndarray, "alpha lam env seed time"]] | None:
+    """Return the updates after which runs were scored, and these scores; NaN where there is none.
 
-    `table` is the table of runs that the landscape was made of, `curves` the store's curves. Their
-    times are numbers of updates; `steps_per_update` makes environment steps of them.
+    None if no run has a learning curve.
     """
+    rows, where = landscape.results.rows, landscape.rows >= 0
+    if not {_RETURN, _UPDATE} <= set(rows.column_names):
+        return None
+    rows = rows.take(pa.array(landscape.rows[where]))
+    returns, lengths = read_lists(rows[_RETURN])
+    if not lengths.any():
+        return None
+    values = np.full((*where.shape, returns.shape[1]), np.nan)
+    values[where] = returns
+    low, high = (
+        np.array([getattr(e, name) for e in landscape.environments])[:, None, None]
+        for name in ("return_min", "return_max")
+    )
+    return read_lists(rows[_UPDATE])[0][lengths.argmax()], normalize(values, (low, high))
+
+
+def curve_numbers(results: Results) -> int:
+    """Return how many scores the learning curves of some runs hold."""
+    if _RETURN not in results.rows.column_names:
+        return 0
+    return pc.sum(pc.list_value_length(results.rows[_RETURN])).as_py() or 0
+
+
+def learning_curve(
+    landscape: Landscape, *, alpha: float, lam: float, environment: str
+) -> LearningCurve:
+    """Return the learning curves of one cell's seeds on one environment."""
     chosen = landscape.select([environment])
     i, j = np.flatnonzero(chosen.alphas == alpha), np.flatnonzero(chosen.lams == lam)
     if len(i) == 0 or len(j) == 0:
         raise UserError(f"{landscape.axis}, lam: the grid has no cell ({alpha:g}, {lam:g})")
-    rows = chosen.rows[i[0], j[0], 0]
-    ids = table["run_id"].take(pa.array(rows[rows >= 0]))
-    matches = pc.drop_null(pc.index_in(ids, value_set=curves["run_id"].combine_chunks()))
-    if len(matches) == 0:
-        raise UserError("curves: the store kept none for this cell (a study asks with eval_every)")
-    mine = curves.take(matches)
-    values, _ = read_lists(mine["return"])
-    updates, _ = read_lists(mine["update"])
-    bounds = chosen.environments[0]
-    scores = normalize(values, (bounds.return_min, bounds.return_max))
-    label = f"{landscape.label}, ({alpha:g}, {lam:g})"
-    random = random_score(bounds.name)
-    if bounds.bounds_source == "estimated":
-        random = 0.0  # the estimated lower bound
-    return LearningCurve(label, updates[0] * steps_per_update, scores, random)
+    cell = chosen.crop(i, j)
+    curves = curve_scores(cell)
+    if curves is None:
+        raise UserError("curves: this cell's runs have none; a study asks for them with eval_every")
+    updates, scores = curves[0], curves[1][0, 0, 0]
+    (per_update,) = {c.settings.steps_per_update for c in cell.configurations}
+    (task,) = cell.environments
+    return LearningCurve(
+        f"{landscape.label}, ({alpha:g}, {lam:g})",
+        updates * per_update,
+        scores[np.isfinite(scores).any(axis=-1)],
+        0.0 if task.bounds_source == "estimated" else random_score(task.name),
+    )
 
 
 def draw_curves(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Bool, Float
 
-from mirrorax.analysis.estimates import frequency_band
+from mirrorax.analysis.estimates import Interval, frequency_band
 from mirrorax.errors import UserError
 from mirrorax.figures.style import COLUMN, LABEL, LINES, MANY, PAGE, new, wrapped
 from mirrorax.formatting import Shown
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from mirrorax.figures.gallery import Source
+    from mirrorax.analysis.summary import RobustnessTable
 
 _BANDS = 4  # curves up to which each has a band
 
@@ -44,14 +44,10 @@ def frequency_curve(
     """Compute the curve and its 95% band from `start` to 1."""
     levels = np.linspace(start, 1.0, 101)
     estimates = frequency_band(runs, levels.tolist(), cells=cells)
-    ends = [e.interval() for e in estimates]
-    return FrequencyCurve(
-        label,
-        levels,
-        np.array([e.value for e in estimates]),
-        np.array([np.nan if i is None else i.low for i in ends]),
-        np.array([np.nan if i is None else i.high for i in ends]),
-    )
+    values = np.array([e.value for e in estimates])
+    ends = (e.interval() or Interval(np.nan, np.nan) for e in estimates)
+    low, high = np.array([(i.low, i.high) for i in ends]).T
+    return FrequencyCurve(label, levels, values, low, high)
 
 
 def draw_frequency(curves: Sequence[FrequencyCurve], ax: Axes) -> Axes:
@@ -82,9 +78,9 @@ def draw_frequency(curves: Sequence[FrequencyCurve], ax: Axes) -> Axes:
     return ax
 
 
-def pictures(source: Source) -> Iterator[tuple[str, Figure]]:
+def pictures(table: RobustnessTable) -> Iterator[tuple[str, Figure]]:
     """Draw all algorithms, from a little below the best score and no higher than 0.8."""
-    rows = source.table.rows
+    rows = table.rows
     best = max(row.best for row in rows)
     start = float(np.clip(np.floor(10 * best - 2) / 10, 0.0, 0.8))
     curves = []

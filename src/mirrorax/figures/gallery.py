@@ -1,7 +1,7 @@
 """Every figure and table that a store has the data for, written to a folder in one go.
 
-A module of this package with a function `pictures` takes part: it gets a `Source` and yields names
-of files with figures, or with the reason why there is none.
+A module of this package with a function `pictures` takes part: it gets the robustness table and
+yields names of files with figures, or with the reason why there is none.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from __future__ import annotations
 import importlib
 import os
 import pkgutil
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +17,6 @@ import pyarrow as pa
 
 import mirrorax.figures
 from mirrorax.analysis.groups import largest_group
-from mirrorax.analysis.landscape import Landscape
 from mirrorax.analysis.reference import Reference
 from mirrorax.analysis.summary import RobustnessTable, summarise, unfinished
 from mirrorax.errors import UserError
@@ -30,14 +28,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _TABLES = {"text": "txt", "markdown": "md", "csv": "csv", "json": "json"}
-
-
-@dataclass(frozen=True, eq=False)
-class Source:
-    """What figures are made of: the table, and each algorithm's landscape on all it was run on."""
-
-    table: RobustnessTable
-    whole: Mapping[str, Landscape]  # by label
 
 
 def gallery(
@@ -60,14 +50,13 @@ def gallery(
     items, notes = largest_group(as_results(table))
     notes = [*unfinished(table, planned), *notes]
     robustness = summarise(items, notes=notes, reference=reference)
-    source = Source(robustness, {item.label: item for item in items})
     files, skipped = [], []
     try:
         for form, suffix in _TABLES.items():
             files.append(home / f"robustness.{suffix}")
             files[-1].write_text(render(robustness, form), encoding="utf-8")
         with style():
-            for name, picture in _pictures(source):
+            for name, picture in _pictures(robustness):
                 if isinstance(picture, str):
                     skipped.append(f"{name}: {picture}")
                 else:
@@ -89,9 +78,9 @@ def prepare(folder: str | os.PathLike[str]) -> Path:
     return home
 
 
-def _pictures(source: Source) -> Iterator[tuple[str, Figure | str]]:
+def _pictures(table: RobustnessTable) -> Iterator[tuple[str, Figure | str]]:
     """Return the pictures of all modules of this package that have some."""
     for info in sorted(pkgutil.iter_modules(mirrorax.figures.__path__), key=lambda m: m.name):
         module = importlib.import_module(f"mirrorax.figures.{info.name}")
         if hasattr(module, "pictures"):
-            yield from module.pictures(source)
+            yield from module.pictures(table)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from mirrorax.figures.gallery import Source
+    from mirrorax.analysis.summary import RobustnessTable
 
 GAP = 0.5  # between the column of zero and the others
 SMALL = 8  # values of a grid up to which each is labelled
@@ -225,14 +225,11 @@ def outline(
     padded = np.pad(good, 1, constant_values=False)
     lines = []
     for i, j in zip(*np.nonzero(good), strict=True):
-        left, right, low, high = x[j] - 0.5, x[j] + 0.5, y[i] - 0.5, y[i] + 0.5
-        sides = (
-            ((0, 1), ((left, low), (left, high))),
-            ((2, 1), ((right, low), (right, high))),
-            ((1, 0), ((left, low), (right, low))),
-            ((1, 2), ((left, high), (right, high))),
-        )
-        lines += [line for (dj, di), line in sides if not padded[i + di, j + dj]]
+        for di, dj in ((0, -1), (0, 1), (-1, 0), (1, 0)):
+            if not padded[1 + i + di, 1 + j + dj]:
+                # From the middle of the side, half a cell to both of its ends.
+                u, v, du, dv = x[j] + dj / 2, y[i] + di / 2, abs(di) / 2, abs(dj) / 2
+                lines.append(((u - du, v - dv), (u + du, v + dv)))
     return lines
 
 
@@ -274,13 +271,13 @@ def draw_panel(maps: Sequence[HeatMap], figure: Figure, *, columns: int = 4) -> 
     return np.asarray(axes.ravel()[: len(maps)])
 
 
-def pictures(source: Source) -> Iterator[tuple[str, Figure]]:
+def pictures(table: RobustnessTable) -> Iterator[tuple[str, Figure]]:
     """Draw each algorithm: a map of the mean, and a panel of its environments.
 
     The averaged environments are on the table's grid, the others on what each has.
     """
-    for k, row in enumerate(source.table.rows):
-        mean, whole = row.landscape, source.whole[row.label]
+    for k, row in enumerate(table.rows):
+        mean, whole = row.landscape, table.whole[row.label]
         figure, ax = new(COLUMN)
         draw_heat_map(heat_map(mean, whole=whole), ax)
         yield f"landscape_{k + 1:02d}", figure

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ import numpy as np
 
 from mirrorax.analysis.estimates import ENOUGH, Estimate, Interval
 from mirrorax.analysis.findings import headline
+from mirrorax.analysis.landscape import OF_A_PAIR
 from mirrorax.analysis.summary import RobustnessRow, RobustnessTable
 from mirrorax.errors import unknown
 from mirrorax.formatting import columns, comma_separated, markdown_table
@@ -124,7 +125,7 @@ def _setting(name: str) -> Column:
 
 _SEEDS, _BOTH = "95%: as many seeds", "interplay.interaction.interval"
 COLUMNS = (
-    *map(_setting, ("potential", "drift", "alpha_schedule", "lam_schedule")),
+    *map(_setting, OF_A_PAIR),
     Column("name", "(h, D) and schedule", "label"),
     Column("best", "", "axis", "landscape.axis"),
     Column("best", "", "lam_axis", "landscape.lam_axis"),
@@ -192,8 +193,15 @@ COLUMNS = (
 )
 
 
-def _of(*blocks: str) -> list[Column]:
-    return [column for block in blocks for column in COLUMNS if column.block == block]
+def _placed(blocks: Iterable[str], places: Sequence[int] = (0,)) -> list[tuple[Column, int]]:
+    """Return the columns of blocks; those of "threshold" once at the place of each threshold."""
+    return [
+        (column, k)
+        for block in blocks
+        for k in (places if block == "threshold" else places[:1])
+        for column in COLUMNS
+        if column.block == block
+    ]
 
 
 def render(table: RobustnessTable, form: str = "text") -> str:
@@ -233,28 +241,18 @@ def _heading(table: RobustnessTable, column: Column, threshold: str) -> str:
     )
 
 
-#: Columns at the place of a threshold, each with its heading.
-_Part = list[tuple[Column, int, str]]
-
-
-def _shown(table: RobustnessTable, *blocks: str, k: int = 0) -> _Part:
-    """Return the columns of blocks that are shown."""
-    threshold = f"{table.thresholds[k]:g}"
-    return [(c, k, name) for c in _of(*blocks) if (name := _heading(table, c, threshold))]
-
-
-def _lines(table: RobustnessTable, *parts: _Part) -> list[list[str]]:
-    """Return a header and rows: a row's label in the reference or its number, its name, parts."""
-    shown = [each for part in (_shown(table, "name"), *parts) for each in part]
-    out = [["#", *(name for _, _, name in shown)]]
+def _lines(table: RobustnessTable, *blocks: str, places: Sequence[int] = (0,)) -> list[list[str]]:
+    """Return a header and rows: a row's label in the reference or its number, its name, blocks."""
+    shown = [
+        (heading, column, k)
+        for column, k in _placed(("name", *blocks), places)
+        if (heading := _heading(table, column, f"{table.thresholds[k]:g}"))
+    ]
+    out = [["#", *(heading for heading, _, _ in shown)]]
     for i, row in enumerate(table.rows):
         short = (row.reference.label if row.reference else "") if table.reference else f"{i + 1}"
-        out.append([short, *(c.shown(row, k) for c, k, _ in shown)])
+        out.append([short, *(column.shown(row, k) for _, column, k in shown)])
     return out
-
-
-def _thresholds(table: RobustnessTable) -> list[_Part]:
-    return [_shown(table, "threshold", k=k) for k in range(len(table.thresholds))]
 
 
 def _footer(table: RobustnessTable) -> list[str]:
@@ -274,11 +272,12 @@ def _footer(table: RobustnessTable) -> list[str]:
 
 def _plain(table: RobustnessTable) -> str:
     """Several tables below each other, each as wide as a terminal."""
-    parts = [_shown(table, "best", "counts"), *_thresholds(table)]
-    tables = [_aligned(_lines(table, part)) for part in parts]
-    tables += [_aligned(_lines(table, _shown(table, block))) for block in _EXPLAINED]
-    for k, text in enumerate(_EXPLAINED.values(), start=-len(_EXPLAINED)):
-        tables[k] += "\n" + text.format(T=f"{table.thresholds[0]:g}")
+    places = range(len(table.thresholds))
+    tables = [_aligned(_lines(table, "best", "counts"))]
+    tables += [_aligned(_lines(table, "threshold", places=[k])) for k in places]
+    for block, text in _EXPLAINED.items():
+        explained = text.format(T=f"{table.thresholds[0]:g}")
+        tables.append(f"{_aligned(_lines(table, block))}\n{explained}")
     return "\n\n".join(["\n".join(headline(table)), *tables, "\n".join(_footer(table))]) + "\n"
 
 
@@ -288,7 +287,8 @@ def _aligned(lines: Sequence[Sequence[str]]) -> str:
 
 
 def _markdown(table: RobustnessTable) -> str:
-    header, *rows = _lines(table, _shown(table, "best", "counts"), *_thresholds(table))
+    places = range(len(table.thresholds))
+    header, *rows = _lines(table, "best", "counts", "threshold", places=places)
     body = markdown_table(header, rows, "lllr")
     return body + "\n" + "\n".join(f"- {note}" for note in _footer(table)) + "\n"
 
@@ -314,7 +314,7 @@ def _json(table: RobustnessTable) -> str:
                 place = out.setdefault(parents[0], {}) if parents else out
                 place[name] = _data(column.value(row, 0))
         out["thresholds"] = [
-            {"threshold": t, **{c.key: _data(c.value(row, k)) for c in _of("threshold")}}
+            {"threshold": t, **{c.key: _data(c.value(row, k)) for c, _ in _placed(["threshold"])}}
             for k, t in enumerate(table.thresholds)
         ]
         rows.append(out)
@@ -327,20 +327,18 @@ def _json(table: RobustnessTable) -> str:
 
 def _csv(table: RobustnessTable) -> str:
     """Return one line per algorithm; the notes are the same in every line."""
-    placed = [(c, 0, "") for c in _of("name", "best")]
-    for k, threshold in enumerate(table.thresholds):
-        placed += [(c, k, f"_{threshold:g}") for c in _of("threshold")]
-    before = ("name", "best", "threshold")
-    placed += [(c, 0, "") for c in COLUMNS if c.block not in before]
+    blocks = dict.fromkeys(column.block for column in COLUMNS)
+    placed = _placed(blocks, range(len(table.thresholds)))
     header = ["reference_label"]
-    for column, _, suffix in placed:
+    for column, k in placed:
         name = column.key.replace(".", "_")
+        suffix = f"_{table.thresholds[k]:g}" if column.block == "threshold" else ""
         ends = [f"{name.removesuffix('_interval')}_{end}" for end in ("low", "high")]
         header += [f"{part}{suffix}" for part in (ends if column.ends else [name])]
     lines = []
     for row in table.rows:
         line: list[Any] = [row.reference.label if row.reference else ""]
-        for column, k, _ in placed:
+        for column, k in placed:
             value = _data(column.value(row, k))
             if column.ends:
                 line += value or ["", ""]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from mirrorax.figures.gallery import Source
+    from mirrorax.analysis.summary import RobustnessTable
 
 
 #: Where a triangle stands, as a part of the value that it is below.
@@ -80,12 +80,10 @@ def draw_scaling(
     """
     if not any(points_at.values()):
         raise UserError("scaling: there is no minimal temperature to draw")
-    nothing = True
     for k, (threshold, points) in enumerate(points_at.items()):
         colour = PALETTE[k % len(PALETTE)]
         known = [p for p in points if p.known]
         shown = [p for p in known if p.value > 0 or not log]
-        nothing = nothing and not known
         try:
             curve = fit(points)
         except UserError:
@@ -121,15 +119,16 @@ def draw_scaling(
             ax.plot(x, curve.line(x), color=colour, lw=1.0, linestyle="-" if k % 2 == 0 else "--")
             if sure:
                 ax.fill_between(x, *curve.band(x), color=colour, alpha=0.15, lw=0)
-    if nothing:
+    every = [point for points in points_at.values() for point in points]
+    if not any(point.known for point in every):
         # Nothing to give the axis a scale.
         ax.set_yticks([])
-        ax.set_xlim(0, 1.1 * max(p.max_return for points in points_at.values() for p in points))
+        ax.set_xlim(0, 1.1 * max(point.max_return for point in every))
         ax.annotate("no value to show", (0.5, 0.5), xycoords="axes fraction", ha="center")
     elif log:
         ax.set_xscale("log")
         ax.set_yscale("log")
-        ax.set_ylim(_heights(p for points in points_at.values() for p in points if p.known))
+        ax.set_ylim(_heights(point for point in every if point.known))
     else:
         ax.set_ylim(bottom=0)
         ax.set_xlim(left=0)
@@ -147,10 +146,10 @@ def draw_scaling(
     return ax
 
 
-def pictures(source: Source) -> Iterator[tuple[str, Figure | str]]:
+def pictures(table: RobustnessTable) -> Iterator[tuple[str, Figure | str]]:
     """Draw minimal temperatures of environments that were run with three reward scales or more."""
-    for k, row in enumerate(source.table.rows):
-        item = source.whole[row.label]
+    for k, row in enumerate(table.rows):
+        item = table.whole[row.label]
         temperatures: tuple[Temperature, ...] = (
             *(("alpha",) if item.axis == "alpha" else ()),
             *(("lam",) if item.lam_axis == "lam" else ()),

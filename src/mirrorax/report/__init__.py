@@ -14,7 +14,6 @@ import html
 import os
 import re
 from collections import Counter
-from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -38,24 +37,6 @@ SCRIPTS = (
 _SHOWN = 20  # distinct reasons of failure
 
 
-@dataclass(frozen=True)
-class Facts:
-    """Facts about a store, ready to be shown; all of it is text or numbers."""
-
-    title: str
-    made: str
-    planned: int | None  # runs of the study recorded last; None where the store knows of none
-    reached: int | None  # how many of those are done
-    done: int
-    failed: int
-    diverged: int
-    core_hours: float | None
-    failures: list[tuple[str, int]] = field(default_factory=list)
-    versions: list[tuple[str, list[str]]] = field(default_factory=list)
-    study: str = ""  # the study's own text
-    refresh: int = 0  # seconds after which the page reloads itself; 0: never
-
-
 def facts(
     runs: Results | pa.Table,
     *,
@@ -64,8 +45,12 @@ def facts(
     planned: pa.ChunkedArray | None = None,
     study: str = "",
     refresh: int = 0,
-) -> Facts:
-    """Count what the table holds; `planned` are the run ids of the study, where one is known."""
+) -> dict[str, Any]:
+    """Return what the page says of the store, as text and numbers.
+
+    `planned` are the run ids of the study that was recorded last, None where the store knows of
+    none; `study` is its text. The page reloads itself after `refresh` seconds; 0: never.
+    """
     results = as_results(runs)
     failures: Counter[str] = Counter()
     counts = np.bincount(results.origin, minlength=len(results.origins))
@@ -75,20 +60,22 @@ def facts(
     known = {name: results.provenance(name) for name in PROVENANCE if name != "finished_at"}
     done = int(results.done.sum())
     seconds = results.numbers("wall_seconds")
-    return Facts(
-        title=title,
-        made=made,
-        planned=None if planned is None else len(planned),
-        reached=None if planned is None else reached(results, planned),
-        done=done,
-        failed=len(results) - done,
-        diverged=int(results.diverged.sum()),
-        core_hours=float(np.nansum(seconds)) / 3600 if np.isfinite(seconds).any() else None,
-        failures=failures.most_common(_SHOWN),
-        versions=[(name, [str(v) for v in some[:_SHOWN]]) for name, some in known.items() if some],
-        study=study,
-        refresh=refresh,
-    )
+    return {
+        "title": title,
+        "made": made,
+        "planned": None if planned is None else len(planned),
+        "reached": None if planned is None else reached(results, planned),
+        "done": done,
+        "failed": len(results) - done,
+        "diverged": int(results.diverged.sum()),
+        "core_hours": float(np.nansum(seconds)) / 3600 if np.isfinite(seconds).any() else None,
+        "failures": failures.most_common(_SHOWN),
+        "versions": [
+            (name, [str(v) for v in some[:_SHOWN]]) for name, some in known.items() if some
+        ],
+        "study": study,
+        "refresh": refresh,
+    }
 
 
 def _part(name: str) -> str:
@@ -97,12 +84,11 @@ def _part(name: str) -> str:
 
 def build(
     runs: Results | pa.Table,
-    about: Facts,
-    curves: pa.Table | None = None,
+    about: dict[str, Any],
     reference: Reference | None = None,
 ) -> str:
     """Return the page as text; the values of a `reference` stand beside those of its table."""
-    return fill(payload(runs, about, curves, reference), about.title)
+    return fill(payload(runs, about, reference), about["title"])
 
 
 def fill(data: dict[str, Any], title: str) -> str:

@@ -7,29 +7,23 @@ import json
 import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-from jaxtyping import Float
 
 from mirrorax.analysis.findings import headline, telling_threshold
 from mirrorax.analysis.groups import comparable_groups
 from mirrorax.analysis.landscape import Landscape, map_grid, setting_text, shared_environments
 from mirrorax.analysis.reference import Reference
 from mirrorax.analysis.summary import RobustnessRow, RobustnessTable, summarise
-from mirrorax.envs.suite import normalize
 from mirrorax.errors import UserError
+from mirrorax.figures.curves import curve_numbers, curve_scores
 from mirrorax.figures.robustness_table import page_table
 from mirrorax.formatting import as_flags, counted
-from mirrorax.runs.arrow import read_lists
 from mirrorax.runs.results import Results, as_results
 from mirrorax.runs.scoring import ABSENT, DONE, ScoredEnvironment
 from mirrorax.runs.settings import changed
-
-if TYPE_CHECKING:
-    from mirrorax.report import Facts
 
 #: Numbers of learning curves that a page may hold: 2 MB of text.
 CURVES = 400_000
@@ -44,8 +38,7 @@ def pack(values: np.ndarray, kind: str) -> str:
 
 def payload(
     runs: Results | pa.Table,
-    about: Facts,
-    curves: pa.Table | None = None,
+    about: dict[str, Any],
     reference: Reference | None = None,
 ) -> dict[str, Any]:
     """Return everything the page shows.
@@ -53,14 +46,12 @@ def payload(
     Algorithms that cannot be compared are several groups (`mirrorax.analysis.groups`). The page
     shows one at a time, first the one with the most to compare.
     """
-    results = as_results(runs)
-    curves = results.curves() if curves is None else curves
-    groups = comparable_groups(results)
+    groups = comparable_groups(as_results(runs))
     if len(groups) == 1:
-        return _page(results, groups[0].items, about, curves, reference)
+        return _page(groups[0].items, about, reference)
     pages = []
-    for name, runs_of_part, items in groups:
-        page = _page(runs_of_part, items, about, curves, reference)
+    for name, items in groups:
+        page = _page(items, about, reference)
         rest = counted(len(groups) - 1, "more group")
         page["headline"].append(f"This shows {name}. 'Settings' below offers {rest}.")
         pages.append({"name": name, **page})
@@ -68,11 +59,7 @@ def payload(
 
 
 def _page(
-    results: Results,
-    items: tuple[Landscape, ...],
-    about: Facts,
-    curves: pa.Table | None,
-    reference: Reference | None,
+    items: tuple[Landscape, ...], about: dict[str, Any], reference: Reference | None
 ) -> dict[str, Any]:
     """Return what is shown of one group; algorithms in the order of the robustness table."""
     known = {e.label: e for item in items for e in item.environments}
@@ -89,9 +76,9 @@ def _page(
     rows = {row.label: row for row in ranked.rows}
     places = {label: k for k, label in enumerate(rows)}
     items = tuple(sorted(items, key=lambda item: places.get(item.label, len(places))))
-    drawn = _curves(results, items, curves)
+    too_many = curve_numbers(items[0].results) > CURVES
     return {
-        "facts": asdict(about),
+        "facts": about,
         "headline": sentences,
         "threshold": start,
         "table": page_table(ranked),
@@ -107,11 +94,11 @@ def _page(
         ],
         "shared": [labels.index(name) for name in shared],
         "algorithms": [
-            _algorithm(item, labels, rows.get(item.label), curve)
-            for item, curve in zip(items, drawn or [None] * len(items), strict=True)
+            _algorithm(item, labels, rows.get(item.label), None if too_many else _curve(item))
+            for item in items
         ],
         "reference": reference.name if reference else None,
-        "curves_left_out": curves is not None and drawn is None,
+        "curves_left_out": too_many,
     }
 
 
@@ -194,40 +181,13 @@ def _algorithm(
     return out
 
 
-def _curves(
-    results: Results, items: Sequence[Landscape], curves: pa.Table | None
-) -> list[dict[str, Any] | None] | None:
-    """Return each algorithm's learning curves, or nothing where there are none or too many."""
-    if curves is None or "return" not in curves.column_names:
+def _curve(item: Landscape) -> dict[str, Any] | None:
+    """Return an algorithm's learning curves; None where there are none of two points or more."""
+    curves = curve_scores(item)
+    if curves is None or len(curves[0]) < 2:
         return None
-    values, lengths = read_lists(curves["return"])
-    if values.size > CURVES or lengths.max(initial=0) < 2:
-        return None
-    # The row of the curves for each row of the runs; -1 where a run has none.
-    places = pc.index_in(results.rows["run_id"], value_set=curves["run_id"].combine_chunks())
-    at = pc.fill_null(places, -1).to_numpy().astype(np.int64)
-    updates = read_lists(curves["update"])[0] if "update" in curves.column_names else None
-    out: list[dict[str, Any] | None] = []
-    for item in items:
-        rows = item.rows
-        index = np.where(rows >= 0, at[rows], -1)
-        if (index < 0).all():
-            out.append(None)
-            continue
-        points = int(lengths[index[index >= 0]].max())
-        # [environments, seeds, points], as the last axes of what they scale.
-        floor, top = (
-            np.array([getattr(e, name) for e in item.environments])[:, None, None]
-            for name in ("return_min", "return_max")
-        )
-        part = np.where((index >= 0)[..., None], values[index][..., :points], np.nan)
-        x: Float[np.ndarray, " points"] = np.arange(1.0, points + 1)
-        if updates is not None:
-            x = updates[index[index >= 0][0], :points]
-        out.append(
-            {"x": x.tolist(), "points": points, "y": pack(normalize(part, (floor, top)), "<f4")}
-        )
-    return out
+    updates, scores = curves
+    return {"x": updates.tolist(), "points": len(updates), "y": pack(scores, "<f4")}
 
 
 def as_json(data: dict[str, Any]) -> str:
