@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from mirrorax.errors import UserError
-from mirrorax.files import replacing
+from mirrorax.files import check_target, replacing
 from mirrorax.runs import arrow, flat, results
 from mirrorax.runs.arrow import CURVE, HEAD, Damaged
 from mirrorax.runs.chunk import PROVENANCE
@@ -157,15 +157,10 @@ def export(
     often they were interrupted, give the same bytes. In CSV a list is written as JSON.
     """
     target = Path(os.fspath(to))
-    if target.suffix not in (".csv", ".parquet"):
-        raise UserError(f"to: {str(target)!r}: expected a name that ends in .csv or .parquet")
-    if not target.parent.is_dir():
-        raise UserError(f"to: {str(target.parent)!r}: no such folder")
-    if target.is_dir():
-        raise UserError(f"to: {str(target)!r} is a folder; expected a file")
     inside = (target.parent.resolve() / target.name).is_relative_to
     if Path(place).is_dir() and inside(Path(place).resolve()):
         raise UserError(f"to: {str(target)!r} is inside the store; choose a place outside it")
+    check_target("to", str(target), (".csv", ".parquet"))
     runs = read_results(place)
     if study is not None:
         runs = runs.take(np.flatnonzero(np.isin(runs.ids, expand(study).ids)))
@@ -177,7 +172,7 @@ def write(runs: Results, target: Path, *, provenance: bool = True) -> None:
     """Write runs to a file; it appears whole or not at all."""
     try:
         with replacing(target) as file:
-            if target.suffix == ".csv":
+            if target.suffix.lower() == ".csv":
                 pa.csv.write_csv(_flat(runs, provenance), file)
             else:
                 file.write(arrow.encode(to_table(runs, provenance=provenance), compact=True))
