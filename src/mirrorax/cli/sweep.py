@@ -102,7 +102,6 @@ def _plan(args: argparse.Namespace) -> int:
     from mirrorax.spec.study import expand, read
     from mirrorax.store import files, reading
     from mirrorax.sweep import plan as planning
-    from mirrorax.sweep import worker
     from mirrorax.sweep.measure import measure_seconds
 
     study = read(args.study)
@@ -116,7 +115,7 @@ def _plan(args: argparse.Namespace) -> int:
     make = partial(planning.make, runs, stored, lanes=lanes, retry_failed=args.retry_failed)
     plan = make()
     if args.measure and plan.chunks:
-        plan = make(measured=measure_seconds(plan, worker.CHUNK_FUNCTION))
+        plan = make(measured=measure_seconds(plan))
     workers = args.workers or args.gpus or len(cores())
     failed = int(plan.failed.sum())
     again = " (to be run again)" if args.retry_failed and failed else ""

@@ -76,15 +76,8 @@ PROVENANCE: dict[str, type] = {
 }
 
 #: Fields on which a result may depend. The planner says where they differ within a store.
-DIFFERING = (
-    "lanes",
-    "layout",
-    "device",
-    "jax_version",
-    "gymnax_version",
-    "gymnasium_version",
-    "mirrorax_version",
-    "commit",
+DIFFERING = tuple(
+    name for name in PROVENANCE if name not in ("finished_at", "dirty", "numpy_version", "host")
 )
 
 
@@ -145,12 +138,10 @@ def make_chunk(
 
     `keys` replace the random keys, which follow from the runs.
     """
-    if keys is None:
-        return Chunk(settings, complete_columns(columns, len(next(iter(columns.values())))), lanes)
-    keys = np.asarray(keys, np.uint32)
-    if keys.ndim != 2 or keys.shape[1] != 2 or len(keys) == 0:
-        raise UserError(f"keys: expected pairs of words, got shape {keys.shape}")
-    return Chunk(settings, complete_columns(columns, len(keys)), lanes, keys)
+    count = len(next(iter(columns.values()))) if keys is None else len(keys)
+    if keys is not None and np.shape(keys) != (max(count, 1), 2):
+        raise UserError(f"keys: expected pairs of words, got shape {np.shape(keys)}")
+    return Chunk(settings, complete_columns(columns, count), lanes, keys)
 
 
 def complete_columns(
@@ -260,6 +251,29 @@ def run_ids(
     texts = _texts(settings, columns, {VERSION_FIELD: version})
     ids = [hashlib.sha256(text.encode()).hexdigest()[:ID_DIGITS] for text in texts]
     return np.array(ids, dtype=f"S{ID_DIGITS}")
+
+
+def together(numbers: Int[np.ndarray, " runs"]) -> list[Int[np.ndarray, " some"]]:
+    """Return the places of equal numbers, one array for each number, in ascending order."""
+    order = np.argsort(numbers, kind="stable")
+    starts = np.flatnonzero(np.diff(numbers[order])) + 1
+    return np.split(order, starts) if len(order) else []
+
+
+def ids_of(
+    configurations: Sequence[tuple[Settings, int]],
+    configuration: Int[np.ndarray, " runs"],
+    columns: Mapping[str, np.ndarray],
+) -> np.ndarray:
+    """Return the ids of runs of several configurations: settings and version of the algorithm.
+
+    `configuration` is the place of each run's in `configurations`.
+    """
+    ids = np.zeros(len(configuration), f"S{ID_DIGITS}")
+    for mine in together(configuration):
+        settings, version = configurations[configuration[mine[0]]]
+        ids[mine] = run_ids(settings, {n: column[mine] for n, column in columns.items()}, version)
+    return ids
 
 
 def run_keys(settings: Settings, columns: Mapping[str, np.ndarray]) -> UInt32[np.ndarray, "runs 2"]:

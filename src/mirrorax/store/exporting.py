@@ -25,7 +25,7 @@ from mirrorax.errors import UserError
 from mirrorax.files import check_target, replacing
 from mirrorax.runs import arrow, flat, results
 from mirrorax.runs.arrow import CURVE, HEAD, Damaged
-from mirrorax.runs.chunk import PROVENANCE
+from mirrorax.runs.chunk import PROVENANCE, together
 from mirrorax.runs.results import ROWS, Results
 from mirrorax.spec.study import Study, expand
 from mirrorax.store import files, reading
@@ -72,7 +72,7 @@ def read_results(
     parts = [read_results(folder, field) for folder in inside]
     if not inside or any(path.glob("*.parquet")):
         parts += [read_export(file, field, legacy=legacy) for file in exports(path, field)]
-    return results.concat(parts).unique(ordered=True)
+    return results.concat(parts).unique()
 
 
 def _is_store(path: Path) -> bool:
@@ -217,9 +217,7 @@ def import_runs(
 
 def add(store: Store, runs: Results) -> None:
     """Commit runs to a store, one shard per chunk."""
-    order = np.argsort(runs.origin, kind="stable")
-    starts = np.unique(runs.origin[order], return_index=True)[1]
-    for which in np.split(order, starts[1:]) if len(order) else ():
+    for which in together(runs.origin):
         origin = runs.origins[runs.origin[which[0]]]
         table = arrow.with_head(runs.take(which).rows, origin.model_dump(mode="json"))
         store.commit(arrow.encode(table))
@@ -238,7 +236,7 @@ def _read_legacy_store(root: Path) -> Results:
         except (Damaged, UserError) as error:
             text = f"{root}: shard left out: {name}: {error}"
             warnings.warn(text, DamagedShardWarning, stacklevel=2)
-    return results.concat(parts).unique(ordered=True)
+    return results.concat(parts).unique()
 
 
 def _read_flat(table: pa.Table) -> Results:

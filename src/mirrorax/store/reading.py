@@ -250,12 +250,8 @@ class Reader:
                 self.damaged[name] = str(error)
         return True
 
-    def results(self, *, ordered: bool = False) -> Results:
-        """Read what is new; return one row per run.
-
-        A finished one counts before a failed one, and the first finished. `ordered` sorts by
-        `run_id`; otherwise the order is that of reading.
-        """
+    def results(self) -> Results:
+        """Read what is new; return one row per run, see `Results.unique`."""
         runs, shards = self.read_new()
         if not shards:
             return runs
@@ -263,7 +259,7 @@ class Reader:
         order = np.argsort([files.sequence_in(name) for name in shards], kind="stable")
         rank = np.argsort(order).astype(np.int32)
         origins = tuple(runs.origins[k] for k in order)
-        return Results(runs.rows, origins, rank[runs.origin]).unique(ordered=ordered)
+        return Results(runs.rows, origins, rank[runs.origin]).unique()
 
 
 def read_store(directory: str | os.PathLike[str]) -> Results:
@@ -275,7 +271,7 @@ def read_store(directory: str | os.PathLike[str]) -> Results:
     """
     root = files.existing(directory)
     reader = Reader(root, every=True)
-    runs = reader.results(ordered=True)
+    runs = reader.results()
     for why in reader.damaged.values():
         warnings.warn(f"{root}: shard left out: {why}", DamagedShardWarning, stacklevel=2)
     return runs

@@ -149,7 +149,8 @@ class Lock:
         now = read_holder(self._root)
         if now is not None and now.token == self.me.token:
             with contextlib.suppress(OSError):  # the kernel gives the lock back in any case
-                (self._root / "holder.json").unlink()
+                for name in ("live.json", "holder.json"):
+                    (self._root / name).unlink(missing_ok=True)
         os.close(self._descriptor)
         self._descriptor = -1
 
@@ -179,11 +180,6 @@ def read_live(root: Path) -> LiveState | None:
     return state if time.time() - state.at < STALE_SECONDS else None
 
 
-def clear_live(root: Path) -> None:
-    """Remove the live state of a sweep that has ended."""
-    (root / "live.json").unlink(missing_ok=True)
-
-
 class Store:
     """A store held for writing. Use it as a context manager."""
 
@@ -196,16 +192,16 @@ class Store:
     ) -> None:
         self.root = files.create(directory)
         self._fault = fault
-        self._lock = Lock(self.root, take_over=take_over)
+        self.lock = Lock(self.root, take_over=take_over)
         try:
             self._sweep_temp()
             #: the damaged shards, with the reason
             self.set_aside = self._quarantine_damaged()
         except OSError as error:
-            self._lock.release()
+            self.lock.release()
             raise files.explain(error, str(self.root)) from error
         except BaseException:
-            self._lock.release()
+            self.lock.release()
             raise
         present = files.listed(self.root, "shards")
         self._next = max(map(files.sequence_in, present), default=0) + 1
@@ -221,11 +217,7 @@ class Store:
 
     def close(self) -> None:
         """Give the store back."""
-        self._lock.release()
-
-    def check_held(self) -> None:
-        """Raise `StoreError` if somebody has taken the store over."""
-        self._lock.check()
+        self.lock.release()
 
     def commit(self, data: bytes) -> str:
         """Write the bytes of one `Outcome`; when this returns they are safe. Return the name.

@@ -17,7 +17,7 @@ from mirrorax.formatting import Shown, check_whole, counted
 from mirrorax.spec.study import Study, expand, read
 from mirrorax.store.files import Fault, no_fault
 from mirrorax.store.reading import Reader
-from mirrorax.store.store import Store, clear_live, write_live
+from mirrorax.store.store import Store, write_live
 from mirrorax.sweep import plan as planning
 from mirrorax.sweep.engine import Engine, FinishedChunk
 from mirrorax.sweep.progress import SCORE_COLUMNS, Display, SweepProgress
@@ -174,7 +174,6 @@ def run_study(
             stopped_by = _loop(held, plan, working, state, shown, log_chunk, fail_fast)
         finally:
             working.close()
-            clear_live(held.root)
         if state.done or state.failed:
             held.consolidate()
         return SweepSummary(
@@ -236,7 +235,7 @@ def _loop(
                     display.show(progress)
                 if now - last_held >= _HELD_EVERY:
                     last_held = now
-                    store.check_held()
+                    store.lock.check()
                 stop = signals.received is not None or (fail_fast and progress.failed > 0)
                 if stop and deadline is None:
                     deadline = now + _GRACE

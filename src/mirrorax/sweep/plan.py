@@ -18,7 +18,7 @@ import numpy as np
 from mirrorax.errors import UserError
 from mirrorax.mdpo import machine
 from mirrorax.runs import arrow
-from mirrorax.runs.chunk import DIFFERING, Chunk
+from mirrorax.runs.chunk import DIFFERING, Chunk, together
 from mirrorax.runs.results import Results
 from mirrorax.runs.settings import Settings
 from mirrorax.spec.study import Runs
@@ -181,10 +181,9 @@ def _chunks(
     runs: Runs, todo: np.ndarray, lanes: int, rates: measure.Rates
 ) -> Iterator[QueuedChunk]:
     left = np.flatnonzero(todo)
-    left = left[np.argsort(runs.configuration[left], kind="stable")]
-    starts = np.flatnonzero(np.diff(runs.configuration[left], prepend=-1))
     spans = []
-    for mine in np.split(left, starts[1:]) if len(left) else ():
+    for places in together(runs.configuration[left]):
+        mine = left[places]
         configuration = int(runs.configuration[mine[0]])
         # A padded lane costs as much as a real one.
         seconds = rates.seconds(runs.configurations[configuration]) * lanes
