@@ -255,7 +255,7 @@ def test_a_lane_width_that_cannot_be_is_refused_before_the_store_is_made(study, 
     code, _, err = call(capsys, "run", study, "--store", store, "--lanes", 5000)
     assert (code, err) == (
         2,
-        "mirrorax: error: --lanes: 5000: expected a number from 1 to 4096\n",
+        "mirrorax: error: --lanes: 5000 is not allowed: 1 to 4096\n",
     )
     assert not store.exists()
 

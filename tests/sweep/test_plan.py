@@ -277,15 +277,15 @@ def test_the_lane_width_wastes_little_and_stays_with_the_store(tmp_path):
     assert planning.choose_lanes(expand(study(seeds=4))) == 16
     assert planning.choose_lanes(expand(study(seeds=1))) == 8
     runs = expand(study(seeds=4))
-    assert planning.lanes_for(runs, None, None, gpu=True) == 32
-    assert planning.lanes_for(expand(study(seeds=64)), None, None, gpu=True) == 256
+    assert planning.lanes_for(runs, tmp_path, None, gpu=True) == 32
+    assert planning.lanes_for(expand(study(seeds=64)), tmp_path, None, gpu=True) == 256
     with Store(tmp_path / "store") as store:
         store.record(study(seeds=4), runs, 5)
         assert planning.lanes_for(runs, store.root, None) == 5
         assert planning.lanes_for(runs, store.root, 7) == 7
     for bad in (0, -1, 10**9):
         with pytest.raises(UserError, match="lanes"):
-            planning.lanes_for(runs, None, bad)
+            planning.lanes_for(runs, tmp_path, bad)
 
 
 def test_memory_that_does_not_suffice_is_said_with_the_number_that_fits(monkeypatch):

@@ -223,17 +223,17 @@ def _block(
     for name, weight, used in zip(("alpha", "lam"), ("w", "v"), both, strict=True):
         learned = [schedule for schedule in used if schedule in LEARNED]
         constant = [schedule for schedule in used if schedule not in LEARNED]
-        for key, users in ((name, constant), (weight, learned)):
+        elsewhere = f"used by {name}_schedule = {' or '.join(LEARNED)} only"
+        for key, users, hint in (
+            (name, constant, f"all schedules learn it; give {weight}"),
+            (weight, learned, elsewhere),
+        ):
             temperatures[key] = part.get(key, ()) if users else ()
             if users and key not in part:
                 needed = f"required by {name}_schedule = {users[0]!r}"
                 problems.append(mistake(prefix + key, None, needed))
-        if not constant and name in own:
-            hint = f"all schedules learn it; give {weight}"
-            problems.append(mistake(prefix + name, own[name], hint))
-        if not learned and weight in own:
-            hint = f"used by {name}_schedule = {' or '.join(LEARNED)} only"
-            problems.append(mistake(prefix + weight, own[weight], hint))
+            elif not users and key in own:
+                problems.append(mistake(prefix + key, own[key], hint))
     if len(problems) > before:
         return None
     block = Block(

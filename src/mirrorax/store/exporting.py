@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -66,43 +67,36 @@ def read_results(
     path = files.as_path(place, field)
     if legacy and path.is_dir() and files.read_format(path) == 1:
         return _read_legacy_store(path)
-    if _is_store(path):
+    if path.is_dir() and files.check_mark(path):
         return reading.read_store(path)
-    inside = folders_inside(path)
-    parts = [read_results(folder, field) for folder in inside]
-    if not inside or any(path.glob("*.parquet")):
-        parts += [read_export(file, field, legacy=legacy) for file in exports(path, field)]
+    parts = [
+        reading.read_store(part) if part.is_dir() else read_export(part, field, legacy=legacy)
+        for part in _sources(path)
+    ]
+    if not parts:
+        raise no_results(path, field)
     return results.concat(parts).unique()
 
 
-def _is_store(path: Path) -> bool:
-    return path.is_dir() and files.check_mark(path)
+def _sources(path: Path) -> Iterator[Path]:
+    """Yield the stores and exported files that a path names: itself, or those below it."""
+    if path.is_file() or (path.is_dir() and files.check_mark(path)):
+        yield path
+    elif path.is_dir():
+        for part in sorted(path.iterdir()):
+            if part.is_dir() and not part.is_symlink():
+                yield from _sources(part)
+        yield from sorted(path.glob("*.parquet"))
 
 
-def folders_inside(path: Path) -> list[Path]:
-    """Return the parts of a folder that hold stores or exported files, however deep."""
-    folders = sorted(part for part in path.iterdir() if part.is_dir()) if path.is_dir() else []
-    return [
-        part
-        for part in folders
-        if not part.is_symlink()
-        and (_is_store(part) or any(part.glob("*.parquet")) or folders_inside(part))
-    ]
-
-
-def exports(path: Path, field: str = "store") -> list[Path]:
-    """Return the Parquet files that a path names: itself, or those in the folder."""
-    if path.is_file():
-        return [path]
+def no_results(path: Path, field: str = "store") -> UserError:
+    """Return the error for a path that names no results."""
     if not path.exists():
-        raise UserError(f"{field}: {path} does not exist; 'mirrorax sweep run' makes a store")
-    listed = sorted(path.glob("*.parquet")) if path.is_dir() else []
-    if not listed:
-        raise UserError(
-            f"{field}: {path} is not a store (it has no {files.MARK}), nor a Parquet file or a "
-            "folder of some"
-        )
-    return listed
+        return UserError(f"{field}: {path} does not exist; 'mirrorax sweep run' makes a store")
+    return UserError(
+        f"{field}: {path} is not a store (it has no {files.MARK}), nor a Parquet file or a "
+        "folder of some"
+    )
 
 
 def read_export(path: Path, field: str = "store", *, legacy: bool = False) -> Results:

@@ -78,8 +78,6 @@ class LiveState(BaseModel):
     #: the best cell so far, in words
     best: Line = ""
     at: float = Field(default_factory=time.time)
-    pid: int = Field(default_factory=os.getpid)
-    host_hash: str = Field(default_factory=host_hash)
 
 
 _File = TypeVar("_File", bound=BaseModel)
@@ -168,11 +166,11 @@ def write_live(root: Path, state: LiveState) -> None:
 def read_live(root: Path) -> LiveState | None:
     """Return the live state of a sweep that is running now, or None."""
     state, holder = _read(root / "live.json", LiveState), read_holder(root)
-    if state is None or holder is None or holder.pid != state.pid:
+    if state is None or holder is None:
         return None
-    if state.host_hash == host_hash():
+    if holder.host_hash == host_hash():
         try:
-            os.kill(state.pid, 0)  # no signal: whether there is such a process
+            os.kill(holder.pid, 0)  # no signal: whether there is such a process
         except PermissionError:
             pass  # somebody else's
         except (OSError, OverflowError):
@@ -275,6 +273,7 @@ class Store:
 
     def _sweep_temp(self) -> None:
         """Remove what an earlier writer, dead by now, left half-done."""
+        (self.root / "live.json").unlink(missing_ok=True)
         for entry in os.scandir(files.folder(self.root, "tmp")):
             if entry.is_dir(follow_symlinks=False):
                 shutil.rmtree(entry.path, ignore_errors=True)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from mirrorax.errors import UserError, in_one_line
 from mirrorax.formatting import Shown, check_whole, counted
 from mirrorax.spec.study import Study, expand, read
-from mirrorax.store.files import Fault, no_fault
+from mirrorax.store.files import Fault, as_path, no_fault
 from mirrorax.store.reading import Reader
 from mirrorax.store.store import Store, write_live
 from mirrorax.sweep import plan as planning
@@ -135,7 +135,6 @@ def run_study(
         raise UserError("chunk_timeout: a worker of this machine can be ended, not one of Ray's")
     if engine != "ray" and address != "auto":
         raise UserError(f"address: {address!r} is for the engine ray")
-    planning.check_lanes(lanes)
     if engine == "ray":
         from mirrorax.sweep.engines import ray
 
@@ -151,12 +150,12 @@ def run_study(
         return LocalEngine(logs=logs, workers=workers, gpus=gpus or 0, chunk_timeout=chunk_timeout)
 
     study = study if isinstance(study, Study) else read(os.fspath(study))
+    runs = expand(study)
+    width = planning.lanes_for(runs, as_path(store), lanes, gpu=bool(gpus))
     shown = Display(quiet=not progress) if isinstance(progress, bool) else progress
     with Store(store, take_over=take_over, fault=fault) as held:
-        runs = expand(study)
         for name in held.set_aside:
             shown.say(f"damaged, set aside; its runs are run again: {name}")
-        width = planning.lanes_for(runs, held.root, lanes, gpu=bool(gpus))
         stored = Reader(held.root, ["wall_seconds", *SCORE_COLUMNS]).results()
         plan = planning.make(runs, stored, lanes=width, retry_failed=retry_failed)
         for name, values in plan.mixed.items():
