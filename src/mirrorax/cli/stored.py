@@ -25,8 +25,6 @@ def place_of(args: argparse.Namespace) -> str:
     path: str | None = args.results if args.results is not None else args.store
     if path is None:
         raise UserError("RESULTS: missing; for example 'results/paper', or the store of a sweep")
-    if not Path(path).exists():
-        raise UserError(f"store: {path!r} does not exist")
     return path
 
 
