@@ -138,10 +138,12 @@ def make_chunk(
 
     `keys` replace the random keys, which follow from the runs.
     """
-    count = len(next(iter(columns.values()))) if keys is None else len(keys)
-    if keys is not None and np.shape(keys) != (max(count, 1), 2):
-        raise UserError(f"keys: expected pairs of words, got shape {np.shape(keys)}")
-    return Chunk(settings, complete_columns(columns, count), lanes, keys)
+    if keys is None:
+        return Chunk(settings, complete_columns(columns, len(next(iter(columns.values())))), lanes)
+    keys = np.asarray(keys, np.uint32)
+    if keys.ndim != 2 or keys.shape[1] != 2 or len(keys) == 0:
+        raise UserError(f"keys: expected pairs of words, got shape {keys.shape}")
+    return Chunk(settings, complete_columns(columns, len(keys)), lanes, keys)
 
 
 def complete_columns(
