@@ -93,10 +93,9 @@ def _place(error: BaseException) -> str:
     return own[-1] if own else ""
 
 
-def unknown(field: str, value: object, allowed: Iterable[str], advice: str = "") -> UserError:
+def unknown(field: str, value: object, allowed: Iterable[str]) -> UserError:
     """Build the error for a name that is not among the allowed ones."""
     names = list(allowed)
     guess = nearest(value if isinstance(value, str) else shown(value), names)
     hint = f" (did you mean {guess!r}?)" if guess else ""
-    hint += f"; {advice}" if advice else ""
     return UserError(f"{field}: unknown value {shown(value)}{hint}; allowed: {', '.join(names)}")

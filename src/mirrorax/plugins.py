@@ -51,7 +51,7 @@ _LOADING: list[str] = []  # the modules that are being imported, the innermost l
 _SEARCHED: list[bool] = []  # not empty once the installed plugins were imported
 
 
-def load(text: str) -> Plugin:
+def load_plugin(text: str) -> Plugin:
     """Import a plugin; importing it again does nothing.
 
     Use it for text that a user typed or that a driver sent to its workers; `expect` is for text
@@ -100,7 +100,7 @@ def _check_version(plugin: Plugin, wanted: str) -> None:
 def load_all(texts: Iterable[str]) -> None:
     """Import several plugins."""
     for text in texts:
-        load(text)
+        load_plugin(text)
 
 
 def loaded() -> list[str]:
@@ -227,7 +227,3 @@ def of_module(module: str) -> Plugin | None:
             return _LOADED[module]
         module = module.rpartition(".")[0]
     return None
-
-
-#: the name under which `load` is offered to users
-load_plugin = load

@@ -375,7 +375,7 @@ def test_a_plugin_of_the_current_folder_leaves_the_path_as_it_was(tmp_path, monk
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mx_here.py").write_text("__version__ = '1'\n")
     before = list(sys.path)
-    assert str(plugins.load("mx_here")) == "mx_here==1"
+    assert str(plugins.load_plugin("mx_here")) == "mx_here==1"
     assert sys.path == before
     monkeypatch.delitem(plugins._LOADED, "mx_here")
 

@@ -80,19 +80,19 @@ def test_a_plugin_is_part_of_the_identity_of_the_runs_that_use_it(module):
 
 
 def test_settings_know_that_they_were_made_with_another_version(module):
-    plugins.load(module("things_b", GOOD + '__version__ = "2"\n'))
+    plugins.load_plugin(module("things_b", GOOD + '__version__ = "2"\n'))
     assert Settings(environment="Thing", plugins=("things_b==2",)).plugins == ("things_b==2",)
     with pytest.raises(UserError, match=r"plugins: things_b==1 wanted.* of: things_b==2"):
         Settings(environment="Thing", plugins=("things_b==1",))
     with pytest.raises(UserError, match="version 3 of things_b is wanted, version 2 is here"):
-        plugins.load("things_b==3")
+        plugins.load_plugin("things_b==3")
 
 
 def test_without_a_version_the_source_tells(module):
-    first = plugins.load(module("things_c", "x = 1\n")).version
+    first = plugins.load_plugin(module("things_c", "x = 1\n")).version
     assert first.startswith("sha256-")
-    assert plugins.load(module("things_c", "x = 1\n")).version == first
-    assert plugins.load(module("things_c", "x = 2\n")).version != first
+    assert plugins.load_plugin(module("things_c", "x = 1\n")).version == first
+    assert plugins.load_plugin(module("things_c", "x = 2\n")).version != first
 
 
 def test_a_name_with_values_in_brackets_makes_the_environment(module):
@@ -106,7 +106,7 @@ def test_a_name_with_values_in_brackets_makes_the_environment(module):
 
     mirrorax.register_environment("Long", Long)
     """
-    plugins.load(module("things_d", text))
+    plugins.load_plugin(module("things_d", text))
     assert suite.environment("Long").known_bounds() == (0.0, 3.0)
     assert suite.environment("Long(length=9)").known_bounds() == (0.0, 9.0)
     assert suite.environment("Long( length = 9 )").name == "Long(length=9)"
@@ -149,7 +149,7 @@ def test_values_in_brackets_are_literals_of_declared_fields(module, values, reas
 
     mirrorax.register_environment("Typed", Typed)
     """
-    plugins.load(module("things_t", text))
+    plugins.load_plugin(module("things_t", text))
     assert suite.load("Typed(length=4, speed=2)").speed == 2
     with pytest.raises(UserError, match=reason):
         suite.environment(f"Typed({values})")
@@ -164,7 +164,7 @@ def test_what_an_environment_lacks_is_named(module):
 
     mirrorax.register_environment("Bare", Bare)
     """
-    plugins.load(module("things_bare", text))
+    plugins.load_plugin(module("things_bare", text))
     with pytest.raises(UserError, match="'Bare' has no return_bounds: \\(low, high\\)"):
         suite.load("Bare")
 
@@ -186,7 +186,7 @@ def test_what_an_environment_lacks_is_named(module):
 def test_what_is_wrong_with_a_plugin_is_one_line(module, text, reason):
     name = module("things_e", text)
     with pytest.raises(UserError, match=reason) as error:
-        plugins.load(name)
+        plugins.load_plugin(name)
     assert "\n" not in str(error.value)
     assert "things_e" in str(error.value)
     assert "things_e" not in plugins._LOADED
@@ -195,7 +195,7 @@ def test_what_is_wrong_with_a_plugin_is_one_line(module, text, reason):
 @pytest.mark.parametrize("text", ["", "no module", "os;x", 3])
 def test_what_is_no_module_is_not_imported(text):
     with pytest.raises(UserError, match="is not the name of a module"):
-        plugins.load(text)
+        plugins.load_plugin(text)
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_what_is_no_module_is_not_imported(text):
 def test_a_path_or_a_typing_error_is_told_which_module_is_meant(module, text, said):
     module("things_f", "")
     with pytest.raises(UserError) as error:
-        plugins.load(text)
+        plugins.load_plugin(text)
     assert said in str(error.value)
 
 
@@ -221,26 +221,26 @@ def test_who_registers_nothing_of_a_kind_is_told(module, monkeypatch):
     monkeypatch.setattr(plugins, "_LOADED", {})
     with pytest.raises(UserError, match="potentials of your own need their module: --plugin"):
         mirrorax.potential("zzzzz")
-    plugins.load(module("things_g", ""))
+    plugins.load_plugin(module("things_g", ""))
     with pytest.raises(UserError, match="no environment is registered by things_g"):
         suite.environment("Zebra")
 
 
 def test_one_name_means_one_thing(module):
-    plugins.load(module("things_f", GOOD))
+    plugins.load_plugin(module("things_f", GOOD))
     with pytest.raises(UserError, match=r"environment name: 'Thing' is taken by things_f:Thing"):
-        plugins.load(module("things_g", GOOD))
-    plugins.load(module("things_f", GOOD))  # the same again is no conflict
+        plugins.load_plugin(module("things_g", GOOD))
+    plugins.load_plugin(module("things_f", GOOD))  # no conflict
 
 
 def test_two_lambdas_or_two_objects_under_one_name_are_two_things(module):
     start = "import mirrorax, dataclasses\n"
     lambdas = 'mirrorax.register_schedule("l", lambda k: 1)\n'
-    plugins.load(module("things_l", start + lambdas))
+    plugins.load_plugin(module("things_l", start + lambdas))
     with pytest.raises(
         UserError, match=r"schedule name: 'l' is taken by things_l:<lambda> \(line 2"
     ):
-        plugins.load(module("things_l", start + lambdas + lambdas))
+        plugins.load_plugin(module("things_l", start + lambdas + lambdas))
     objects = """
         @dataclasses.dataclass
         class Bridge:
@@ -248,20 +248,20 @@ def test_two_lambdas_or_two_objects_under_one_name_are_two_things(module):
             def step(self): ...
         mirrorax.register_environment("Bridge4", Bridge(4))
         """
-    plugins.load(module("things_o", start + dedent(objects)))
-    plugins.load(module("things_o", start + dedent(objects)))  # the same again is no conflict
+    plugins.load_plugin(module("things_o", start + dedent(objects)))
+    plugins.load_plugin(module("things_o", start + dedent(objects)))  # no conflict
     more = '\nmirrorax.register_environment("Bridge4", Bridge(9))\n'
     with pytest.raises(UserError, match="environment name: 'Bridge4' is taken by things_o:Bridge"):
-        plugins.load(module("things_o", start + dedent(objects) + more))
+        plugins.load_plugin(module("things_o", start + dedent(objects) + more))
 
 
 def test_a_configuration_of_train_names_its_plugins_with_or_without_a_version(module):
     name = module("things_c", GOOD)
-    for text in (name, f"{name}=={plugins.load(name).version}"):
+    for text in (name, f"{name}=={plugins.load_plugin(name).version}"):
         Path("c.toml").write_text(f'env = "Catch"\npotential = "half"\nplugins = ["{text}"]\n')
         arguments = argparse.Namespace(config="c.toml", preset=None, plugin=[])
         request = make_request(**train_cli.gather(arguments))
-        assert request.settings.plugins == (f"{name}=={plugins.load(name).version}",)
+        assert request.settings.plugins == (f"{name}=={plugins.load_plugin(name).version}",)
     Path("c.toml").write_text(f'env = "Catch"\npotential = "half"\nplugins = ["{name}==0.0"]\n')
     with pytest.raises(UserError, match=r"version 0\.0 of things_c is wanted"):
         train_cli.gather(argparse.Namespace(config="c.toml", preset=None, plugin=[]))
@@ -274,9 +274,9 @@ def test_another_version_changes_the_ids_of_the_block_that_uses_it(module):
         f"{big}[[blocks]]\nenvironments = ['Catch']\npairs = [['half', 'kl']]\nseeds = 10\n"
         f"{big.replace('Catch', 'DeepSea')}"
     )
-    plugins.load(module("things_v", '__version__ = "1"\n' + GOOD))
+    plugins.load_plugin(module("things_v", '__version__ = "1"\n' + GOOD))
     first = expand(parse(text))
-    plugins.load(module("things_v", '__version__ = "2"\n' + GOOD))
+    plugins.load_plugin(module("things_v", '__version__ = "2"\n' + GOOD))
     assert (first.ids != expand(parse(text)).ids).sum() == 10
 
 
@@ -303,8 +303,8 @@ def test_a_study_declares_plugins_and_loads_none(module):
     assert "add --plugin things_h --plugin things_k " in str(error.value)
     assert "\n" not in str(error.value)
     assert not {name, other} & set(sys.modules)
-    plugins.load(other)
-    plugins.load(name)
+    plugins.load_plugin(other)
+    plugins.load_plugin(name)
     (settings,) = expand(parse(study)).configurations
     assert settings.plugins == (str(plugins._LOADED[name]),)
     for wrong in ('plugins = "x"', "plugins = [3]", 'plugins = ["absent_module"]'):
@@ -328,7 +328,7 @@ def test_installed_packages_register_theirs_when_a_name_is_not_known(module, tmp
 
 
 def test_a_worker_imports_the_plugins_of_its_driver_and_refuses_another_version(module):
-    plugins.load(module("things_j", GOOD + '__version__ = "1"\n'))
+    plugins.load_plugin(module("things_j", GOOD + '__version__ = "1"\n'))
     runs = expand(parse('environments = ["Thing"]\n' + STUDY))
     data = make_chunk(runs.configurations[0], runs.values, 1).to_bytes()
     seen = []
@@ -420,7 +420,7 @@ def test_ones_own_environment_of_gymnasium_is_swept_by_workers_that_import_its_p
     name = module("line_gym", OWN_GYMNASIUM)
     with pytest.raises(UserError, match=r"MxLine.*needs its module: --plugin MODULE"):
         adapter.make("gymnasium:MxLine-v0")
-    plugins.load(name)
+    plugins.load_plugin(name)
     study = parse(
         'plugins = ["line_gym"]\nenvironments = ["gymnasium:MxLine-v0(length=2)"]\nsteps = 24\n'
         "num_envs = 2\nenv_steps_per_update = 12\nbatch_size = 8\nbuffer_size = 100\n" + STUDY

@@ -137,7 +137,7 @@ def test_every_mistake_is_reported_at_once_with_its_path_value_and_what_is_allow
     expected = {
         "environments[0]": ("'CartPol'", "CartPole"),
         "environments[1].reward_scale[0]": ("-1", "greater than 0"),
-        "pairs[0]": ("'entrpy'", "entropy"),
+        "pairs[0][0]": ("'entrpy'", "entropy"),
         "pairs[1]": ("['max']", "two names"),
         "alpha[1]": ("-0.01", "greater than or equal to 0"),
         "alpha[3]": ("'x'", "number"),
@@ -152,7 +152,7 @@ def test_every_mistake_is_reported_at_once_with_its_path_value_and_what_is_allow
         "twin_critics": ("'yes'", "boolean"),
         "preset": ("'papre'", "default, paper"),
         "blocks[0].w[1]": ("2", "less than or equal to 1"),
-        "blocks[0].schedules[0]": ("'learnt'", "learned"),
+        "blocks[0].schedules[0][0]": ("'learnt'", "learned"),
     }
     assert lines[0] == f"s.toml: {len(expected)} mistakes:"
     assert len(lines) == len(expected) + 1

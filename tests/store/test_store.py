@@ -558,10 +558,10 @@ def test_a_holder_on_another_machine_is_taken_over_only_when_asked(filled):
         Store(filled)
     with Store(filled, take_over=True) as store:
         assert stores.read_holder(filled).host == socket.gethostname()
-        store.check_held()
+        store.lock.check()
         (filled / "holder.json").write_text(json.dumps(there))
         with pytest.raises(StoreError, match="taken over by process 4"):
-            store.check_held()
+            store.lock.check()
     assert stores.read_holder(filled).token == "t"  # theirs is left alone
 
 

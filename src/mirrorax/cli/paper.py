@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
-from mirrorax.cli.stored import place_of, read_runs
+from mirrorax.cli.stored import damage_named, place_of
 from mirrorax.errors import UserError
 from mirrorax.formatting import columns, counted
 
@@ -154,7 +154,8 @@ def _best(store: str, name: str) -> Study:
     from mirrorax.paper.readings import reading
 
     chosen = reading(name)
-    runs = read_runs(store, collect).runs
+    with damage_named():
+        runs = collect(store).runs
     if name not in runs:
         raise UserError(f"store: no runs of the reading {name}")
     return best_cells(runs[name], chosen)
@@ -167,7 +168,8 @@ def _report(args: argparse.Namespace) -> int:
     from mirrorax.paper.matrix import holds
     from mirrorax.paper.report import write
 
-    collection = read_runs(place_of(args), collect)
+    with damage_named():
+        collection = collect(place_of(args))
     report = write(collection, args.out, args.seed, args.reading)
     if len(report.matrix.claims) > 1:
         for claim, row in report.matrix.rows:

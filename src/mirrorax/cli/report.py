@@ -9,7 +9,7 @@ import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mirrorax.cli.stored import load_reference, place_of, read_runs, read_study
+from mirrorax.cli.stored import load_reference, place_of, read_runs
 from mirrorax.errors import UserError
 from mirrorax.formatting import counted
 
@@ -73,11 +73,10 @@ def _make(args: argparse.Namespace, place: str, reference: Reference | None) -> 
     from mirrorax.report import facts, fill, write
     from mirrorax.report.payload import payload
 
-    table = read_runs(place)
+    table, study = read_runs(place)
     if args.watch and not len(table):
         print("waiting for the first runs", file=sys.stderr)
         return None
-    study = read_study(place)
     planned = study.run_ids if study else None
     about = facts(
         table,

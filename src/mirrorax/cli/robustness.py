@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from mirrorax.cli.stored import load_reference, place_of, read_runs, read_study
+from mirrorax.cli.stored import load_reference, place_of, read_runs
 
 EXAMPLES = """\
 examples:
@@ -37,9 +37,7 @@ def run(args: argparse.Namespace) -> int:
     from mirrorax.figures.robustness_table import render
 
     reference = load_reference(args)
-    place = place_of(args)
-    table = read_runs(place)
-    study = read_study(place)
+    table, study = read_runs(place_of(args))
     # Named environments are those of the algorithms that have them.
     items, notes = (landscapes(table), []) if args.environments else largest_group(table)
     summary = summarise(

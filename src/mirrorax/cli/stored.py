@@ -6,14 +6,15 @@ import argparse
 import contextlib
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mirrorax.errors import UserError, plain
 
 if TYPE_CHECKING:
     from mirrorax.analysis.reference import Reference
+    from mirrorax.runs.results import Results
     from mirrorax.store.reading import RecordedRuns
 
 
@@ -24,8 +25,6 @@ def place_of(args: argparse.Namespace) -> str:
     path: str | None = args.results if args.results is not None else args.store
     if path is None:
         raise UserError("RESULTS: missing; for example 'results/paper', or the store of a sweep")
-    if not Path(path).exists():
-        raise UserError(f"store: {path!r} does not exist")
     return path
 
 
@@ -56,25 +55,10 @@ def damage_named() -> Iterator[list[str]]:
         print(f"mirrorax: note: {plain(text)}", file=sys.stderr)
 
 
-def read_runs(place: str, read: Callable[[str], Any] | None = None) -> Any:
-    """Return the runs of a store, of an exported file, or of a folder of exported files.
-
-    `read` returns them in another form than `Results`. Damaged shards are left out and named on
-    standard error.
-    """
+def read_runs(place: str) -> tuple[Results, RecordedRuns | None]:
+    """Return the runs of whatever holds results, and the latest study if it is a store."""
     from mirrorax.store import read_results
-    from mirrorax.store.files import StoreError
-
-    with damage_named():
-        try:
-            return (read or read_results)(place)
-        except StoreError as error:
-            raise UserError(f"store: {error}") from error
-
-
-def read_study(place: str) -> RecordedRuns | None:
-    """Return the latest study of a store; None for an export."""
     from mirrorax.store.reading import latest_study
 
-    root = Path(place)
-    return latest_study(root) if (root / "studies").is_dir() else None
+    with damage_named():
+        return read_results(place), latest_study(Path(place))

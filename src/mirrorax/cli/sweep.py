@@ -98,25 +98,23 @@ def _plan(args: argparse.Namespace) -> int:
     if args.node_workers and not args.nodes:
         raise UserError(f"--node-workers: {args.node_workers} on how many nodes? give --nodes N")
     from mirrorax.mdpo.machine import cores
-    from mirrorax.runs import results
     from mirrorax.spec.study import expand, read
     from mirrorax.store import files, reading
     from mirrorax.sweep import plan as planning
-    from mirrorax.sweep import worker
     from mirrorax.sweep.measure import measure_seconds
 
     study = read(args.study)
-    root = files.existing(args.store) if Path(args.store).exists() else None
+    root = Path(args.store)
+    if root.exists():
+        files.existing(root)  # or it says what is wrong with it
     runs = expand(study)
     lanes = planning.lanes_for(runs, root, args.lanes, gpu=bool(args.gpus))
-    damaged, stored = {}, results.concat([])
-    if root is not None:
-        reader = reading.Reader(root, ["wall_seconds"], every=True)
-        stored, damaged = reader.results(), reader.damaged
+    reader = reading.Reader(root, ["wall_seconds"], every=True)
+    stored = reader.results()
     make = partial(planning.make, runs, stored, lanes=lanes, retry_failed=args.retry_failed)
     plan = make()
     if args.measure and plan.chunks:
-        plan = make(measured=measure_seconds(plan, worker.CHUNK_FUNCTION))
+        plan = make(measured=measure_seconds(plan))
     workers = args.workers or args.gpus or len(cores())
     failed = int(plan.failed.sum())
     again = " (to be run again)" if args.retry_failed and failed else ""
@@ -138,7 +136,7 @@ def _plan(args: argparse.Namespace) -> int:
     if not plan.chunks:
         hint = "; --retry-failed runs the failed runs again" if failed else ""
         print(f"nothing is left to do{hint}")
-    for name in sorted(damaged):
+    for name in sorted(reader.damaged):
         print(f"damaged, 'sweep run' sets it aside and runs its runs again: shards/{name}")
     if plan.beyond:
         own = any(settings.plugins for settings in runs.configurations)

@@ -8,13 +8,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mirrorax import plugins
+from mirrorax import plugins, training
 from mirrorax.cli import Stop, flags
+from mirrorax.envs import suite
 from mirrorax.errors import UserError, unknown
 from mirrorax.formatting import columns, counted
+from mirrorax.runs.settings import GRID, Settings, preset
+from mirrorax.spec import toml
+from mirrorax.training import folder
 
 if TYPE_CHECKING:
-    from mirrorax.training import Request
     from mirrorax.training.result import TrainResult
 
 EXAMPLES = """examples:
@@ -58,9 +61,6 @@ FLAGS = """
 
 
 def _from_file(path: str) -> dict[str, Any]:
-    from mirrorax.runs.settings import GRID, Settings
-    from mirrorax.spec import toml
-
     where = f"config: {path}"
     data = toml.parse(toml.read_text(path, where), where)
     if "environment" in data and "env" in data:
@@ -77,8 +77,6 @@ def _from_file(path: str) -> dict[str, Any]:
 
 def gather(args: argparse.Namespace) -> dict[str, Any]:
     """Join file and flags into the arguments of a request: file < preset < other flags."""
-    from mirrorax.runs.settings import GRID, preset
-
     fields = {} if args.config is None else _from_file(args.config)
     if args.preset is not None:
         fields |= preset(args.preset)
@@ -92,9 +90,7 @@ def gather(args: argparse.Namespace) -> dict[str, Any]:
 
 def run(args: argparse.Namespace) -> int:
     """Train, show, write."""
-    from mirrorax.training import folder, make_request
-
-    request = make_request(**gather(args))
+    request = training.make_request(**gather(args))
     out = None if args.out is None else Path(args.out)
     if args.overwrite and out is None:
         raise UserError("--overwrite: there is nothing to replace without --out DIR")
@@ -114,17 +110,16 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _train(args: argparse.Namespace, request: Request, stop: Stop) -> TrainResult:
+def _train(args: argparse.Namespace, request: training.Request, stop: Stop) -> TrainResult:
     from mirrorax.callbacks import make_logger
     from mirrorax.mdpo.machine import enable_cache
-    from mirrorax.training import train_request
 
     logs = [] if args.tensorboard is None else [f"tensorboard:{args.tensorboard}"]
     logs += [] if args.log is None else [args.log]
     callbacks = [make_logger(text) for text in logs]
     enable_cache()
     stop.check()
-    result = train_request(
+    result = training.train_request(
         request,
         curve_points=_CURVE_POINTS,
         on_segment=lambda _: stop.check(),
@@ -137,8 +132,6 @@ def _train(args: argparse.Namespace, request: Request, stop: Stop) -> TrainResul
 
 def _write(out: Path, result: TrainResult, stop: Stop, overwrite: bool) -> UserError | None:
     """Write the folder; return a failure, because the result is shown all the same."""
-    from mirrorax.training import folder
-
     try:
         if not overwrite:  # another process may have written there during the training
             folder.check_free(out, result.settings, result.runs)
@@ -157,9 +150,7 @@ def _show(result: TrainResult, out: str | None) -> None:
     }
     show_result(result.title, result, reached)
     if result.bounds_source == "estimated":
-        from mirrorax.envs.suite import estimated_in_words
-
-        meaning = estimated_in_words(*result.return_bounds)
+        meaning = suite.estimated_in_words(*result.return_bounds)
         print(f"the bounds of returns are estimated: {meaning}")
     print(conditions(result))
     print(f"{result.wall_seconds:.1f} s, {counted(len(result.runs), 'run')} on {result.device}")

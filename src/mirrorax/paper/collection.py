@@ -12,7 +12,7 @@ from mirrorax.errors import UserError
 from mirrorax.paper.readings import readings, samples
 from mirrorax.paper.runs import ReadingRuns
 from mirrorax.runs.scoring import ABSENT
-from mirrorax.store.exporting import exports, read_results
+from mirrorax.store.exporting import no_results, read_results
 from mirrorax.store.files import check_mark
 
 
@@ -65,4 +65,6 @@ def _places(root: Path, field: str) -> list[Path]:
         return [root]
     inside = sorted(part for part in root.iterdir() if part.is_dir())
     places = [part for part in (root, *inside) if check_mark(part) or any(part.glob("*.parquet"))]
-    return places or exports(root, field)  # which says what is missing
+    if not places:
+        raise no_results(root, field)
+    return places

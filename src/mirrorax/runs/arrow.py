@@ -144,9 +144,10 @@ _entry: Any = TypeAdapter(Line | bool | int | _Number | None, config=ConfigDict(
 #: A line, a number, a truth value or nothing.
 _Entry = Annotated[Any, AfterValidator(_entry.validate_python)]
 
+_TEXTS: dict[Any, Any] = {str: Line, tuple[str, ...]: tuple[Line, ...]}
 #: the fields of `Settings` with their types and limits, without the checks of their names
 _stored_fields: dict[str, Any] = {
-    name: (Annotated[info.annotation, *info.metadata] if info.metadata else info.annotation, ...)
+    name: (Annotated[_TEXTS.get(info.annotation, info.annotation), *(info.metadata or [None])], ...)
     for name, info in Settings.model_fields.items()
 }
 _Stored: Any = create_model(
@@ -172,14 +173,9 @@ def _stored(text: str) -> Settings:
     """Return settings from their JSON text: each text is checked once."""
     try:
         checked = _Stored.model_validate_json(text)
-        values = {name: getattr(checked, name) for name in Settings.model_fields}
-        for name, value in values.items():
-            for entry in value if isinstance(value, tuple) else (value,):
-                if isinstance(entry, str) and not (entry.isprintable() and len(entry) <= LONGEST):
-                    raise UserError(f"{name}: {shown(entry)}: expected a line of text")
     except ValidationError as error:
         raise one_line(error) from None
-    return Settings.model_construct(**values)
+    return Settings.model_construct(**dict(checked))
 
 
 class Configuration(NamedTuple):

@@ -76,15 +76,8 @@ PROVENANCE: dict[str, type] = {
 }
 
 #: Fields on which a result may depend. The planner says where they differ within a store.
-DIFFERING = (
-    "lanes",
-    "layout",
-    "device",
-    "jax_version",
-    "gymnax_version",
-    "gymnasium_version",
-    "mirrorax_version",
-    "commit",
+DIFFERING = tuple(
+    name for name in PROVENANCE if name not in ("finished_at", "dirty", "numpy_version", "host")
 )
 
 
@@ -262,6 +255,29 @@ def run_ids(
     return np.array(ids, dtype=f"S{ID_DIGITS}")
 
 
+def together(numbers: Int[np.ndarray, " runs"]) -> list[Int[np.ndarray, " some"]]:
+    """Return the places of equal numbers, one array for each number, in ascending order."""
+    order = np.argsort(numbers, kind="stable")
+    starts = np.flatnonzero(np.diff(numbers[order])) + 1
+    return np.split(order, starts) if len(order) else []
+
+
+def ids_of(
+    configurations: Sequence[tuple[Settings, int]],
+    configuration: Int[np.ndarray, " runs"],
+    columns: Mapping[str, np.ndarray],
+) -> np.ndarray:
+    """Return the ids of runs of several configurations: settings and version of the algorithm.
+
+    `configuration` is the place of each run's in `configurations`.
+    """
+    ids = np.zeros(len(configuration), f"S{ID_DIGITS}")
+    for mine in together(configuration):
+        settings, version = configurations[configuration[mine[0]]]
+        ids[mine] = run_ids(settings, {n: column[mine] for n, column in columns.items()}, version)
+    return ids
+
+
 def run_keys(settings: Settings, columns: Mapping[str, np.ndarray]) -> UInt32[np.ndarray, "runs 2"]:
     """Return the random keys of runs with these settings."""
     texts = _texts(settings, columns, _RECORDING)
@@ -269,18 +285,13 @@ def run_keys(settings: Settings, columns: Mapping[str, np.ndarray]) -> UInt32[np
     return np.frombuffer(digests, dtype=">u4").astype(np.uint32).reshape(-1, 2)
 
 
-def _left_out(name: str, value: Any) -> bool:
-    return name in LATER and bool(_plain(value) == _plain(LATER[name]))  # a tuple is a list
-
-
-def _plain(value: Any) -> Any:
+def _json(value: Any) -> str:
+    """Return the canonical text of one value."""
     if isinstance(value, float):
         if not math.isfinite(value):
             raise UserError(f"a run: its settings are finite numbers, not {value!r}")
-        return value + 0.0  # -0.0 and 0.0 are one value
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    return value
+        value += 0.0  # -0.0 and 0.0 are one value
+    return json.dumps(value, separators=(",", ":"))
 
 
 def _texts(
@@ -297,25 +308,21 @@ def _texts(
     fixed = {**settings.model_dump(), **other}
     # Of a saved policy its digest counts, not its folder.
     fixed["reference"] = fixed["reference"].rpartition("@")[2]
-    written = {name: value for name, value in fixed.items() if not _left_out(name, value)}
+    texts = {name: _json(value) for name, value in fixed.items()}
+    written = {n: text for n, text in texts.items() if n not in LATER or text != _json(LATER[n])}
     names = sorted([*written, *columns])
     template = "".join(
-        "%s" if name in columns else f"{json.dumps(name)}:{_escaped(written[name])},"
+        "%s" if name in columns else f'"{name}":{written[name]},'.replace("%", "%%")
         for name in names
     )
     rows = zip(*(_column_texts(n, columns[n]) for n in names if n in columns), strict=True)
     return ("{" + (template % row)[:-1] + "}" for row in rows)
 
 
-def _escaped(value: Any) -> str:
-    text = json.dumps(_plain(value), separators=(",", ":"), allow_nan=False)
-    return text.replace("%", "%%")
-
-
 def _column_texts(name: str, column: np.ndarray) -> list[str]:
     """Return each value of a column with its name and a comma; nothing where it is left out."""
     distinct, inverse = np.unique(column, return_inverse=True)
-    texts = [f"{json.dumps(name)}:{_number(name, value)}," for value in distinct.tolist()]
+    texts = [f'"{name}":{_number(name, value)},' for value in distinct.tolist()]
     if name in LATER_VALUES:
         texts = ["" if math.isnan(v) else t for v, t in zip(distinct, texts, strict=True)]
     spread: list[str] = np.array(texts, dtype=object)[inverse].tolist()
@@ -325,4 +332,4 @@ def _column_texts(name: str, column: np.ndarray) -> list[str]:
 def _number(name: str, value: float) -> str:
     if name in WHOLE:
         return str(int(value))
-    return "null" if math.isnan(value) else json.dumps(_plain(float(value)), allow_nan=False)
+    return "null" if math.isnan(value) else _json(float(value))

@@ -6,7 +6,6 @@ to `Results`.
 
 from __future__ import annotations
 
-import typing
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -36,16 +35,11 @@ KNOWN, ESTIMATED = "known", "estimated"
 _KINDS = {str: pa.string(), bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
 
 
-def _arrow_type(annotation: Any) -> pa.DataType:
-    """Return the column type of a setting with this annotation."""
-    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
-    if origin is typing.Annotated:
-        return _arrow_type(arguments[0])
-    if origin is Literal:
-        return _arrow_type(type(arguments[0]))
-    if origin is tuple:
-        return pa.list_(_arrow_type(arguments[0]))
-    return _KINDS[annotation]
+def _arrow_type(default: Any) -> pa.DataType:
+    """Return the column type of a setting, by its default: text if it has none, or an empty one."""
+    if isinstance(default, tuple):
+        return pa.list_(_arrow_type(default[0] if default else ""))
+    return _KINDS.get(type(default), pa.string())
 
 
 def _source(origin: Origin) -> str | None:
@@ -60,7 +54,7 @@ def _recorded(name: str, origin: Origin) -> Any:
 
 #: The columns of what the runs of a chunk share: the type, and how it is read from the chunk.
 _SETTINGS: dict[str, tuple[pa.DataType, Callable[[Origin], Any]]] = {
-    name: (_arrow_type(info.annotation), attrgetter(f"settings.{name}"))
+    name: (_arrow_type(info.default), attrgetter(f"settings.{name}"))
     for name, info in Settings.model_fields.items()
 }
 _SHARED: dict[str, tuple[pa.DataType, Callable[[Origin], Any]]] = {

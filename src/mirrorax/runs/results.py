@@ -20,7 +20,7 @@ from jaxtyping import Bool, Float, Int
 
 from mirrorax.runs import arrow
 from mirrorax.runs.arrow import CURVE, Configuration, Damaged, Origin
-from mirrorax.runs.chunk import read_values, run_ids
+from mirrorax.runs.chunk import ids_of, read_values
 from mirrorax.runs.presets import LATER_VALUES
 from mirrorax.runs.settings import TEMPERATURES, TRACED
 
@@ -127,18 +127,16 @@ class Results:
         column = self.rows[name].cast(pa.float64())
         return np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
 
-    def unique(self, *, ordered: bool = False) -> Results:
-        """Return one row per run: a finished one before a failed one, and the first finished.
+    def unique(self) -> Results:
+        """Return one row per run, sorted by `run_id`.
 
-        Of failures the last counts. `ordered` sorts by `run_id`.
+        A finished one counts before a failed one, and the first finished; of failures the last.
         """
         rank = np.where(self.done, self.origin, -self.origin)
         order = np.lexsort((rank, ~self.done, self.ids))
         ids, new = self.ids[order], np.ones(len(self), bool)
         new[1:] = ids[1:] != ids[:-1]
-        if not ordered and new.all():
-            return self
-        return self.take(order[new] if ordered else np.sort(order[new]))
+        return self.take(order[new])
 
     def compact(self, *, provenance: bool = True) -> Results:
         """Number the chunks in the order of their first rows; drop unused ones.
@@ -159,13 +157,7 @@ class Results:
 
     def computed_ids(self) -> np.ndarray:
         """Return the ids as the hashes of settings and values."""
-        values = read_values(self.rows)
-        computed = np.zeros(len(self), f"S{arrow.WIDTH}")
-        for k, (settings, version) in enumerate(self.configurations):
-            mine = np.flatnonzero(self.configuration == k)
-            part = {name: column[mine] for name, column in values.items()}
-            computed[mine] = run_ids(settings, part, version)
-        return computed
+        return ids_of(self.configurations, self.configuration, read_values(self.rows))
 
     def check_ids(self) -> None:
         """Raise `Damaged` if the id of a run is not the hash of its settings and values."""

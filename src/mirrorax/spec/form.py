@@ -24,7 +24,7 @@ from pydantic import (
     model_validator,
 )
 
-from mirrorax.errors import UserError, nearest, shown
+from mirrorax.errors import nearest, shown
 from mirrorax.runs.presets import OTHER_NAMES
 from mirrorax.runs.settings import (
     STATIC,
@@ -157,12 +157,17 @@ def _axis(number: Any) -> Any:
 # --- environments, pairs, schedules, seeds --------------------------------------------------------
 
 
+def _name(field: str) -> Any:
+    """Return the type of the name that is the value of a setting, in its canonical form."""
+    return Annotated[str, AfterValidator(partial(canonical, field))]
+
+
 class EnvironmentEntry(BaseModel):
     """`"CartPole"` or `{ name = "CartPole", reward_scale = 0.5 }` (or a list of scales)."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    name: Annotated[str, AfterValidator(partial(canonical, "environment"))]
+    name: _name("environment")  # type: ignore[valid-type]
     reward_scale: _listed(Positive, BeforeValidator(_as_list), AfterValidator(_apart)) = (1.0,)  # type: ignore[valid-type]
 
 
@@ -180,22 +185,10 @@ def _two(value: Any) -> Any:
     return tuple(value)
 
 
-def _two_names(first: str, second: str) -> AfterValidator:
-    """Return the check of two names, each the value of a setting."""
-
-    def check(pair: tuple[str, str]) -> tuple[str, ...]:
-        names: list[str] = []
-        problems: list[str] = []
-        for field, name in zip((first, second), pair, strict=True):
-            try:
-                names.append(canonical(field, name))
-            except UserError as error:
-                problems.append(str(error))
-        if problems:
-            raise ValueError("; ".join(problems))
-        return tuple(names)
-
-    return AfterValidator(check)
+def _pairs(first: str, second: str) -> Any:
+    """Return the type of a list of pairs of names, each the value of a setting."""
+    pair = Annotated[tuple[_name(first), _name(second)], BeforeValidator(_two)]  # type: ignore[misc,valid-type]
+    return _listed(pair, AfterValidator(_once))
 
 
 def _runs_once(entries: tuple[EnvironmentEntry, ...]) -> tuple[EnvironmentEntry, ...]:
@@ -211,8 +204,6 @@ def _seeds(value: Any) -> Any:
         return tuple(range(value))
     return _as_tuple(value)
 
-
-_PairOfNames = Annotated[tuple[str, str], BeforeValidator(_two)]
 
 #: The keys that span the grid.
 AXES = ("environments", "pairs", "schedules", "alpha", "lam", "w", "v", "seeds")
@@ -241,12 +232,8 @@ _axis_fields: dict[str, Any] = {
     "environments": _listed(
         Annotated[EnvironmentEntry, BeforeValidator(_environment_table)], AfterValidator(_runs_once)
     ),
-    "pairs": _listed(
-        Annotated[_PairOfNames, _two_names("potential", "drift")], AfterValidator(_once)
-    ),
-    "schedules": _listed(
-        Annotated[_PairOfNames, _two_names("alpha_schedule", "lam_schedule")], AfterValidator(_once)
-    ),
+    "pairs": _pairs("potential", "drift"),
+    "schedules": _pairs("alpha_schedule", "lam_schedule"),
     "alpha": _axis(NonNegative),
     "lam": _axis(NonNegative),
     "w": _axis(Weight),

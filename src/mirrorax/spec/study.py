@@ -36,9 +36,10 @@ import numpy as np
 from jaxtyping import Int
 
 from mirrorax import plugins
+from mirrorax._version import ALGORITHM_VERSION
 from mirrorax.errors import UserError
 from mirrorax.formatting import Shown, counted
-from mirrorax.runs.chunk import run_ids
+from mirrorax.runs.chunk import ids_of
 from mirrorax.runs.presets import PRESETS
 from mirrorax.runs.settings import (
     LEARNED,
@@ -222,17 +223,17 @@ def _block(
     for name, weight, used in zip(("alpha", "lam"), ("w", "v"), both, strict=True):
         learned = [schedule for schedule in used if schedule in LEARNED]
         constant = [schedule for schedule in used if schedule not in LEARNED]
-        for key, users in ((name, constant), (weight, learned)):
+        elsewhere = f"used by {name}_schedule = {' or '.join(LEARNED)} only"
+        for key, users, hint in (
+            (name, constant, f"all schedules learn it; give {weight}"),
+            (weight, learned, elsewhere),
+        ):
             temperatures[key] = part.get(key, ()) if users else ()
             if users and key not in part:
                 needed = f"required by {name}_schedule = {users[0]!r}"
                 problems.append(mistake(prefix + key, None, needed))
-        if not constant and name in own:
-            hint = f"all schedules learn it; give {weight}"
-            problems.append(mistake(prefix + name, own[name], hint))
-        if not learned and weight in own:
-            hint = f"used by {name}_schedule = {' or '.join(LEARNED)} only"
-            problems.append(mistake(prefix + weight, own[weight], hint))
+            elif not users and key in own:
+                problems.append(mistake(prefix + key, own[key], hint))
     if len(problems) > before:
         return None
     block = Block(
@@ -289,12 +290,8 @@ class Runs(Shown):
 
     def ids_of_version(self, version: int) -> np.ndarray:
         """Return what the ids are, or would be, under a version of the algorithm."""
-        ids = np.zeros_like(self.ids)
-        for k, settings in enumerate(self.configurations):
-            mine = self.configuration == k
-            columns = {name: column[mine] for name, column in self.values.items()}
-            ids[mine] = run_ids(settings, columns, version)
-        return ids
+        known = [(settings, version) for settings in self.configurations]
+        return ids_of(known, self.configuration, self.values)
 
 
 def expand(study: Study) -> Runs:
@@ -305,10 +302,9 @@ def expand(study: Study) -> Runs:
     sizes = [len(piece["seed"]) for _, piece in pieces]
     known = tuple(configurations)
     configuration = np.repeat(np.array([which for which, _ in pieces], np.int32), sizes)
-    ids = np.concatenate([run_ids(known[which], piece) for which, piece in pieces])
+    ids = ids_of([(each, ALGORITHM_VERSION) for each in known], configuration, values)
     runs = Runs(known, configuration, values, ids)
-    _, first = np.unique(ids, return_index=True)
-    return runs if len(first) == len(ids) else runs.select(np.sort(first))
+    return runs.select(np.sort(np.unique(ids, return_index=True)[1]))
 
 
 def _pieces(block: Block, configurations: dict[Settings, int]) -> Iterable[_Piece]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,10 +23,10 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from mirrorax.errors import UserError
-from mirrorax.files import replacing
+from mirrorax.files import check_target, replacing
 from mirrorax.runs import arrow, flat, results
 from mirrorax.runs.arrow import CURVE, HEAD, Damaged
-from mirrorax.runs.chunk import PROVENANCE
+from mirrorax.runs.chunk import PROVENANCE, together
 from mirrorax.runs.results import ROWS, Results
 from mirrorax.spec.study import Study, expand
 from mirrorax.store import files, reading
@@ -66,43 +67,36 @@ def read_results(
     path = files.as_path(place, field)
     if legacy and path.is_dir() and files.read_format(path) == 1:
         return _read_legacy_store(path)
-    if _is_store(path):
+    if path.is_dir() and files.check_mark(path):
         return reading.read_store(path)
-    inside = folders_inside(path)
-    parts = [read_results(folder, field) for folder in inside]
-    if not inside or any(path.glob("*.parquet")):
-        parts += [read_export(file, field, legacy=legacy) for file in exports(path, field)]
-    return results.concat(parts).unique(ordered=True)
-
-
-def _is_store(path: Path) -> bool:
-    return path.is_dir() and files.check_mark(path)
-
-
-def folders_inside(path: Path) -> list[Path]:
-    """Return the parts of a folder that hold stores or exported files, however deep."""
-    folders = sorted(part for part in path.iterdir() if part.is_dir()) if path.is_dir() else []
-    return [
-        part
-        for part in folders
-        if not part.is_symlink()
-        and (_is_store(part) or any(part.glob("*.parquet")) or folders_inside(part))
+    parts = [
+        reading.read_store(part) if part.is_dir() else read_export(part, field, legacy=legacy)
+        for part in _sources(path)
     ]
+    if not parts:
+        raise no_results(path, field)
+    return results.concat(parts).unique()
 
 
-def exports(path: Path, field: str = "store") -> list[Path]:
-    """Return the Parquet files that a path names: itself, or those in the folder."""
-    if path.is_file():
-        return [path]
+def _sources(path: Path) -> Iterator[Path]:
+    """Yield the stores and exported files that a path names: itself, or those below it."""
+    if path.is_file() or (path.is_dir() and files.check_mark(path)):
+        yield path
+    elif path.is_dir():
+        for part in sorted(path.iterdir()):
+            if part.is_dir() and not part.is_symlink():
+                yield from _sources(part)
+        yield from sorted(path.glob("*.parquet"))
+
+
+def no_results(path: Path, field: str = "store") -> UserError:
+    """Return the error for a path that names no results."""
     if not path.exists():
-        raise UserError(f"{field}: {path} does not exist; 'mirrorax sweep run' makes a store")
-    listed = sorted(path.glob("*.parquet")) if path.is_dir() else []
-    if not listed:
-        raise UserError(
-            f"{field}: {path} is not a store (it has no {files.MARK}), nor a Parquet file or a "
-            "folder of some"
-        )
-    return listed
+        return UserError(f"{field}: {path} does not exist; 'mirrorax sweep run' makes a store")
+    return UserError(
+        f"{field}: {path} is not a store (it has no {files.MARK}), nor a Parquet file or a "
+        "folder of some"
+    )
 
 
 def read_export(path: Path, field: str = "store", *, legacy: bool = False) -> Results:
@@ -157,15 +151,10 @@ def export(
     often they were interrupted, give the same bytes. In CSV a list is written as JSON.
     """
     target = Path(os.fspath(to))
-    if target.suffix not in (".csv", ".parquet"):
-        raise UserError(f"to: {str(target)!r}: expected a name that ends in .csv or .parquet")
-    if not target.parent.is_dir():
-        raise UserError(f"to: {str(target.parent)!r}: no such folder")
-    if target.is_dir():
-        raise UserError(f"to: {str(target)!r} is a folder; expected a file")
     inside = (target.parent.resolve() / target.name).is_relative_to
     if Path(place).is_dir() and inside(Path(place).resolve()):
         raise UserError(f"to: {str(target)!r} is inside the store; choose a place outside it")
+    check_target("to", str(target), (".csv", ".parquet"))
     runs = read_results(place)
     if study is not None:
         runs = runs.take(np.flatnonzero(np.isin(runs.ids, expand(study).ids)))
@@ -177,7 +166,7 @@ def write(runs: Results, target: Path, *, provenance: bool = True) -> None:
     """Write runs to a file; it appears whole or not at all."""
     try:
         with replacing(target) as file:
-            if target.suffix == ".csv":
+            if target.suffix.lower() == ".csv":
                 pa.csv.write_csv(_flat(runs, provenance), file)
             else:
                 file.write(arrow.encode(to_table(runs, provenance=provenance), compact=True))
@@ -222,9 +211,7 @@ def import_runs(
 
 def add(store: Store, runs: Results) -> None:
     """Commit runs to a store, one shard per chunk."""
-    order = np.argsort(runs.origin, kind="stable")
-    starts = np.unique(runs.origin[order], return_index=True)[1]
-    for which in np.split(order, starts[1:]) if len(order) else ():
+    for which in together(runs.origin):
         origin = runs.origins[runs.origin[which[0]]]
         table = arrow.with_head(runs.take(which).rows, origin.model_dump(mode="json"))
         store.commit(arrow.encode(table))
@@ -243,7 +230,7 @@ def _read_legacy_store(root: Path) -> Results:
         except (Damaged, UserError) as error:
             text = f"{root}: shard left out: {name}: {error}"
             warnings.warn(text, DamagedShardWarning, stacklevel=2)
-    return results.concat(parts).unique(ordered=True)
+    return results.concat(parts).unique()
 
 
 def _read_flat(table: pa.Table) -> Results:

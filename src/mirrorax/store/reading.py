@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import os
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import lru_cache
@@ -86,27 +86,34 @@ def copied(root: Path, present: Collection[str]) -> tuple[str, list[str]]:
     return best
 
 
-def _damaged(root: Path) -> dict[str, str]:
-    """Compare every shard with the digest in its name; return the others, with the reason."""
+def _checked(root: Path, kind: str, check: Callable[[Path, str], object]) -> dict[str, str]:
+    """Check the files of a folder; return what is wrong with each, "" if nothing is."""
 
     def problem(entry: tuple[str, str | None]) -> str | None:
         name, wrong = entry
-        if wrong is not None:  # a link or a folder with the name of a shard
-            return f"{name}: {wrong}" if files.PATTERNS["shards"].fullmatch(name) else None
+        if wrong is not None:
+            return f"{name}: {wrong}"
         try:
-            files.read_verified(root, "shards", name)
+            check(root, name)
         except FileNotFoundError:
-            return None  # set aside meanwhile
+            return None  # set aside or replaced meanwhile
         except (Damaged, files.UnsafeName) as error:
             return str(error)
         except OSError as error:
             return f"{name}: {error.strerror}"
-        return None
+        return ""
 
-    entries = files.entries(root, "shards")
+    entries = files.entries(root, kind)
     with ThreadPoolExecutor(_THREADS) as pool:  # hashing runs outside of Python
         reasons = zip(entries, pool.map(problem, entries), strict=True)
-        return {name: why for (name, _), why in reasons if why}
+        return {name: why for (name, _), why in reasons if why is not None}
+
+
+def _damaged(root: Path) -> dict[str, str]:
+    """Compare every shard with the digest in its name; return the others, with the reason."""
+    pattern = files.PATTERNS["shards"]  # a link or a folder may have the name of a shard
+    checked = _checked(root, "shards", lambda root, name: files.read_verified(root, "shards", name))
+    return {name: why for name, why in checked.items() if why and pattern.fullmatch(name)}
 
 
 def consolidate(root: Path, fault: files.Fault = files.no_fault) -> None:
@@ -243,12 +250,8 @@ class Reader:
                 self.damaged[name] = str(error)
         return True
 
-    def results(self, *, ordered: bool = False) -> Results:
-        """Read what is new; return one row per run.
-
-        A finished one counts before a failed one, and the first finished. `ordered` sorts by
-        `run_id`; otherwise the order is that of reading.
-        """
+    def results(self) -> Results:
+        """Read what is new; return one row per run, see `Results.unique`."""
         runs, shards = self.read_new()
         if not shards:
             return runs
@@ -256,7 +259,7 @@ class Reader:
         order = np.argsort([files.sequence_in(name) for name in shards], kind="stable")
         rank = np.argsort(order).astype(np.int32)
         origins = tuple(runs.origins[k] for k in order)
-        return Results(runs.rows, origins, rank[runs.origin]).unique(ordered=ordered)
+        return Results(runs.rows, origins, rank[runs.origin]).unique()
 
 
 def read_store(directory: str | os.PathLike[str]) -> Results:
@@ -268,7 +271,7 @@ def read_store(directory: str | os.PathLike[str]) -> Results:
     """
     root = files.existing(directory)
     reader = Reader(root, every=True)
-    runs = reader.results(ordered=True)
+    runs = reader.results()
     for why in reader.damaged.values():
         warnings.warn(f"{root}: shard left out: {why}", DamagedShardWarning, stacklevel=2)
     return runs
@@ -281,28 +284,21 @@ def verify(directory: str | os.PathLike[str]) -> tuple[int, dict[str, str]]:
     lists must be there, unless it was set aside.
     """
     root = files.existing(directory)
-    sound = 0
-    problems: dict[str, str] = {}
     copied: dict[str, str] = {}  # shard -> a sound copy that lists it
+
+    def read_copy(root: Path, name: str) -> None:
+        read(root, name, kind="parts")
+        copied.update(dict.fromkeys(covered(root, name), name))
+
+    problems = {}
     if not files.folder(root, "shards").is_dir():
         problems["shards"] = "the folder is missing"
-    for kind in ("shards", "parts", "studies"):
-        for name, problem in files.entries(root, kind):
-            if problem is None:
-                try:
-                    if kind == "studies":
-                        read_study(root, name)
-                    else:
-                        read(root, name, kind=kind)
-                    if kind == "parts":
-                        copied.update(dict.fromkeys(covered(root, name), name))
-                    sound += 1
-                except FileNotFoundError:
-                    continue  # set aside or replaced meanwhile
-                except (Damaged, files.UnsafeName, OSError) as error:
-                    problem = str(error)
-            if problem is not None:
-                problems[f"{kind}/{name}"] = problem
+    sound = 0
+    for kind, check in (("shards", read), ("parts", read_copy), ("studies", read_study)):
+        checked = _checked(root, kind, check)
+        wrong = {f"{kind}/{name}": why for name, why in checked.items() if why}
+        sound += len(checked) - len(wrong)
+        problems |= wrong
     # Looked up last: a sweep that is running may have added or set aside some meanwhile.
     present = {name for name, _ in files.entries(root, "shards")}
     set_aside = [name for name, _ in files.entries(root, "quarantine")]

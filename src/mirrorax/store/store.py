@@ -75,11 +75,7 @@ class LiveState(BaseModel):
     rate: _Amount
     seconds_left: _Amount
     workers: _Count
-    #: the best cell so far, in words
-    best: Line = ""
     at: float = Field(default_factory=time.time)
-    pid: int = Field(default_factory=os.getpid)
-    host_hash: str = Field(default_factory=host_hash)
 
 
 _File = TypeVar("_File", bound=BaseModel)
@@ -149,7 +145,8 @@ class Lock:
         now = read_holder(self._root)
         if now is not None and now.token == self.me.token:
             with contextlib.suppress(OSError):  # the kernel gives the lock back in any case
-                (self._root / "holder.json").unlink()
+                for name in ("live.json", "holder.json"):
+                    (self._root / name).unlink(missing_ok=True)
         os.close(self._descriptor)
         self._descriptor = -1
 
@@ -167,21 +164,16 @@ def write_live(root: Path, state: LiveState) -> None:
 def read_live(root: Path) -> LiveState | None:
     """Return the live state of a sweep that is running now, or None."""
     state, holder = _read(root / "live.json", LiveState), read_holder(root)
-    if state is None or holder is None or holder.pid != state.pid:
+    if state is None or holder is None:
         return None
-    if state.host_hash == host_hash():
+    if holder.host_hash == host_hash():
         try:
-            os.kill(state.pid, 0)  # no signal: whether there is such a process
+            os.kill(holder.pid, 0)  # no signal: whether there is such a process
         except PermissionError:
             pass  # somebody else's
         except (OSError, OverflowError):
             return None
     return state if time.time() - state.at < STALE_SECONDS else None
-
-
-def clear_live(root: Path) -> None:
-    """Remove the live state of a sweep that has ended."""
-    (root / "live.json").unlink(missing_ok=True)
 
 
 class Store:
@@ -196,16 +188,16 @@ class Store:
     ) -> None:
         self.root = files.create(directory)
         self._fault = fault
-        self._lock = Lock(self.root, take_over=take_over)
+        self.lock = Lock(self.root, take_over=take_over)
         try:
             self._sweep_temp()
             #: the damaged shards, with the reason
             self.set_aside = self._quarantine_damaged()
         except OSError as error:
-            self._lock.release()
+            self.lock.release()
             raise files.explain(error, str(self.root)) from error
         except BaseException:
-            self._lock.release()
+            self.lock.release()
             raise
         present = files.listed(self.root, "shards")
         self._next = max(map(files.sequence_in, present), default=0) + 1
@@ -221,11 +213,7 @@ class Store:
 
     def close(self) -> None:
         """Give the store back."""
-        self._lock.release()
-
-    def check_held(self) -> None:
-        """Raise `StoreError` if somebody has taken the store over."""
-        self._lock.check()
+        self.lock.release()
 
     def commit(self, data: bytes) -> str:
         """Write the bytes of one `Outcome`; when this returns they are safe. Return the name.
@@ -283,6 +271,7 @@ class Store:
 
     def _sweep_temp(self) -> None:
         """Remove what an earlier writer, dead by now, left half-done."""
+        (self.root / "live.json").unlink(missing_ok=True)
         for entry in os.scandir(files.folder(self.root, "tmp")):
             if entry.is_dir(follow_symlinks=False):
                 shutil.rmtree(entry.path, ignore_errors=True)

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, Literal
 from mirrorax.errors import UserError, in_one_line
 from mirrorax.formatting import Shown, check_whole, counted
 from mirrorax.spec.study import Study, expand, read
-from mirrorax.store.files import Fault, no_fault
+from mirrorax.store.files import Fault, as_path, no_fault
 from mirrorax.store.reading import Reader
-from mirrorax.store.store import Store, clear_live, write_live
+from mirrorax.store.store import Store, write_live
 from mirrorax.sweep import plan as planning
 from mirrorax.sweep.engine import Engine, FinishedChunk
-from mirrorax.sweep.progress import SCORE_COLUMNS, Display, SweepProgress
+from mirrorax.sweep.progress import Display, SweepProgress
 
 if TYPE_CHECKING:
     from mirrorax.callbacks import Logger
@@ -135,7 +135,6 @@ def run_study(
         raise UserError("chunk_timeout: a worker of this machine can be ended, not one of Ray's")
     if engine != "ray" and address != "auto":
         raise UserError(f"address: {address!r} is for the engine ray")
-    planning.check_lanes(lanes)
     if engine == "ray":
         from mirrorax.sweep.engines import ray
 
@@ -151,13 +150,13 @@ def run_study(
         return LocalEngine(logs=logs, workers=workers, gpus=gpus or 0, chunk_timeout=chunk_timeout)
 
     study = study if isinstance(study, Study) else read(os.fspath(study))
+    runs = expand(study)
+    width = planning.lanes_for(runs, as_path(store), lanes, gpu=bool(gpus))
     shown = Display(quiet=not progress) if isinstance(progress, bool) else progress
     with Store(store, take_over=take_over, fault=fault) as held:
-        runs = expand(study)
         for name in held.set_aside:
             shown.say(f"damaged, set aside; its runs are run again: {name}")
-        width = planning.lanes_for(runs, held.root, lanes, gpu=bool(gpus))
-        stored = Reader(held.root, ["wall_seconds", *SCORE_COLUMNS]).results()
+        stored = Reader(held.root, ["wall_seconds"]).results()
         plan = planning.make(runs, stored, lanes=width, retry_failed=retry_failed)
         for name, values in plan.mixed.items():
             shown.say(f"this store mixes results with different {name}: {', '.join(values)}")
@@ -169,12 +168,10 @@ def run_study(
                 plan.check_memory(working.workers)
             held.record(study, runs, width)
             state = SweepProgress(plan, working.workers)
-            state.add_stored(stored)
             log_chunk = _ChunkLog(log, shown.say)
             stopped_by = _loop(held, plan, working, state, shown, log_chunk, fail_fast)
         finally:
             working.close()
-            clear_live(held.root)
         if state.done or state.failed:
             held.consolidate()
         return SweepSummary(
@@ -236,7 +233,7 @@ def _loop(
                     display.show(progress)
                 if now - last_held >= _HELD_EVERY:
                     last_held = now
-                    store.check_held()
+                    store.lock.check()
                 stop = signals.received is not None or (fail_fast and progress.failed > 0)
                 if stop and deadline is None:
                     deadline = now + _GRACE

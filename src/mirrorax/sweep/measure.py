@@ -162,11 +162,11 @@ def ask_sizes(configurations: Collection[Settings]) -> dict[Settings, Sizes]:
     return sizes | {settings: asked[key] for settings, key in keys.items() if key in asked}
 
 
-def measure_seconds(plan: Plan, function: str) -> dict[Settings, float]:
+def measure_seconds(plan: Plan) -> dict[Settings, float]:
     """Return the measured seconds per run of every configuration that is left to do."""
     firsts = {queued.chunk.settings: queued.chunk for queued in reversed(plan.chunks)}
     chunks = [base64.b64encode(chunk.to_bytes()).decode() for chunk in firsts.values()]
-    answers = _ask({"function": function, "chunks": chunks})
+    answers = _ask({"function": worker.CHUNK_FUNCTION, "chunks": chunks})
     return {list(firsts)[number]: seconds / plan.lanes for number, seconds in answers}
 
 

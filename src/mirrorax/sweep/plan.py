@@ -16,9 +16,10 @@ from pathlib import Path
 import numpy as np
 
 from mirrorax.errors import UserError
+from mirrorax.formatting import check_whole
 from mirrorax.mdpo import machine
 from mirrorax.runs import arrow
-from mirrorax.runs.chunk import DIFFERING, Chunk
+from mirrorax.runs.chunk import DIFFERING, Chunk, together
 from mirrorax.runs.results import Results
 from mirrorax.runs.settings import Settings
 from mirrorax.spec.study import Runs
@@ -126,19 +127,11 @@ def choose_lanes(runs: Runs, widths: tuple[int, ...] = WIDTHS) -> int:
     return min(widths, key=lambda width: padded[width])
 
 
-def check_lanes(lanes: int | None) -> None:
-    """Refuse a lane width that cannot be."""
-    if lanes is not None and not 1 <= lanes <= LARGEST_WIDTH:
-        raise UserError(f"lanes: {lanes}: expected a number from 1 to {LARGEST_WIDTH}")
-
-
-def lanes_for(runs: Runs, root: Path | None, lanes: int | None, *, gpu: bool = False) -> int:
+def lanes_for(runs: Runs, root: Path, lanes: int | None, *, gpu: bool = False) -> int:
     """Return the lane width: the one asked for, the store's own, or a good one for the study."""
-    check_lanes(lanes)
     if lanes is not None:
-        return lanes
-    last = latest_study(root) if root is not None else None
-    if last is not None:
+        return check_whole("lanes", lanes, 1, LARGEST_WIDTH)
+    if (last := latest_study(root)) is not None:
         return last.lanes
     return choose_lanes(runs, GPU_WIDTHS if gpu else WIDTHS)
 
@@ -181,10 +174,9 @@ def _chunks(
     runs: Runs, todo: np.ndarray, lanes: int, rates: measure.Rates
 ) -> Iterator[QueuedChunk]:
     left = np.flatnonzero(todo)
-    left = left[np.argsort(runs.configuration[left], kind="stable")]
-    starts = np.flatnonzero(np.diff(runs.configuration[left], prepend=-1))
     spans = []
-    for mine in np.split(left, starts[1:]) if len(left) else ():
+    for places in together(runs.configuration[left]):
+        mine = left[places]
         configuration = int(runs.configuration[mine[0]])
         # A padded lane costs as much as a real one.
         seconds = rates.seconds(runs.configurations[configuration]) * lanes

@@ -2,9 +2,9 @@
 
 The module is also the worker process of the local engine, which is started as
 `python -m mirrorax.sweep.worker FD PARENT FUNCTION CORE`. It receives chunks over a socket, trains
-them one after the other and sends back the bytes of their outcomes. A message is a frame of JSON;
-one that says `payload` is followed by a frame of bytes. The worker never outlives its driver: the
-kernel kills it when the driver dies (where it can), and the end of the socket ends it otherwise.
+them one after the other and sends back the bytes of their outcomes. A message is a line of JSON,
+followed by bytes where it says so in its `kind`. The worker never outlives its driver: the kernel
+kills it when the driver dies (where it can), and the end of the socket ends it otherwise.
 """
 
 from __future__ import annotations
@@ -89,17 +89,15 @@ _REPORT_EVERY = 0.25
 _TRIES = 50  # to lower the priority
 
 
-def send(connection: Connection, message: dict[str, Any], payload: bytes | None = None) -> None:
+def send(connection: Connection, message: dict[str, Any], payload: bytes = b"") -> None:
     """Send a message. Only bytes are sent, never objects, which would be pickled."""
-    connection.send_bytes(json.dumps({**message, "payload": payload is not None}).encode())
-    if payload is not None:
-        connection.send_bytes(payload)
+    connection.send_bytes(json.dumps(message).encode() + b"\n" + payload)
 
 
 def receive(connection: Connection) -> tuple[dict[str, Any], bytes]:
     """Wait for a message; raise `EOFError` or `OSError` if the other side is gone."""
-    message: dict[str, Any] = json.loads(connection.recv_bytes())
-    return message, connection.recv_bytes() if message["payload"] else b""
+    message, _, payload = connection.recv_bytes().partition(b"\n")
+    return json.loads(message), payload
 
 
 def die_with(parent: int) -> None:
@@ -140,7 +138,7 @@ class Worker:
         self._stopping = threading.Event()
         self._reported = 0.0
 
-    def send(self, message: dict[str, Any], payload: bytes | None = None) -> None:
+    def send(self, message: dict[str, Any], payload: bytes = b"") -> None:
         """Send a message; leave if the driver is gone."""
         try:
             send(self._connection, message, payload)

@@ -89,8 +89,7 @@ class LocalEngine(Engine):
 
     def busy(self) -> bool:
         """Return whether chunks are waiting or under way."""
-        waiting = len(self.queue) > 0 and not self._cancelled
-        return waiting or any(worker.queued is not None for worker in self._processes)
+        return len(self.queue) > 0 or any(worker.queued for worker in self._processes)
 
     def finished(self, timeout: float) -> list[FinishedChunk]:
         """Hand out chunks, wait for messages, and return the chunks that have ended."""
@@ -170,9 +169,8 @@ class LocalEngine(Engine):
         self._processes.append(_Process(index, process, Connection(ours.detach()), log))
 
     def _hand_out(self, worker: _Process) -> None:
-        if self._cancelled or not worker.ready or worker.queued is not None:
-            return
-        queued = self.queue.take(worker.configuration)
+        ready = worker.ready and worker.queued is None
+        queued = self.queue.take(worker.configuration) if ready else None
         if queued is None:
             return
         worker.queued, worker.configuration = queued, queued.configuration
@@ -256,9 +254,7 @@ class LocalEngine(Engine):
 
 
 def _end_in_words(code: int) -> str:
-    if code < 0:
-        try:
-            return f"the worker was killed by {signal.Signals(-code).name}"
-        except ValueError:
-            return f"the worker was killed by signal {-code}"
-    return f"the worker ended with exit code {code}"
+    if code >= 0:
+        return f"the worker ended with exit code {code}"
+    names = {each.value: each.name for each in signal.Signals}
+    return f"the worker was killed by {names.get(-code, f'signal {-code}')}"
