@@ -392,6 +392,6 @@ def test_on_a_terminal_there_is_a_bar_per_worker_and_the_terminal_is_given_back(
     os.close(terminal)
     assert process.wait(timeout=120) == 0
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", seen.decode())
-    for words in ("worker 0 ", "worker 1 ", "32 of 32 runs", "8 runs, "):
+    for words in ("worker 0 ", "worker 1 ", "32 of 32 runs", "best cell so far: ", "8 runs, "):
         assert words in text
     assert seen.rindex(b"\x1b[?25h") > seen.rindex(b"\x1b[?25l")  # the cursor is shown again

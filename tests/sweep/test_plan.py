@@ -19,11 +19,12 @@ from mirrorax.runs import results
 from mirrorax.runs.chunk import Chunk, Outcome
 from mirrorax.runs.settings import Settings
 from mirrorax.spec.study import expand, parse
+from mirrorax.store.reading import Reader
 from mirrorax.store.store import Store
 from mirrorax.sweep import measure
 from mirrorax.sweep import plan as planning
 from mirrorax.sweep.engine import Activity
-from mirrorax.sweep.progress import Display, Status, SweepProgress
+from mirrorax.sweep.progress import SCORE_COLUMNS, Display, Status, SweepProgress
 
 
 def study(environments='["CartPole", "Acrobot"]', seeds=5, extra=""):
@@ -37,7 +38,7 @@ def nothing():
     return results.concat([])
 
 
-def outcomes(runs, which, wall=4.0, lanes=8, failure=None):
+def outcomes(runs, which, wall=4.0, lanes=8, returned=0.0, failure=None):
     """Yield an outcome of each configuration of some runs."""
     chosen = runs.select(which)
     for number in np.unique(chosen.configuration):
@@ -46,7 +47,7 @@ def outcomes(runs, which, wall=4.0, lanes=8, failure=None):
         if failure:
             yield Outcome.failed(chunk, failure, {"lanes": lanes})
             continue
-        returns, never = np.zeros((len(mine), 10)), np.full(len(mine), -1)
+        returns, never = np.full((len(mine), 10), returned), np.full(len(mine), -1)
         bounds = suite.environment(chunk.settings.environment).known_bounds() or (0.0, None)
         origin = {"lanes": lanes, "device": "cpu"}
         yield Outcome(chunk, returns, returns, never, wall * len(mine), bounds, origin)
@@ -227,6 +228,24 @@ def test_no_time_left_is_shown_before_a_run_is_done(capsys):
         status = Status("name", counts, 0, {}, progress.state())
         assert status.summary().split("\n")[1].startswith(shown)
         assert ("left" in status.summary()) == bool(done)
+
+
+def test_the_best_cell_is_one_of_the_study_and_of_one_configuration(tmp_path):
+    rest = 'pairs = [["entropy", "kl"]]\nalpha = [0.1]\nlam = [0.2]\nseeds = 3\n'
+    block = f'[[blocks]]\nenvironments = ["CartPole"]\n{rest}'
+    short, long = "steps = 100_000\n", "steps = 200_000\n"
+    mine = expand(parse(f"{block}{short}{block}{long}"))
+    other = expand(parse(f'environments = ["Acrobot"]\n{rest}'))
+    with Store(tmp_path / "store") as store:
+        (best,) = outcomes(other, slice(None), returned=-100.0)  # nearly the best there is
+        store.commit(best.to_bytes())
+        for number, returned in enumerate((250.0, 100.0)):  # of 500
+            for outcome in outcomes(mine, mine.configuration == number, returned=returned):
+                store.commit(outcome.to_bytes())
+        stored = Reader(store.root, ["wall_seconds", *SCORE_COLUMNS]).results()
+        progress = SweepProgress(planning.make(mine, stored, lanes=8), workers=1)
+        progress.add_stored(stored)
+    assert progress.best() == "CartPole (entropy, kl) alpha=0.1 lam=0.2: 0.500 over 3"
 
 
 def test_the_shipped_table_agrees_with_what_it_was_measured_from():

@@ -75,6 +75,8 @@ class LiveState(BaseModel):
     rate: _Amount
     seconds_left: _Amount
     workers: _Count
+    #: the best cell so far, in words
+    best: Line = ""
     at: float = Field(default_factory=time.time)
 
 

@@ -20,7 +20,7 @@ from mirrorax.store.reading import Reader
 from mirrorax.store.store import Store, write_live
 from mirrorax.sweep import plan as planning
 from mirrorax.sweep.engine import Engine, FinishedChunk
-from mirrorax.sweep.progress import Display, SweepProgress
+from mirrorax.sweep.progress import SCORE_COLUMNS, Display, SweepProgress
 
 if TYPE_CHECKING:
     from mirrorax.callbacks import Logger
@@ -156,7 +156,7 @@ def run_study(
     with Store(store, take_over=take_over, fault=fault) as held:
         for name in held.set_aside:
             shown.say(f"damaged, set aside; its runs are run again: {name}")
-        stored = Reader(held.root, ["wall_seconds"]).results()
+        stored = Reader(held.root, ["wall_seconds", *SCORE_COLUMNS]).results()
         plan = planning.make(runs, stored, lanes=width, retry_failed=retry_failed)
         for name, values in plan.mixed.items():
             shown.say(f"this store mixes results with different {name}: {', '.join(values)}")
@@ -168,6 +168,7 @@ def run_study(
                 plan.check_memory(working.workers)
             held.record(study, runs, width)
             state = SweepProgress(plan, working.workers)
+            state.add_stored(stored)
             log_chunk = _ChunkLog(log, shown.say)
             stopped_by = _loop(held, plan, working, state, shown, log_chunk, fail_fast)
         finally:

@@ -10,13 +10,18 @@ import sys
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+from jaxtyping import Float, Int
 
+from mirrorax.envs import suite
 from mirrorax.errors import UserError
 from mirrorax.formatting import counted, duration, notebook_line, rate
+from mirrorax.runs import arrow
 from mirrorax.runs.results import Results
+from mirrorax.runs.settings import GRID
 from mirrorax.store import files
 from mirrorax.store.reading import Reader, latest_study
 from mirrorax.store.store import LiveState, read_live
@@ -29,6 +34,8 @@ if TYPE_CHECKING:
     from rich.live import Live as RichLive
 
 
+#: The columns that the scores of stored runs need.
+SCORE_COLUMNS = ("returns", "reward_scale")
 _TELLING = 0.05  # a chunk this far along says more of its length than the prediction
 
 
@@ -50,6 +57,7 @@ class SweepProgress:
         self.before = int(self.plan.done.sum())
         self.failed_before = int(self.plan.failed.sum())
         self.total = len(self.plan.runs)
+        self._scores = np.full(self.total, np.nan)
         self._left = sum(chunk.seconds for chunk in self.plan.chunks)
         self._uncompiled = {chunk.configuration for chunk in self.plan.chunks}
 
@@ -66,6 +74,14 @@ class SweepProgress:
         self.diverged += int(results.diverged.sum())
         self.predicted += queued.seconds
         self.actual += float(results.numbers("wall_seconds").sum())
+        self._scores[queued.places] = _scores(results)
+
+    def add_stored(self, results: Results) -> None:
+        """Take the scores of this study's earlier runs, which a store has."""
+        place = results.places(arrow.id_column(self.plan.runs.ids))
+        mine = np.flatnonzero((place >= 0) & results.done)
+        if len(mine):
+            self._scores[place[mine]] = _scores(results.take(mine))
 
     def rate(self) -> float:
         """Return finished runs per second."""
@@ -89,6 +105,36 @@ class SweepProgress:
         # A chunk is not divided: the other workers cannot help with it.
         return max(left / max(self.workers, 1), longest, 0.0)
 
+    @cached_property
+    def _cell(self) -> Int[np.ndarray, " runs"]:
+        """The cell of each run: runs of a cell differ in their seeds alone."""
+        runs = self.plan.runs
+        values = [np.nan_to_num(runs.values[name], nan=-1.0) for name in GRID]
+        cells = np.column_stack([runs.configuration, *values])
+        return np.unique(cells, axis=0, return_inverse=True)[1].ravel()
+
+    def best(self) -> str:
+        """Return the best cell so far, in words; empty if there is none."""
+        held = np.isfinite(self._scores)
+        if not held.any():
+            return ""
+        cells, runs = self._cell[held], self.plan.runs
+        seen, total = np.bincount(cells), np.bincount(cells, self._scores[held])
+        mean = np.divide(total, seen, out=np.full(len(seen), -np.inf), where=seen > 0)
+        best = int(np.argmax(mean))
+        run = int(np.argmax(self._cell == best))
+        settings = runs.configurations[runs.configuration[run]]
+        at = " ".join(f"{name}={runs.values[name][run]:g}" for name in settings.axes)
+        schedules = ""
+        if (settings.alpha_schedule, settings.lam_schedule) != ("constant", "constant"):
+            schedules = f" {settings.alpha_schedule}/{settings.lam_schedule}"
+        scale = runs.values["reward_scale"][run]
+        scaled = "" if scale == 1.0 else f" x{scale:g}"
+        return (
+            f"{settings.environment}{scaled} ({settings.potential}, {settings.drift}){schedules} "
+            f"{at}: {mean[best]:.3f} over {seen[best]}"
+        )
+
     def state(self) -> LiveState:
         """Return what `status` shows of it."""
         running: Counter[str] = Counter()
@@ -101,7 +147,17 @@ class SweepProgress:
             rate=self.rate(),
             seconds_left=self.seconds_left(),
             workers=self.workers,
+            best=self.best(),
         )
+
+
+def _scores(results: Results) -> Float[np.ndarray, " runs"]:
+    """Return the scores of runs; NaN where no bounds are known: best returns would change them."""
+    bounds = [o.bounds or (None, None) for o in results.origins]
+    low, high = results.of_origins(bounds, np.float64).reshape(-1, 2).T
+    returns, _ = arrow.read_lists(results.rows["returns"])
+    scale = results.numbers("reward_scale")
+    return np.asarray(suite.normalize(returns.mean(axis=1), (low, high), scale))
 
 
 _LINE_EVERY = 10.0
@@ -128,10 +184,10 @@ class Display:
                 self._live.start()  # not before: an early error must leave the terminal alone
             self._live.update(_picture(progress), refresh=True)
         elif self._line is not None:
-            self._line(_counts(progress))
+            self._line(_line(progress))
         elif time.monotonic() - self._last >= _LINE_EVERY:
             self._last = time.monotonic()
-            self.say(_counts(progress))
+            self.say(_line(progress))
 
     def say(self, text: str) -> None:
         """Say something that stays."""
@@ -143,10 +199,15 @@ class Display:
     def close(self, progress: SweepProgress) -> None:
         """Show the last state and leave the terminal as it was."""
         if self._live is None:
-            (self._line or self.say)(_counts(progress))
+            (self._line or self.say)(_line(progress))
         else:
             self.show(progress)
             self._live.stop()
+
+
+def _line(progress: SweepProgress) -> str:
+    best = progress.best()
+    return _counts(progress) + (f"; best {best}" if best else "")
 
 
 def _counts(progress: SweepProgress) -> str:
@@ -165,8 +226,10 @@ def _counts(progress: SweepProgress) -> str:
 
 
 def _picture(progress: SweepProgress) -> RenderableType:
+    from rich.console import Group
     from rich.progress_bar import ProgressBar
     from rich.table import Table
+    from rich.text import Text
 
     grid = Table.grid(padding=(0, 1))
     grid.add_column(no_wrap=True)
@@ -182,7 +245,8 @@ def _picture(progress: SweepProgress) -> RenderableType:
     present = progress.before + progress.done
     whole = ProgressBar(total=max(progress.total, 1), completed=present, width=30)
     grid.add_row("all", whole, _counts(progress))
-    return grid
+    best = progress.best()
+    return Group(grid, Text(f"best cell so far: {best}")) if best else Group(grid)
 
 
 # --- from the store alone -------------------------------------------------------------------------
@@ -220,6 +284,7 @@ class Status:
             workers = counted(self.live.workers, "worker")
             known = f": {speed}, {left} left" if total["done"] else ""
             lines.append(f"running on {workers}{known}")
+            lines += [f"best cell so far: {self.live.best}"] if self.live.best else []
         else:
             lines.append("no sweep is running here now")
         if self.beyond:
