@@ -98,15 +98,18 @@ def mirror_step(
         terms.append(Term(h.drift, _reference(h, shape), alpha, "reference"))
     else:
         terms.insert(0, Term(h, old, alpha))
+    subject = f"potential, drift: '{h}' with '{d}'"
     result = np.empty_like(linear)
     # A regulariser with weight zero is absent. Rows with the same regularisers are solved together.
     regime = 2 * (alpha > 0) + (lam > 0)
     for kind in np.unique(regime):
         rows = regime == kind
-        here = [t._replace(anchor=t.anchor[rows], weight=t.weight[rows]) for t in terms]
-        present = [term for term in here if term.weight[0] > 0]
-        called = f"potential, drift: '{h}' with '{d}'"
-        result[rows] = _solve(linear[rows], old[rows], present, called)
+        present = [
+            term._replace(anchor=term.anchor[rows], weight=term.weight[rows])
+            for term in terms
+            if term.weight[rows][0] > 0
+        ]
+        result[rows] = _solve(linear[rows], old[rows], present, subject)
     return result.reshape(shape)
 
 
@@ -131,14 +134,14 @@ def _reference(h: To, shape: tuple[int, ...]) -> Rows:
         ) from None
 
 
-def _solve(linear: Rows, old: Rows, terms: list[Term], called: str) -> Rows:
+def _solve(linear: Rows, old: Rows, terms: list[Term], subject: str) -> Rows:
     """Minimise -<linear, p> + the terms: by structure if it is known, else as a convex program."""
     problem = Problem(linear.copy(), np.zeros(len(linear)), {})
     others = [term for term in terms if not problem.add(*term[:3])]
     if not all(isinstance(term.regulariser, SquaredTV) for term in others):
-        return _solve_convex(linear, old, terms, called)
+        return _solve_convex(linear, old, terms, subject)
     if not others:
-        return problem.solve(called)
+        return problem.solve(subject)
     if len(others) > 1 or problem.peak.any():
         raise UserError(
             "drift: 'squared_tv' has no exact mirror step with the potential 'max' or a second "
@@ -175,9 +178,9 @@ class Problem:
             # 2 (p / a - 1) = 2 / a ln_1(p) + 2 / a - 2; where a = 0 the action stays at zero.
             with np.errstate(divide="ignore", over="ignore"):
                 b = np.where(anchor > 0, 2 * scale / anchor, np.inf)
-            taken = np.isfinite(b)
-            self.linear += np.where(taken, 2 * scale - np.where(taken, b, 0), -np.inf)
-            self._add_power(1.0, np.where(taken, b, 2 * scale))
+            finite = np.isfinite(b)
+            self.linear += np.where(finite, 2 * scale - np.where(finite, b, 0), -np.inf)
+            self._add_power(1.0, np.where(finite, b, 2 * scale))
         elif isinstance(part, Max):
             self.peak = self.peak + weight
         elif isinstance(part, Potential) and part.powers is not None:
@@ -191,8 +194,12 @@ class Problem:
         """Add a separable term with derivative b ln_e(p)."""
         self.powers[exponent] = self.powers.get(exponent, 0) + b
 
-    def solve(self, called: str) -> Rows:
-        """Return the minimiser of each row."""
+    def solve(self, subject: str) -> Rows:
+        """Return the minimiser of each row.
+
+        Without peak it is softmax(c / b) for b sum p log p, and for b |p|^2 / 2 the projection of
+        c / b onto the simplex.
+        """
         if not self.powers:
             return _uniform_on_top(self.linear, self.peak)
         linear = self.linear
@@ -203,7 +210,7 @@ class Problem:
                 return roots.capped(linear - weights, weights, self.peak)
             if not even:
                 raise UserError(
-                    f"{called} has no exact mirror step: max needs a partner that treats all "
+                    f"{subject} has no exact mirror step: max needs a partner that treats all "
                     "actions alike"
                 )
             linear = np.minimum(linear, water_level(linear, self.peak))
@@ -248,8 +255,8 @@ def _solve_squared_tv(problem: Problem, old: Rows, lam: Weights) -> Rows:
     low, high = np.zeros(len(lam)), 2 * lam
     for _ in range(80):
         price = (low + high) / 2
-        dear = 2 * lam * _variation(at_price(price), old) < price
-        low, high = np.where(dear, low, price), np.where(dear, price, high)
+        too_high = 2 * lam * _variation(at_price(price), old) < price
+        low, high = np.where(too_high, low, price), np.where(too_high, price, high)
         if np.all(high - low <= 1e-15 * (1 + high)):
             break
     # Where p jumps within one rounding of the price, the right distance lies in between.
@@ -329,7 +336,7 @@ class _Objective:
         return value
 
 
-def _solve_convex(linear: Rows, old: Rows, terms: list[Term], called: str) -> Rows:
+def _solve_convex(linear: Rows, old: Rows, terms: list[Term], subject: str) -> Rows:
     """Minimise -<linear, p> + the terms row by row; their sum must be smooth and convex in p."""
     arrays, starts = [linear], [old]
     for part, anchor, weight, anchor_name in terms:
@@ -341,11 +348,11 @@ def _solve_convex(linear: Rows, old: Rows, terms: list[Term], called: str) -> Ro
         kinked = part.potential if isinstance(part, Divergence) else part
         if isinstance(kinked, Max | SquaredTV):
             raise UserError(
-                f"{called} has no exact mirror step: a user's own function needs a smooth partner, "
-                f"and '{kinked}' has kinks"
+                f"{subject} has no exact mirror step: a user's own function needs a smooth "
+                f"partner, and '{kinked}' has kinks"
             )
         arrays += [np.maximum(anchor, SMALLEST), weight]  # derivatives overflow at 1e-300
         starts += [anchor] if anchor_name == "reference" else []
     goal = _Objective(tuple(term.regulariser for term in terms))
-    p = minimize_on_simplex(goal, tuple(arrays), linear.shape, called, starts)
+    p = minimize_on_simplex(goal, tuple(arrays), linear.shape, subject, starts)
     return np.where((old == 0) & (p <= 1e3 * SMALLEST), 0, p)

@@ -232,8 +232,8 @@ def solve(
     check_whole("iterations", iterations)
     spread, generator = temperature("noise", noise), random_generator(seed)
     learned = lam if isinstance(lam, LearnedLam) else None
-    alpha_at = _at("alpha", alpha)
-    lam_at = _at("lam", 1.0 if isinstance(lam, LearnedLam) else lam)
+    alpha_at = _schedule("alpha", alpha)
+    lam_at = _schedule("lam", 1.0 if isinstance(lam, LearnedLam) else lam)
     size = reference_drift(d, mdp.num_actions) if learned else 1.0
     first = uniform_policy(mdp) if policy is None else check_policy(policy, mdp.rewards.shape[-2:])
     # One policy per MDP and temperature, from the start, so that every trace has the same shape.
@@ -296,7 +296,7 @@ def solve(
     )
 
 
-def _at(field: str, value: Temperature) -> Callable[[int], Any]:
+def _schedule(field: str, value: Temperature) -> Callable[[int], Any]:
     """Return a temperature as a checked function of k."""
     if not callable(value):
         constant = temperature(field, value)
