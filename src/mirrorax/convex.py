@@ -59,8 +59,9 @@ class _Points(NamedTuple):
 
     @property
     def gap(self) -> Any:
-        """The duality gap."""
-        return duality_gap(self.p, self.gradient)
+        """The duality gap <gradient, p> - min(gradient): for convex f no less than f - min f."""
+        above = self.gradient - self.gradient.min(-1, keepdims=True)
+        return (self.p * above).sum(-1)
 
     @property
     def relative(self) -> Any:
@@ -92,7 +93,7 @@ def minimize_on_simplex(
     function: Callable[..., jax.Array],
     parameters: tuple[Float64[np.ndarray, "rows ..."], ...],
     shape: tuple[int, int],
-    called: str,
+    subject: str,
     starts: Sequence[Float64[np.ndarray, "rows actions"]] = (),
 ) -> Float64[np.ndarray, "rows actions"]:
     """Return, for each row, the p on the simplex that minimises `function(p, *parameters[row])`.
@@ -102,7 +103,7 @@ def minimize_on_simplex(
             be hashable, because its compiled derivatives are cached.
         parameters: arrays whose first axis counts the rows.
         shape: (rows, actions).
-        called: the start of error messages, such as "potential: 'burg'".
+        subject: the start of error messages, such as "potential: 'burg'".
         starts: points to begin at, beside the uniform one; each row takes the best.
 
     Raises:
@@ -116,26 +117,22 @@ def minimize_on_simplex(
         def evaluate(p: Any) -> _Points:
             return _Points(p, *map(np.asarray, compiled(p, *fixed)))
 
-        start = _start(evaluate, shape, starts, called)
-        best, gap, bent = _descend(evaluate, start)
+        start = _start(evaluate, shape, starts, subject)
+        best, gap, concave = _descend(evaluate, start)
         ends = [(at.p, _least_curvature(at)) for at in (start, best)]
-        _check_convexity(evaluate, [*ends, bent], called)
-        _check_tangent(evaluate, best, called)
-        _check_gap(evaluate, best, gap, called)
+        _check_convexity(evaluate, [*ends, concave], subject)
+        _check_tangent(evaluate, best, subject)
+        _check_gap(evaluate, best, gap, subject)
     return best.p
 
 
-def duality_gap(p: Any, gradient: Any) -> Any:
-    """Return <gradient, p> - min(gradient): for convex f no less than f(p) - min f."""
-    return (p * (gradient - gradient.min(-1, keepdims=True))).sum(-1)
-
-
 def _inside(p: Any) -> Any:
+    """Return the point of the simplex near p with no entry below `SMALLEST`."""
     p = np.maximum(p, SMALLEST)
     return p / p.sum(-1, keepdims=True)
 
 
-def _start(evaluate: Any, shape: tuple[int, int], starts: Sequence[Any], called: str) -> _Points:
+def _start(evaluate: Any, shape: tuple[int, int], starts: Sequence[Any], subject: str) -> _Points:
     """Return for each row the start with the smallest value, among those with all derivatives."""
     uniform = np.full(shape, 1 / shape[1])
     best = evaluate(uniform)
@@ -146,7 +143,7 @@ def _start(evaluate: Any, shape: tuple[int, int], starts: Sequence[Any], called:
     if not best.finite.all():
         row = int(np.argmin(best.finite))
         raise UserError(
-            f"{called}: the value at p = {_shown(best.p[row])}, its gradient or its second "
+            f"{subject}: the value at p = {_shown(best.p[row])}, its gradient or its second "
             "derivatives are not finite"
         )
     return best
@@ -163,7 +160,7 @@ def _descend(evaluate: Any, now: _Points) -> tuple[_Points, Any, tuple[Any, Any]
     t = np.maximum(0.1 * gap, _GOAL) / actions
     decrement = np.full(rows, np.inf)
     quiet = np.zeros(rows, int)
-    bent = now.p, np.zeros_like(now.p)
+    concave = now.p, np.zeros_like(now.p)
     for _ in range(_STEPS):
         size = 1 + np.abs(now.value)
         least = 1e-3 * _GOAL * size / actions
@@ -174,20 +171,23 @@ def _descend(evaluate: Any, now: _Points) -> tuple[_Points, Any, tuple[Any, Any]
             break
         x, decrement, mu, lowest, along = _newton(now, t)
         down = (active & (lowest < -1e-9))[:, None]
-        bent = np.where(down, now.p, bent[0]), np.where(down, along, bent[1])
+        concave = np.where(down, now.p, concave[0]), np.where(down, along, concave[1])
         now = _search(evaluate, active, now, x, decrement, mu, t)
         quiet = np.where(now.gap < 0.5 * gap, 0, quiet)
         best, gap = np.where((now.gap < gap)[:, None], now.p, best), np.minimum(now.gap, gap)
     rounded = gap > TOLERANCE * (1 + np.abs(now.value))
     solution = evaluate(np.where(rounded[:, None], now.p, best))
-    return solution, np.where(rounded, now.gap, gap), bent
+    return solution, np.where(rounded, now.gap, gap), concave
 
 
 def _newton(at: _Points, t: Any) -> tuple[Any, Any, Any, Any, Any]:
-    """Return steps dp / p, decrements, multipliers mu, and the least curvatures with directions.
+    """Return steps x = dp / p, decrements, multipliers mu, and least curvatures with directions.
 
-    In relative steps the barrier's Hessian is t. Where an action goes to zero, p z with its
-    multiplier z = grad_i f - mu replaces t, as in a primal-dual method.
+        minimise  <p g - t, x> + x' (p H p + t) x / 2   subject to  <p, x> = 0
+
+    with the gradient g and the Hessian H of f: in relative steps the barrier's Hessian is t. Where
+    an action goes to zero, p z with its multiplier z = g - mu replaces t, as in a primal-dual
+    method.
     """
     p, actions, barrier = at.p, at.p.shape[1], t[:, None]
     matrix = at.relative
@@ -243,17 +243,17 @@ def _search(
     return now
 
 
-def _check_gap(evaluate: Any, at: _Points, gap: Any, called: str) -> None:
+def _check_gap(evaluate: Any, at: _Points, gap: Any, subject: str) -> None:
     """Raise where the gap is too large, and say so if there is a kink."""
     allowed = TOLERANCE * (1 + np.abs(at.value))
     large = ~(gap <= allowed)
     if large.any():
         large &= ~(gap <= allowed + 8 * _rounding(evaluate, at))
     if large.any():
-        _check_smoothness(evaluate, at.p, large, called)
+        _check_smoothness(evaluate, at.p, large, subject)
         row = int(np.argmax(large))
         raise UserError(
-            f"{called}: the minimum is known only to {gap[row]:.1e}, at p = {_shown(at.p[row])} "
+            f"{subject}: the minimum is known only to {gap[row]:.1e}, at p = {_shown(at.p[row])} "
             f"with the value {at.value[row]:.6g}; no test of convexity or smoothness failed, so "
             "the function may be computed with too few digits there"
         )
@@ -283,9 +283,9 @@ def _least_curvature(at: _Points) -> Any:
     return np.where(down[:, None], vectors[:, :, 0], 0)
 
 
-def _check_convexity(evaluate: Any, bent: list[tuple[Any, Any]], called: str) -> None:
+def _check_convexity(evaluate: Any, concave: list[tuple[Any, Any]], subject: str) -> None:
     """Confirm by the gradient at two points what a negative eigenvalue of the Hessian suggests."""
-    for at, relative in bent:
+    for at, relative in concave:
         if not relative.any():
             continue
         relative = relative - (at * relative).sum(-1, keepdims=True)
@@ -294,10 +294,11 @@ def _check_convexity(evaluate: Any, bent: list[tuple[Any, Any]], called: str) ->
             step = length * at * relative / longest
             ends = at - step, at + step
             rise, size = _rise(evaluate, *ends, step)
-            _refuse(called, rise < -1e-8 * size, "convex: its slope falls between {} and {}", *ends)
+            words = "convex: its slope falls between {} and {}"
+            _refuse(subject, rise < -1e-8 * size, words, *ends)
 
 
-def _check_tangent(evaluate: Any, at: _Points, called: str) -> None:
+def _check_tangent(evaluate: Any, at: _Points, subject: str) -> None:
     """Test at other points what makes the gap a bound: f(r) >= f(p) + <grad f(p), r - p>."""
     for action in np.unique(np.linspace(0, at.p.shape[1] - 1, 8).astype(int)):
         other = np.full(at.p.shape, 0.1 / at.p.shape[1])
@@ -306,10 +307,10 @@ def _check_tangent(evaluate: Any, at: _Points, called: str) -> None:
         below = value - at.value - rise.sum(-1)
         size = np.abs(value) + np.abs(at.value) + np.abs(rise).sum(-1)
         words = "convex: at {} it is below its tangent at {}"
-        _refuse(called, below < -1e-8 * size, words, other, at.p)
+        _refuse(subject, below < -1e-8 * size, words, other, at.p)
 
 
-def _check_smoothness(evaluate: Any, p: Any, rows: Any, called: str) -> None:
+def _check_smoothness(evaluate: Any, p: Any, rows: Any, subject: str) -> None:
     """Look for a kink: a change of slope that does not shrink with the distance."""
     generator = np.random.default_rng(1)
     for _ in range(8):
@@ -319,7 +320,7 @@ def _check_smoothness(evaluate: Any, p: Any, rows: Any, called: str) -> None:
         ends = p - 1e-7 * along, p + 1e-7 * along
         near, size = _rise(evaluate, *ends, along)
         kink = rows & (near > 0.1 * far) & (near > 1e-6 * size)
-        _refuse(called, kink, "smooth: its slope jumps between {} and {}", *ends)
+        _refuse(subject, kink, "smooth: its slope jumps between {} and {}", *ends)
 
 
 def _rise(evaluate: Any, left: Any, right: Any, along: Any) -> tuple[Any, Any]:
@@ -329,13 +330,13 @@ def _rise(evaluate: Any, left: Any, right: Any, along: Any) -> tuple[Any, Any]:
     return ((after - before) * along).sum(-1), size
 
 
-def _refuse(called: str, rows: Any, words: str, *points: Any) -> None:
+def _refuse(subject: str, rows: Any, words: str, *points: Any) -> None:
     """Raise a `UserError` with the points of the first of these rows, if there is one."""
     if rows.any():
         row = int(np.argmax(rows))
         why = words.format(*(f"p = {_shown(p[row])}" for p in points))
         rule = "a function of your own must be smooth and convex in p"
-        raise UserError(f"{called}: {rule}; this one is not {why}")
+        raise UserError(f"{subject}: {rule}; this one is not {why}")
 
 
 def _shown(p: Any) -> str:

@@ -54,7 +54,7 @@ def test_every_mdp(mdp, extra, capsys):
         (["--potential", "entrpy"], ["--potential", "'entrpy'", "'entropy'"]),
         (["--mdp", "chess"], ["--mdp", "chess", "deepsea"]),
         (["--columns", "4"], ["--columns", "4", "deepsea", "--size"]),
-        (["--size", "1"], ["size", "1", ">= 2"]),
+        (["--size", "1"], ["size", "1", "at least 2"]),
         (["--size", "1000"], ["GB"]),
         (["--plot", "gap.jpeg"], ["--plot", "gap.jpeg", ".png"]),
         (["--plot", "no/such/folder/gap.png"], ["--plot", "no/such/folder"]),

@@ -255,7 +255,7 @@ class TestUserPotential:
         def square(p):
             return jnp.sum(p**2)
 
-        guarded = jax.make_jaxpr(FunctionPotential("square_program", square)._called)
+        guarded = jax.make_jaxpr(FunctionPotential("square_program", square)._function)
         assert str(guarded(jnp.ones(3))) == str(jax.make_jaxpr(square)(jnp.ones(3)))
 
     def test_a_name_means_one_thing(self):

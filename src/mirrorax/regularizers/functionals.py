@@ -23,7 +23,6 @@ from jaxtyping import Array, Float, Int
 
 from mirrorax.regularizers import names
 from mirrorax.regularizers.drifts import Drift
-from mirrorax.regularizers.drifts import drift as as_drift
 from mirrorax.regularizers.functions import Check, UserFunction, first_failure, registered
 
 Samples: TypeAlias = Float[Array, "*batch"]
@@ -45,7 +44,7 @@ class DriftFunctional(abc.ABC):
 
 @final
 @dataclass(frozen=True)
-class PPOClip(DriftFunctional):
+class PPOClip(names.Parametric, DriftFunctional):
     """f(r, A) = max((r - clip(r, 1 - eps, 1 + eps)) A, 0): zero inside the clip range.
 
     With lambda = 1 the objective r A - f is PPO's min(r A, clip(r) A) (Schulman et al., 2017; as a
@@ -56,9 +55,6 @@ class PPOClip(DriftFunctional):
 
     name = "ppo_clip"
 
-    def __post_init__(self) -> None:
-        names.check_parameters(self)
-
     def value(self, log_ratio: Samples, advantage: Samples) -> Samples:
         """Return what clipping takes away from r A."""
         ratio = jnp.exp(log_ratio)
@@ -68,7 +64,7 @@ class PPOClip(DriftFunctional):
 
 @final
 @dataclass(frozen=True)
-class DPO(DriftFunctional):
+class DPO(names.Parametric, DriftFunctional):
     """The drift of Discovered Policy Optimisation (Lu et al., 2022, arXiv:2210.05639).
 
     f(r, A) = relu((r - 1) A - a tanh((r - 1) A / a))    where A >= 0
@@ -81,9 +77,6 @@ class DPO(DriftFunctional):
     b: float = 0.6
 
     name = "dpo"
-
-    def __post_init__(self) -> None:
-        names.check_parameters(self)
 
     def value(self, log_ratio: Samples, advantage: Samples) -> Samples:
         """Return f entry by entry."""
@@ -120,12 +113,10 @@ def register_functional(
 
 def any_drift(name: str | Drift | DriftFunctional) -> Drift | DriftFunctional:
     """Return the drift or drift functional with this name; an object is returned unchanged."""
-    if isinstance(name, DriftFunctional):
+    if isinstance(name, Drift | DriftFunctional):
         return name
-    if isinstance(name, str) and names.sees_advantages(parsed := names.parse(name, "drift")):
-        functional: DriftFunctional = names.build(parsed)
-        return functional
-    return as_drift(name)
+    built: Drift | DriftFunctional = names.build(names.parse(name, "drift"))
+    return built
 
 
 def drift_of_samples(

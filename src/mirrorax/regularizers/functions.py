@@ -72,22 +72,20 @@ class FunctionPotential(Potential):
     def range(self, num_actions: int) -> tuple[float, float]:
         """Minimise h numerically; the largest value of a convex function is at a vertex."""
         vertices = np.asarray(self.value(np.eye(num_actions)))
-        called = f"potential: {self.name!r}"
-        least = minimize_on_simplex(self._called, (), (1, num_actions), called)
+        subject = f"potential: {self.name!r}"
+        least = minimize_on_simplex(self._function, (), (1, num_actions), subject)
         inside = np.asarray(self.value(least))
         return float(min(inside[0], vertices.min())), float(vertices.max())
 
     @property
-    def _called(self) -> UserFunction:
+    def _function(self) -> UserFunction:
         return UserFunction("potential", self.name, self.function, "one vector")
 
     def _at(self, p: Any) -> Any:
-        return in_own_precision(jnp.vectorize(self._called, signature="(n)->()"), lift(p))
+        return _by_row(self._function, "(n)->()", p)
 
     def _grad(self, p: Any) -> Any:
-        return in_own_precision(
-            jnp.vectorize(jax.grad(self._called), signature="(n)->(n)"), lift(p)
-        )
+        return _by_row(jax.grad(self._function), "(n)->(n)", p)
 
     def _value_from_log(self, logp: Any) -> Any:
         return self.value(namespace(logp).exp(logp))
@@ -107,16 +105,14 @@ class FunctionDrift(Drift):
     infinite = None
 
     @property
-    def _called(self) -> UserFunction:
+    def _function(self) -> UserFunction:
         return UserFunction("drift", self.name, self.function, "two vectors")
 
     def _value(self, p: Any, q: Any, logp: Any, logq: Any) -> Any:
-        batched = jnp.vectorize(self._called, signature="(n),(n)->()")
-        return in_own_precision(batched, lift(p), lift(q))
+        return _by_row(self._function, "(n),(n)->()", p, q)
 
     def _slopes(self, p: Any, q: Any) -> tuple[Any, Any]:
-        slopes = jax.grad(self._called, (0, 1))
-        return tuple(jnp.vectorize(slopes, signature="(n),(n)->(n),(n)")(lift(p), lift(q)))
+        return tuple(_by_row(jax.grad(self._function, (0, 1)), "(n),(n)->(n),(n)", p, q))
 
 
 def register_potential(name: str, function: Callable[[jax.Array], jax.Array] | None = None) -> Any:
@@ -165,7 +161,12 @@ def registered(
     return regulariser
 
 
-def lift(p: Any) -> Any:
+def _by_row(function: Callable[..., Any], signature: str, *arrays: Any) -> Any:
+    """Call a function of single probability vectors for every row of the arrays."""
+    return in_own_precision(jnp.vectorize(function, signature=signature), *map(_lift, arrays))
+
+
+def _lift(p: Any) -> Any:
     """Raise zero entries to the floor, and take derivatives there, as built-in regularisers do."""
     lifted = namespace(p).maximum(p, probability_floor(p.dtype))
     return p + jax.lax.stop_gradient(lifted - p) if isinstance(p, jax.Array) else lifted

@@ -28,26 +28,17 @@ REFERENCES = ("uniform", "policy")
 class Spelling:
     """How one regulariser is written, and the class that implements it."""
 
-    #: `name`, or `name(parameter, ...)`: `potential` and `drift` nest one, `mu` is a word of
-    #: `REFERENCES`, any other is a number with its condition, such as `m > 0`
-    declared: str
+    name: str
     target: str  # the class, as "module:attribute"
     about: str  # what it is, for `mirrorax list`
-    example: str = ""  # valid arguments, for hints
+    #: what is in the brackets: `potential` and `drift` nest one, `mu` is a word of `REFERENCES`,
+    #: any other is a number with its condition, such as `m > 0`
+    parameters: tuple[str, ...] = ()
+    example: str = ""  # valid arguments in their canonical form, for hints
     #: whether the arguments may be left out; they are then those of `example`
     optional: bool = False
     #: whether it is a functional of the advantages of the actions taken
     sees_advantages: bool = False
-
-    @property
-    def name(self) -> str:
-        """The name without parameters."""
-        return self.declared.partition("(")[0]
-
-    @property
-    def parameters(self) -> list[str]:
-        """The parameters with their conditions: ["m > 0"]."""
-        return self.declared[len(self.name) + 1 : -1].split(", ") if "(" in self.declared else []
 
     @property
     def words(self) -> list[str]:
@@ -74,22 +65,25 @@ _SPELLINGS: dict[Kind, tuple[Spelling, ...]] = {
     "potential": (
         Spelling("entropy", "potentials:NegativeEntropy", "negative Shannon entropy, sum p log p"),
         Spelling(
-            "tsallis(m > 0)",
+            "tsallis",
             "potentials:NegativeTsallis",
             "negative Tsallis entropy of order m > 0; m -> 1 is entropy",
+            ("m > 0",),
             "0.5",
         ),
         Spelling(
-            "lp(p >= 1)",
+            "lp",
             "potentials:LpNorm",
             "sum of the p-th powers of the probabilities, p >= 1",
+            ("p >= 1",),
             "1",
         ),
         Spelling("max", "potentials:Max", "the largest probability"),
         Spelling(
-            "to(mu, drift)",
+            "to",
             "reference:to",
             "distance from a reference: to(uniform, kl); to(policy, kl) with --reference",
+            ("mu", "drift"),
             "uniform, kl",
         ),
         Spelling("zero", "potentials:Zero", "no potential"),
@@ -98,9 +92,10 @@ _SPELLINGS: dict[Kind, tuple[Spelling, ...]] = {
         Spelling("kl", "drifts:KL", "KL(p, pi_k), the Bregman divergence of entropy"),
         Spelling("forward_kl", "drifts:ForwardKL", "KL(pi_k, p), with the arguments exchanged"),
         Spelling(
-            "bregman(potential)",
+            "bregman",
             "drifts:Bregman",
             "the Bregman divergence of a potential, e.g. bregman(lp(2))",
+            ("potential",),
             "entropy",
         ),
         Spelling(
@@ -109,16 +104,18 @@ _SPELLINGS: dict[Kind, tuple[Spelling, ...]] = {
         Spelling("squared_tv", "drifts:SquaredTV", "squared total variation distance"),
         Spelling("zero", "drifts:Zero", "no drift"),
         Spelling(
-            "ppo_clip(eps > 0)",
+            "ppo_clip",
             "functionals:PPOClip",
             "on-policy: what PPO's clipping takes away; PPO with lam 1",
+            ("eps > 0",),
             "0.2",
             sees_advantages=True,
         ),
         Spelling(
-            "dpo(a > 0, b > 0)",
+            "dpo",
             "functionals:DPO",
             "on-policy: Discovered Policy Optimisation; dpo(a, b) sets its two numbers",
+            ("a > 0", "b > 0"),
             "2, 0.6",
             optional=True,
             sees_advantages=True,
@@ -155,10 +152,10 @@ class Name:
     arguments: tuple[float | str | Name, ...] = ()
 
     def __str__(self) -> str:
-        if not self.arguments:
-            return self.name
         texts = (number(x) if isinstance(x, float) else str(x) for x in self.arguments)
-        return f"{self.name}({', '.join(texts)})"
+        inside, spelling = ", ".join(texts), BUILT_IN[self.kind].get(self.name)
+        default = spelling.example if spelling and spelling.optional else ""
+        return self.name if inside == default or not inside else f"{self.name}({inside})"
 
 
 def number(value: float) -> str:
@@ -170,23 +167,19 @@ def spelled(regulariser: Any) -> str:
     """Return the name of a regulariser, with its fields, which are its parameters, in brackets."""
     parameters = [f.name for f in fields(regulariser) if f.repr and f.name != "name"]
     values = tuple(getattr(regulariser, parameter) for parameter in parameters)
-    spelling = BUILT_IN["drift"].get(regulariser.name)
-    return str(Name("drift", regulariser.name, _shortened(spelling, values)))
+    return str(Name("drift", regulariser.name, values))
 
 
-def check_parameters(regulariser: Any) -> None:
-    """Convert the parameters of a new object to floats; a `UserError` if one is not allowed."""
-    for each in fields(regulariser):
-        object.__setattr__(regulariser, each.name, float(getattr(regulariser, each.name)))
-    kind: Kind = "potential" if regulariser.name in BUILT_IN["potential"] else "drift"
-    parse(spelled(regulariser), kind)
+class Parametric:
+    """A regulariser whose fields are the numbers in its name; it refuses what the name refuses."""
 
+    name: str
 
-def _shortened(spelling: Spelling | None, values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Leave out arguments that need not be written."""
-    if spelling is None or not spelling.optional:
-        return values
-    return () if values == tuple(map(float, spelling.example.split(", "))) else values
+    def __post_init__(self) -> None:
+        """Convert the numbers to floats; a `UserError` if one is not allowed."""
+        for each in fields(self):  # type: ignore[arg-type]
+            object.__setattr__(self, each.name, float(getattr(self, each.name)))
+        parse(spelled(self), "potential" if self.name in BUILT_IN["potential"] else "drift")
 
 
 def names(kind: Kind) -> list[str]:
@@ -250,7 +243,7 @@ def parse(text: object, kind: Kind, field: str = "") -> Name:
         _argument(text, parameter, inner.strip(), spelling, field)
         for parameter, inner in zip(spelling.parameters, texts, strict=True)
     )
-    return Name(kind, word, _shortened(spelling, arguments))
+    return Name(kind, word, arguments)
 
 
 def _split(inside: str) -> list[str]:

@@ -238,7 +238,7 @@ class NegativeEntropy(Tsallis):
 
 @final
 @dataclass(frozen=True)
-class NegativeTsallis(Tsallis):
+class NegativeTsallis(names.Parametric, Tsallis):
     """h(p) = sum (p^m - p) / (m - 1), the negative Tsallis entropy, for every m > 0.
 
     m = 1 is the negative Shannon entropy, and the passage to it is continuous; m = 2 is
@@ -249,21 +249,15 @@ class NegativeTsallis(Tsallis):
 
     name = "tsallis"
 
-    def __post_init__(self) -> None:
-        names.check_parameters(self)
-
 
 @final
 @dataclass(frozen=True)
-class LpNorm(Symmetric):
+class LpNorm(names.Parametric, Symmetric):
     """h(q) = sum q^p, the p-th power of the p-norm, for p >= 1 (at p = 1 a constant)."""
 
     p: float
 
     name = "lp"
-
-    def __post_init__(self) -> None:
-        names.check_parameters(self)
 
     @property
     def powers(self) -> tuple[tuple[float, float], ...]:  # type: ignore[override]

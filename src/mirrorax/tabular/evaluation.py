@@ -51,14 +51,12 @@ def evaluate(
     """
     h, alpha = as_potential(potential), temperature("alpha", alpha)
     policy = check_policy(policy, mdp.rewards.shape[-2:])
-    charge = alpha[..., None] * h.value(policy)
-    reward = np.einsum("...a,...a->...", policy, mdp.rewards)
+    charge = alpha[..., None] * h.value(policy) * mdp.alive
+    acting = policy * mdp.alive[..., None]  # where an episode has ended, nothing is done
+    reward = np.einsum("...a,...a->...", acting, mdp.rewards)
     # P = sum over a of pi(a | s) p(. | s, a), as a product of a row and a matrix for each state.
-    moves = np.matmul(policy[..., None, :], mdp.transitions)[..., 0, :]
-    system = np.multiply(moves, -mdp.gamma, out=moves)
-    if mdp.ends:
-        charge, reward = charge * mdp.alive, reward * mdp.alive
-        system *= mdp.alive[..., :, None] * mdp.alive[..., None, :]
+    moves = np.matmul(acting[..., None, :], mdp.transitions)[..., 0, :]
+    system = np.multiply(moves, -mdp.gamma * mdp.alive[..., None, :], out=moves)
     diagonal = np.arange(mdp.num_states)
     system[..., diagonal, diagonal] += 1
     right = np.broadcast_to(reward - charge, system.shape[:-1])
@@ -69,10 +67,9 @@ def evaluate(
 
 def backup(mdp: MDP, v: Any) -> ActionValues:
     """Return r(s, a) + gamma E[V(s')]; zero at terminal states."""
-    continuing = v * mdp.alive if mdp.ends else v
-    future = np.matmul(mdp.matrix, continuing[..., None])[..., 0]
+    future = np.matmul(mdp.matrix, (v * mdp.alive)[..., None])[..., 0]
     q = mdp.rewards + mdp.gamma * future.reshape(*future.shape[:-1], *mdp.rewards.shape[-2:])
-    return q * mdp.alive[..., None] if mdp.ends else q
+    return q * mdp.alive[..., None]
 
 
 def to_sac(q: Any, policy: Any, potential: Potential | str, alpha: Any) -> ActionValues:

@@ -58,9 +58,3 @@ def random_generator(seed: Any) -> np.random.Generator:
         raise UserError(
             f"seed: {seed!r} is not allowed: a whole number >= 0 or a numpy Generator"
         ) from None
-
-
-def at_least(name: str, value: Any, least: int) -> None:
-    """Check that a value is a whole number of at least `least`."""
-    if not isinstance(value, int | np.integer) or value < least:
-        raise UserError(f"{name}: {value!r} is not allowed: a whole number >= {least}")

@@ -10,8 +10,8 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int
 
 from mirrorax.errors import UserError
-from mirrorax.formatting import Shown
-from mirrorax.tabular.inputs import at_least, numbers, random_generator
+from mirrorax.formatting import Shown, check_whole
+from mirrorax.tabular.inputs import numbers, random_generator
 
 _TOLERANCE = 1e-9
 _LARGEST = 4  # GB: the largest array of transitions that a builder makes
@@ -41,35 +41,35 @@ class MDP(Shown):
     name: str = "mdp"
 
     def __post_init__(self) -> None:
-        def put(attribute: str, value: Any) -> None:
-            object.__setattr__(self, attribute, value)
-
+        transitions = numbers("transitions", self.transitions)
         # Rows in single precision sum to one only up to its rounding: they are normalised.
-        single = getattr(self.transitions, "dtype", None) in (np.float32, np.float16)
-        put("transitions", numbers("transitions", self.transitions))
-        if single:
-            total = self.transitions.sum(-1, keepdims=True)
+        if getattr(self.transitions, "dtype", None) in (np.float32, np.float16):
+            total = transitions.sum(-1, keepdims=True)
             with np.errstate(divide="ignore", invalid="ignore"):
                 close = np.abs(total - 1) <= 1e-6
-                put("transitions", np.where(close, self.transitions / total, self.transitions))
-        shape = self.transitions.shape
+                transitions = np.where(close, transitions / total, transitions)
+        shape = transitions.shape
         if len(shape) < 3 or shape[-1] != shape[-3] or 0 in shape:
             raise UserError(
                 f"transitions: shape {shape} is not allowed: [..., states, actions, states]"
             )
-        put("rewards", numbers("rewards", self.rewards))
-        put("gamma", _discount(self.gamma))
         states = (*shape[:-3], shape[-1])
         start = np.full(states, 1 / shape[-1]) if self.initial is None else self.initial
-        put("initial", numbers("initial", start))
         end = np.zeros(states) if self.terminal is None else self.terminal
-        put("terminal", np.asarray(end, bool))
-        for name, wanted in (("rewards", shape[:-1]), ("initial", states), ("terminal", states)):
-            if (given := getattr(self, name).shape) != wanted:
+        fields = {
+            "transitions": (transitions, shape),
+            "rewards": (numbers("rewards", self.rewards), shape[:-1]),
+            "gamma": (_discount(self.gamma), ()),
+            "initial": (numbers("initial", start), states),
+            "terminal": (np.asarray(end, bool), states),
+        }
+        for name, (value, expected) in fields.items():
+            if np.shape(value) != expected:
                 raise UserError(
-                    f"{name}: shape {given} is not allowed: with transitions of shape {shape} it "
-                    f"must be {wanted}"
+                    f"{name}: shape {np.shape(value)} is not allowed: with transitions of shape "
+                    f"{shape} it must be {expected}"
                 )
+            object.__setattr__(self, name, value)
         self._check_numbers()
 
     def _check_numbers(self) -> None:
@@ -118,11 +118,6 @@ class MDP(Shown):
         return np.where(self.terminal, 0.0, 1.0)
 
     @cached_property
-    def ends(self) -> bool:
-        """Whether any state is terminal."""
-        return bool(self.terminal.any())
-
-    @cached_property
     def matrix(self) -> Float64[np.ndarray, "*batch pairs states"]:
         """The transitions as one matrix per MDP, for products with values."""
         states, actions = self.num_states, self.num_actions
@@ -165,9 +160,9 @@ def garnet(
 
     The probabilities are the gaps between sorted uniform numbers, the rewards standard normal.
     """
-    at_least("num_states", num_states, 1)
-    at_least("num_actions", num_actions, 1)
-    at_least("branching", branching, 1)
+    check_whole("num_states", num_states, 1)
+    check_whole("num_actions", num_actions, 1)
+    check_whole("branching", branching, 1)
     if branching > num_states:
         raise UserError(f"branching: {branching} is not allowed: 1 to {num_states}, the states")
     _fits(num_states, num_actions, int(np.prod(batch)))
@@ -189,7 +184,7 @@ def chain(length: int = 10, *, gamma: float = 0.99, slip: float = 0.1) -> MDP:
     The first state is the left end. There each step to the left pays 0.1; at the right end each
     step to the right pays 1: a small reward that is near against a large one that is far.
     """
-    at_least("length", length, 2)
+    check_whole("length", length, 2)
     if not 0 <= slip < 1:
         raise UserError(f"slip: {slip} is not allowed: a number in [0, 1)")
     _fits(length, 2)
@@ -227,7 +222,7 @@ def deepsea(size: int = 8, *, gamma: float = 0.99) -> MDP:
     State row * size + column, then one terminal state. Each move right costs 0.01 / size, and a
     move right in the last column pays 1. The best return is 0.99, by moving right in every row.
     """
-    at_least("size", size, 2)
+    check_whole("size", size, 2)
     states = size * size
     _fits(states + 1, 2)
     row, column = np.divmod(np.arange(states), size)
@@ -246,8 +241,8 @@ def catch(rows: int = 10, columns: int = 5, *, gamma: float = 0.99) -> MDP:
     (ball_row * columns + ball_column) * columns + paddle, for the rows above the paddle's, then one
     terminal state. Reaching the last row pays 1 if the paddle is below the ball, else -1.
     """
-    at_least("rows", rows, 2)
-    at_least("columns", columns, 1)
+    check_whole("rows", rows, 2)
+    check_whole("columns", columns, 1)
     states = (rows - 1) * columns * columns
     _fits(states + 1, 3)
     y, x, paddle = (a.ravel() for a in np.indices((rows - 1, columns, columns)))

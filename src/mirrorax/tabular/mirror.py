@@ -38,7 +38,7 @@ from mirrorax.errors import UserError
 from mirrorax.regularizers.drifts import ChiSquare, Divergence, Drift, ForwardKL, SquaredTV
 from mirrorax.regularizers.drifts import Zero as ZeroDrift
 from mirrorax.regularizers.drifts import drift as as_drift
-from mirrorax.regularizers.potentials import Max, Potential, Zero
+from mirrorax.regularizers.potentials import Max, Potential
 from mirrorax.regularizers.potentials import potential as as_potential
 from mirrorax.regularizers.reference import To
 from mirrorax.simplex import largest, project, softmax, water_level
@@ -98,15 +98,18 @@ def mirror_step(
         terms.append(Term(h.drift, _reference(h, shape), alpha, "reference"))
     else:
         terms.insert(0, Term(h, old, alpha))
+    subject = f"potential, drift: '{h}' with '{d}'"
     result = np.empty_like(linear)
     # A regulariser with weight zero is absent. Rows with the same regularisers are solved together.
     regime = 2 * (alpha > 0) + (lam > 0)
     for kind in np.unique(regime):
-        rows = slice(None) if (regime == kind).all() else regime == kind
-        here = [t._replace(anchor=t.anchor[rows], weight=t.weight[rows]) for t in terms]
-        here = [term for term in here if term.weight[0] > 0]
-        pair = h if kind & 2 else Zero(), d if kind & 1 else ZeroDrift()
-        result[rows] = _solve(linear[rows], old[rows], here, *pair)
+        rows = regime == kind
+        present = [
+            term._replace(anchor=term.anchor[rows], weight=term.weight[rows])
+            for term in terms
+            if term.weight[rows][0] > 0
+        ]
+        result[rows] = _solve(linear[rows], old[rows], present, subject)
     return result.reshape(shape)
 
 
@@ -131,43 +134,20 @@ def _reference(h: To, shape: tuple[int, ...]) -> Rows:
         ) from None
 
 
-def _solve(linear: Rows, old: Rows, terms: list[Term], h: Potential, d: Drift) -> Rows:
-    """Solve by structure where the structure is known, as a convex program otherwise."""
-    if not all(_structured(term.regulariser) for term in terms):
-        return _solve_convex(linear, old, terms, f"potential, drift: '{h}' with '{d}'")
+def _solve(linear: Rows, old: Rows, terms: list[Term], subject: str) -> Rows:
+    """Minimise -<linear, p> + the terms: by structure if it is known, else as a convex program."""
     problem = Problem(linear.copy(), np.zeros(len(linear)), {})
-    kinked = []
-    for term in terms:
-        if isinstance(term.regulariser, SquaredTV):
-            kinked.append(term)
-        elif isinstance(term.regulariser, Drift):
-            problem.add_drift(term.regulariser, term.anchor, term.weight)
-        else:
-            problem.add_potential(term.regulariser, term.weight)
-    if len(kinked) > 1:
-        raise UserError(f"drift: 'squared_tv' has no exact mirror step with the potential '{h}'")
-    if problem.uneven and problem.peak.any() and list(problem.powers) != [-1.0]:
+    others = [term for term in terms if not problem.add(*term[:3])]
+    if not all(isinstance(term.regulariser, SquaredTV) for term in others):
+        return _solve_convex(linear, old, terms, subject)
+    if not others:
+        return problem.solve(subject)
+    if len(others) > 1 or problem.peak.any():
         raise UserError(
-            f"potential, drift: '{h}' with '{d}' has no exact mirror step: max needs a partner "
-            "that treats all actions alike"
+            "drift: 'squared_tv' has no exact mirror step with the potential 'max' or a second "
+            "'squared_tv'; it has one with entropy, tsallis(m), lp(p) and zero"
         )
-    if kinked:
-        return _solve_squared_tv(problem, kinked[0].anchor, kinked[0].weight)
-    return problem.solve()
-
-
-def _structured(part: Potential | Drift) -> bool:
-    if isinstance(part, Divergence):
-        return _structured(part.potential)
-    if isinstance(part, Potential):
-        return isinstance(part, Max) or part.powers is not None
-    return isinstance(part, ForwardKL | ChiSquare | SquaredTV)
-
-
-def slope(g: Potential, q: Rows) -> Rows:
-    """Return grad g(q), with -inf where q = 0 for a steep g: such an action stays at zero."""
-    gradient = np.asarray(g.grad(q))
-    return np.where(q > 0, gradient, -np.inf) if g.steep else gradient
+    return _solve_squared_tv(problem, others[0].anchor, others[0].weight)
 
 
 @dataclass
@@ -178,58 +158,68 @@ class Problem:
     peak: Weights
     powers: dict[float, Any]  # exponent e -> b, [rows, 1] or [rows, actions]
 
-    def add_potential(self, g: Potential, weight: Weights) -> None:
-        """Add weight * g(p)."""
-        if isinstance(g, Max):
-            self.peak = self.peak + weight
-            return
-        assert g.powers is not None
-        for coefficient, exponent in g.powers:
-            self.add_power(exponent, coefficient * weight[:, None])
+    def add(self, part: Potential | Drift, anchor: Rows, weight: Weights) -> bool:
+        """Add weight * h(p), or weight * D(p, anchor) up to a constant; False if it has no place.
 
-    def add_drift(self, d: Drift, anchor: Rows, weight: Weights) -> None:
-        """Add weight * d(p, anchor), up to a constant."""
+        Where the slope at the anchor is infinite the linear part is -inf: p stays zero there.
+        """
         scale = weight[:, None]
-        if isinstance(d, ForwardKL):
+        if isinstance(part, Divergence):
+            # B_g(p, a) = g(p) - <grad g(a), p> + constant
+            g = part.potential
+            if not self.add(g, anchor, weight):
+                return False
+            stays = (anchor <= 0) & g.steep
+            self.linear += scale * np.where(stays, -np.inf, g.grad(anchor))
+        elif isinstance(part, ForwardKL):
             self.linear += scale * anchor
-            self.add_power(-1.0, scale * anchor)
-        elif isinstance(d, ChiSquare):
+            self._add_power(-1.0, scale * anchor)
+        elif isinstance(part, ChiSquare):
             # 2 (p / a - 1) = 2 / a ln_1(p) + 2 / a - 2; where a = 0 the action stays at zero.
             with np.errstate(divide="ignore", over="ignore"):
                 b = np.where(anchor > 0, 2 * scale / anchor, np.inf)
-            taken = np.isfinite(b)
-            self.linear += np.where(taken, 2 * scale - np.where(taken, b, 0), -np.inf)
-            self.add_power(1.0, np.where(taken, b, 2 * scale))
-        elif isinstance(d, Divergence):
-            # B_g(p, a) = g(p) - <grad g(a), p> + constant
-            self.linear += scale * slope(d.potential, anchor)
-            self.add_potential(d.potential, weight)
+            finite = np.isfinite(b)
+            self.linear += np.where(finite, 2 * scale - np.where(finite, b, 0), -np.inf)
+            self._add_power(1.0, np.where(finite, b, 2 * scale))
+        elif isinstance(part, Max):
+            self.peak = self.peak + weight
+        elif isinstance(part, Potential) and part.powers is not None:
+            for coefficient, exponent in part.powers:
+                self._add_power(exponent, coefficient * scale)
+        else:
+            return False
+        return True
 
-    def add_power(self, exponent: float, b: Any) -> None:
+    def _add_power(self, exponent: float, b: Any) -> None:
         """Add a separable term with derivative b ln_e(p)."""
         self.powers[exponent] = self.powers.get(exponent, 0) + b
 
-    @property
-    def uneven(self) -> bool:
-        """Whether the separable terms differ from action to action."""
-        return any(np.shape(b)[-1] > 1 for b in self.powers.values())
+    def solve(self, subject: str) -> Rows:
+        """Return the minimiser of each row.
 
-    def solve(self) -> Rows:
-        """Return the minimiser of each row."""
+        Without peak it is softmax(c / b) for b sum p log p, and for b |p|^2 / 2 the projection of
+        c / b onto the simplex.
+        """
         if not self.powers:
             return _uniform_on_top(self.linear, self.peak)
         linear = self.linear
+        even = all(b.shape[-1] == 1 for b in self.powers.values())
         if self.peak.any():
             if list(self.powers) == [-1.0]:  # forward KL: b ln_{-1}(p) = b - b / p
                 weights = self.powers[-1.0]
                 return roots.capped(linear - weights, weights, self.peak)
+            if not even:
+                raise UserError(
+                    f"{subject} has no exact mirror step: max needs a partner that treats all "
+                    "actions alike"
+                )
             linear = np.minimum(linear, water_level(linear, self.peak))
         linear = linear - largest(linear)[:, None]
         # Dividing by a tiny weight may overflow to -inf, which stands for a probability of zero.
         with np.errstate(over="ignore"):
             if list(self.powers) == [0.0]:
                 return np.asarray(softmax(linear / self.powers[0.0]))
-            if list(self.powers) == [1.0] and not self.uneven:
+            if list(self.powers) == [1.0] and even:
                 return np.asarray(project(linear / self.powers[1.0]))
         return roots.multiplier(linear, self.powers)
 
@@ -255,27 +245,22 @@ def _solve_squared_tv(problem: Problem, old: Rows, lam: Weights) -> Rows:
     TV^2 = max over w of w TV - w^2 / 4: for a price w per unit of TV the step has one more kink, at
     p_i = q_i, and the right price is w = 2 lam TV(p_w), found by bisection.
     """
-    if problem.peak.any():
-        raise UserError(
-            "drift: 'squared_tv' has no exact mirror step with the potential 'max'; it has one "
-            "with entropy, tsallis(m), lp(p) and zero"
-        )
     if not problem.powers:
         return _move_mass(problem.linear, old, lam)
     linear = problem.linear - problem.linear.max(-1, keepdims=True)
+
+    def at_price(price: Weights) -> Rows:
+        return roots.multiplier(linear, problem.powers, roots.Kink(old, price[:, None]))
+
     low, high = np.zeros(len(lam)), 2 * lam
     for _ in range(80):
         price = (low + high) / 2
-        p = roots.multiplier(linear, problem.powers, anchor=old, price=price[:, None])
-        dear = 2 * lam * _variation(p, old) < price
-        low, high = np.where(dear, low, price), np.where(dear, price, high)
+        too_high = 2 * lam * _variation(at_price(price), old) < price
+        low, high = np.where(too_high, low, price), np.where(too_high, price, high)
         if np.all(high - low <= 1e-15 * (1 + high)):
             break
     # Where p jumps within one rounding of the price, the right distance lies in between.
-    far, near = (
-        roots.multiplier(linear, problem.powers, anchor=old, price=price[:, None])
-        for price in (low, high)
-    )
+    far, near = at_price(low), at_price(high)
     most, least = _variation(far, old), _variation(near, old)
     span = np.maximum(most - least, 1e-14)
     share = np.clip((high / (2 * lam) - least) / span, 0, 1)[:, None]
@@ -351,26 +336,23 @@ class _Objective:
         return value
 
 
-def _solve_convex(linear: Rows, old: Rows, terms: list[Term], called: str) -> Rows:
-    """Minimise <p, -linear> and the terms row by row; their sum must be smooth and convex in p."""
-    for term in terms:
-        part = term.regulariser
-        forbidden = isinstance(part, Drift) and part.infinite == "p > 0 = q"
-        if forbidden and not (term.anchor > 0).all():
+def _solve_convex(linear: Rows, old: Rows, terms: list[Term], subject: str) -> Rows:
+    """Minimise -<linear, p> + the terms row by row; their sum must be smooth and convex in p."""
+    arrays, starts = [linear], [old]
+    for part, anchor, weight, anchor_name in terms:
+        if isinstance(part, Drift) and part.infinite == "p > 0 = q" and not (anchor > 0).all():
             raise UserError(
-                f"{term.anchor_name}: has zero entries, which '{part}' can never raise; with a "
-                "user's own function give one that takes every action"
+                f"{anchor_name}: has zero entries, which '{part}' can never raise; with a user's "
+                "own function give one that takes every action"
             )
         kinked = part.potential if isinstance(part, Divergence) else part
         if isinstance(kinked, Max | SquaredTV):
             raise UserError(
-                f"{called} has no exact mirror step: a user's own function needs a smooth partner, "
-                f"and '{kinked}' has kinks"
+                f"{subject} has no exact mirror step: a user's own function needs a smooth "
+                f"partner, and '{kinked}' has kinks"
             )
-    arrays = [linear]
-    for term in terms:
-        arrays += [np.maximum(term.anchor, SMALLEST), term.weight]  # derivatives overflow at 1e-300
-    starts = [old, *(term.anchor for term in terms if term.anchor_name == "reference")]
+        arrays += [np.maximum(anchor, SMALLEST), weight]  # derivatives overflow at 1e-300
+        starts += [anchor] if anchor_name == "reference" else []
     goal = _Objective(tuple(term.regulariser for term in terms))
-    p = minimize_on_simplex(goal, tuple(arrays), linear.shape, called, starts)
+    p = minimize_on_simplex(goal, tuple(arrays), linear.shape, subject, starts)
     return np.where((old == 0) & (p <= 1e3 * SMALLEST), 0, p)

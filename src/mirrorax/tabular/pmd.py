@@ -6,7 +6,6 @@ pi_{k+1}(s) = argmin over p of  <p, -Q^{pi_k}(s)> + alpha_k h(p) + lambda_k D(p,
 from __future__ import annotations
 
 import importlib
-import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,13 +17,14 @@ from jaxtyping import Float64
 
 from mirrorax import registry
 from mirrorax.errors import UserError, unknown
-from mirrorax.formatting import Shown
+from mirrorax.files import check_target, replacing
+from mirrorax.formatting import Shown, check_whole
 from mirrorax.regularizers.drifts import Divergence, Drift, reference_drift
 from mirrorax.regularizers.drifts import drift as as_drift
 from mirrorax.regularizers.potentials import Max, Potential
 from mirrorax.regularizers.potentials import potential as as_potential
 from mirrorax.tabular.evaluation import Optimum, evaluate, optimum, uniform_policy
-from mirrorax.tabular.inputs import at_least, check_policy, random_generator, temperature
+from mirrorax.tabular.inputs import check_policy, random_generator, temperature
 from mirrorax.tabular.mdp import MDP
 from mirrorax.tabular.mirror import mirror_step
 
@@ -44,20 +44,17 @@ class LearnedLam:
         log lambda_{k+1} = log lambda_k + rate clip(E_s[D(pi_{k+1}(s), pi_k(s))] / (v_k D_ref) - 1)
 
     with v_k = v, or v (1 - k / K) where the target is annealed, D_ref the `reference_drift` of the
-    drift, and clip to [-1, 1]. Each MDP and temperature of a batch has its own lambda. Near a fixed
-    point the drift vanishes and lambda falls to its lower bound.
+    drift, and clip to [-1, 1]. Each MDP and temperature of a batch has its own lambda, which starts
+    at 1. Near a fixed point the drift vanishes and lambda falls to its lower bound.
     """
 
     v: float
-    start: float = 1.0
     rate: float = 0.5
     annealed: bool = False
 
     def __post_init__(self) -> None:
         if not 0 < self.v <= 1:
             raise UserError(f"v: {self.v!r} is not allowed: above 0, at most 1")
-        if not self.start > 0 or not math.isfinite(self.start):
-            raise UserError(f"start: {self.start!r} is not allowed: a positive number")
         if not 0 < self.rate <= 2:
             raise UserError(f"rate: {self.rate!r} is not allowed: above 0, at most 2")
 
@@ -81,7 +78,8 @@ Critic = Literal["regularized", "unregularized"]
 class Trace(Shown):
     """The record of K iterations. Axis 0 counts them; entry 0 is the first policy.
 
-    `values`, `gap` and `optimum` are those of the MDP regularised with `reference_alpha`.
+    `values`, `gap` and `optimum` are those of the MDP regularised with `reference_alpha`: alpha
+    where it is constant, 0 where it is a function of k.
     """
 
     policies: Float64[np.ndarray, "iterations *batch states actions"]
@@ -139,16 +137,12 @@ class Trace(Shown):
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the arrays to a file that ends in .npz; `mirrorax.load` gives the trace back."""
-        target = Path(path)
-        if target.suffix != ".npz":
-            raise UserError(f"path: {str(target)!r} is not allowed: a name that ends in .npz")
+        check_target("path", os.fspath(path), (".npz",))
         arrays = {**vars(self), **{f"optimum.{k}": v for k, v in vars(self.optimum).items()}}
         del arrays["optimum"]
-        try:
-            np.savez(target, **{name: array for name, array in arrays.items() if array is not None})
-        except OSError as error:
-            raise UserError(f"path: cannot write {str(target)!r}: {error.strerror}") from None
-        return target
+        with replacing(path) as file:
+            np.savez(file, **{name: array for name, array in arrays.items() if array is not None})
+        return Path(path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Trace:
@@ -213,9 +207,10 @@ def solve(
     policy: Any = None,
     noise: Any = 0.0,
     seed: int | np.random.Generator = 0,
-    reference_alpha: float | None = None,
 ) -> Trace:
-    """Run Policy Mirror Descent and return its trace.
+    """Run Policy Mirror Descent from pi_0 and return its trace.
+
+        pi_{k+1}(s) = argmin over p of  <p, -Q(s)> + alpha_k h(p) + lambda_k D(p, pi_k(s))
 
     Args:
         mdp: the MDP, or a batch of them.
@@ -230,22 +225,16 @@ def solve(
         policy: the first policy, [..., states, actions]; uniform if not given.
         noise: the standard deviation of normal noise added to Q before each step (inexact PMD).
         seed: of that noise; a number or a numpy Generator.
-        reference_alpha: the temperature of the MDP whose values and optimum the trace reports. By
-            default alpha where it is constant, and 0 where it is a function of k.
     """
     h, d = as_potential(potential), as_drift(drift)
     if critic not in ("regularized", "unregularized"):
         raise unknown("critic", critic, ("regularized", "unregularized"))
-    at_least("iterations", iterations, 0)
+    check_whole("iterations", iterations)
     spread, generator = temperature("noise", noise), random_generator(seed)
     learned = lam if isinstance(lam, LearnedLam) else None
-    alpha_at = _at("alpha", alpha)
-    lam_at = _at("lam", lam.start if isinstance(lam, LearnedLam) else lam)
+    alpha_at = _schedule("alpha", alpha)
+    lam_at = _schedule("lam", 1.0 if isinstance(lam, LearnedLam) else lam)
     size = reference_drift(d, mdp.num_actions) if learned else 1.0
-    default = 0.0 if callable(alpha) else alpha
-    reference = temperature(
-        "reference_alpha", default if reference_alpha is None else reference_alpha
-    )
     first = uniform_policy(mdp) if policy is None else check_policy(policy, mdp.rewards.shape[-2:])
     # One policy per MDP and temperature, from the start, so that every trace has the same shape.
     sizes = {
@@ -254,50 +243,51 @@ def solve(
         "alpha": alpha_at(0).shape,
         "lam": lam_at(0).shape,
         "noise": spread.shape,
-        "reference_alpha": reference.shape,
     }
     try:
         batch = np.broadcast_shapes(*sizes.values())
     except ValueError:
         shapes = ", ".join(f"{name} {shape}" for name, shape in sizes.items() if shape)
         raise UserError(f"alpha, lam: the axes before the states do not fit: {shapes}") from None
-    pi = np.broadcast_to(first, (*batch, mdp.num_states, mdp.num_actions))
-    reference = np.broadcast_to(reference, batch)
+    reference = np.broadcast_to(0.0 if callable(alpha) else alpha_at(0), batch)
     best = optimum(mdp, h, reference)
 
-    known = evaluate(mdp, pi, h, reference)
-    policies, values = [pi], [known.v]
+    policies = np.zeros((iterations + 1, *batch, mdp.num_states, mdp.num_actions))
+    values = np.zeros(policies.shape[:-1])
     alphas, lams = np.zeros((2, iterations, *batch))
-    current = np.broadcast_to(lam_at(0), batch)
-    for k in range(iterations):
+    learned_lam = np.ones(batch)
+    policies[0] = first
+    for k in range(iterations + 1):
+        exact = evaluate(mdp, policies[k], h, reference)
+        values[k] = exact.v
+        if k == iterations:
+            break
         alphas[k] = alpha_at(k)
-        lams[k] = current if learned else lam_at(k)
-        followed = alphas[k] if critic == "regularized" else np.zeros(())
-        # The step needs the values that were just reported, unless their temperatures differ.
-        q = known.q if np.all(followed == reference) else evaluate(mdp, pi, h, followed).q
+        lams[k] = learned_lam if learned else lam_at(k)
+        critic_alpha = alphas[k] if critic == "regularized" else np.zeros(())
+        q = exact.q
+        if not np.all(critic_alpha == reference):
+            q = evaluate(mdp, policies[k], h, critic_alpha).q
         if spread.any():
             q = q + spread[..., None, None] * generator.standard_normal(q.shape)
-        before = pi
-        pi = mirror_step(q, pi, h, d, alphas[k][..., None], lams[k][..., None])
+        policies[k + 1] = mirror_step(
+            q, policies[k], h, d, alphas[k, ..., None], lams[k, ..., None]
+        )
         if learned:
-            moved = np.asarray(np.mean(d.value(pi, before), axis=-1))
-            current = learned.after(current, moved, size, k / iterations)
-        known = evaluate(mdp, pi, h, reference)
-        policies.append(pi)
-        values.append(known.v)
+            mean_drift = np.asarray(np.mean(d.value(policies[k + 1], policies[k]), axis=-1))
+            learned_lam = learned.after(learned_lam, mean_drift, size, k / iterations)
 
-    trace, value = np.stack(policies), np.stack(values)
     changing = callable(alpha) or callable(lam) or learned or critic != "regularized"
     promised = None
     if not (changing or spread.any()):
         promised = promised_rate(mdp.gamma, h, d, alpha_at(0), lam_at(0))
     return Trace(
-        policies=trace,
-        values=value,
-        gap=(best.v - value).max(-1),
-        policy_change=_distance(trace[1:], trace[:-1]),
-        policy_distance=_distance(trace, best.policy),
-        returns=(value * mdp.initial).sum(-1),
+        policies=policies,
+        values=values,
+        gap=(best.v - values).max(-1),
+        policy_change=_distance(policies[1:], policies[:-1]),
+        policy_distance=_distance(policies, best.policy),
+        returns=(values * mdp.initial).sum(-1),
         alphas=alphas,
         lams=lams,
         optimum=best,
@@ -306,7 +296,7 @@ def solve(
     )
 
 
-def _at(field: str, value: Temperature) -> Callable[[int], Any]:
+def _schedule(field: str, value: Temperature) -> Callable[[int], Any]:
     """Return a temperature as a checked function of k."""
     if not callable(value):
         constant = temperature(field, value)

@@ -7,7 +7,7 @@ In u the formulas neither overflow nor cancel near e = 0.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float64
@@ -93,26 +93,30 @@ def inverse(y: Any, powers: dict[float, Any], start: Any = None) -> Any:
     return np.where(zero, -np.inf, u)
 
 
-def multiplier(
-    linear: Rows, powers: dict[float, Any], anchor: Any = None, price: Any = None
-) -> Rows:
-    """Return p with psi(p_i) = c_i - mu, mu such that p sums to one.
+class Kink(NamedTuple):
+    """A price per unit of mass above the anchor: psi jumps by it at p_i = anchor_i."""
 
-    With an `anchor` q and a `price` w there is a kink of height w at p_i = q_i: a price per unit of
-    mass above the anchor. The rows of `linear` must have their maximum at 0.
+    anchor: Rows
+    price: Float64[np.ndarray, "rows 1"]
+
+
+def multiplier(linear: Rows, powers: dict[float, Any], kink: Kink | None = None) -> Rows:
+    """Return p with psi(p_i) = c_i - mu, mu such that p sums to one, for c = `linear`.
+
+    It minimises -<c, p> + sum of the separable terms over the simplex, and with a `kink` also
+    price * sum (p_i - anchor_i)_+. The rows of `linear` must have their maximum at 0.
 
     log(sum p) is decreasing in mu, and close to linear: Newton's method on it, inside a bracket. At
     mu = max(c) some p is one; where every p is at most 1/n the sum is at most one.
     """
 
-    def part(rows: Any) -> tuple[Rows, dict[float, Any], Any, Any]:
+    def part(rows: Any) -> tuple[Rows, dict[float, Any], Kink | None]:
         here = {e: b[rows] for e, b in powers.items()}
-        kink = [None if x is None else x[rows] for x in (anchor, price)]
-        return linear[rows], here, kink[0], kink[1]
+        return linear[rows], here, kink and Kink(kink.anchor[rows], kink.price[rows])
 
-    low = linear.max(-1) - (0 if price is None else price[:, 0])
+    low = linear.max(-1) - (kink.price[:, 0] if kink else 0)
     high = (linear - psi(-np.log(linear.shape[-1]), powers)).max(-1)
-    p, total, rate, u, gain = _primal(linear, powers, anchor, price, low)
+    p, total, rate, u, gain = _primal(linear, powers, kink, low)
     # Actions with no convex term at all (forward KL where q = 0) take what is left over.
     short = total < 1 - 1e-12
     if short.any():
@@ -141,12 +145,12 @@ def multiplier(
     r = np.flatnonzero(~short & (np.abs(total - 1) > _TOLERANCE))
     if r.size:
         p[r] = _mixed(*(_primal(*part(r), side[r])[0] for side in (low, high)))
-    return _completed(p, powers, anchor)
+    return _completed(p, powers, kink)
 
 
-def _completed(p: Rows, powers: dict[float, Any], anchor: Any) -> Rows:
+def _completed(p: Rows, powers: dict[float, Any], kink: Kink | None) -> Rows:
     """Make p sum to one by changing all psi(p_i) equally: the flattest action changes most."""
-    moving = (p > 0) if anchor is None else (p > 0) & (p != anchor)
+    moving = (p > 0) & (p != kink.anchor) if kink else p > 0
     slope = psi_slope(np.log(np.where(moving, p, 1.0)), powers)
     gain = np.where(moving, p / np.maximum(slope, 1e-200), 0)
     share = gain / np.maximum(gain.sum(-1, keepdims=True), 1e-300)
@@ -164,19 +168,20 @@ def _mixed(more: Rows, less: Rows) -> Rows:
 
 
 def _primal(
-    linear: Rows, powers: dict[float, Any], anchor: Any, price: Any, mu: Any, start: Any = None
+    linear: Rows, powers: dict[float, Any], kink: Kink | None, mu: Any, start: Any = None
 ) -> tuple[Any, Any, Any, Any, Any]:
     """Return p(mu), its sum, minus the sum's derivative in mu, log p, and minus its derivative."""
-    y = np.minimum(linear - mu[:, None], 0 if price is None else price)
-    if price is None:
-        u = inverse(y, powers, start)
+    y = linear - mu[:, None]
+    if kink is None:
+        u = inverse(np.minimum(y, 0), powers, start)
         p = np.exp(u)
         moving = p > 0
     else:
+        y = np.minimum(y, kink.price)
         below = np.exp(inverse(np.minimum(y, 0), powers))
-        above = np.exp(inverse(y - price, powers))
-        p = np.maximum(above, np.minimum(below, anchor))
-        u, moving = np.zeros_like(p), (p > 0) & (p != anchor)
+        above = np.exp(inverse(y - kink.price, powers))
+        p = np.maximum(above, np.minimum(below, kink.anchor))
+        u, moving = np.zeros_like(p), (p > 0) & (p != kink.anchor)
     with np.errstate(divide="ignore", over="ignore"):
         gain = np.where(moving, 1 / psi_slope(np.log(np.where(moving, p, 1.0)), powers), 0.0)
     return p, p.sum(-1), (p * gain).sum(-1), np.where(moving, u, 0.0), gain
