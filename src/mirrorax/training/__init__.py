@@ -276,7 +276,11 @@ def _different(name: str, values: Any) -> list[Any]:
             raise UserError(f"{name}: {value!r} is not a number, or a list of numbers")
     numbers = [getattr(RunValues(**{name: value}), name) for value in values]
     apart = set(numbers) if name == "seed" else set(map(as_float32, numbers))
-    if len(apart) < max(len(numbers), 1):
+    if not numbers:
+        raise UserError(f"{name}: []: expected one number or more")
+    if len(apart) < len(numbers):
+        if name == "seed":
+            raise UserError(f"seeds: {numbers}: expected seeds that differ")
         raise UserError(
             f"{name}: {numbers}: expected numbers that differ, in float32 as training computes"
         )
