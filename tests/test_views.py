@@ -136,8 +136,10 @@ def test_a_notebook_shows_a_picture_that_is_readable_in_dark_mode(result, trace,
         assert 200 < height < 1200
         corner = plt.imread(__import__("io").BytesIO(picture))[0, 0]
         np.testing.assert_array_equal(corner, 1.0)  # white and not transparent
-    plain = mirrorax.train("Catch", seeds=1, steps=320, **SMALL)
+    plain = mirrorax.train("Catch", seeds=1, steps=320, curve_points=0, **SMALL)
     assert "<img" not in plain._repr_html_()  # one cell, no curves: nothing to draw
+    usual = mirrorax.train("Catch", seeds=1, steps=320, **SMALL)
+    assert "<img" in usual._repr_html_()  # there are curves unless told otherwise
     assert not plt.get_fignums()
 
 

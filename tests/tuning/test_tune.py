@@ -164,6 +164,7 @@ def test_evidence_counts_where_runs_are_alike():
         ({"lam_range": (1e-50, 0.5)}, "lam_range: "),
         ({"lam_range": (2.0, 0.5)}, "lam_range: 2, 0.5 is not allowed"),
         ({"ranges": {"steps": (1, 2)}}, "ranges: 'steps' is not a value to search"),
+        ({"ranges": {"gama": (0.9, 1)}}, "a value to search (did you mean 'gamma'?)"),
         ({"choices": {"seed": [1]}}, "choices: 'seed' is not a setting"),
         ({"choices": {"lam_schedule": ["constant", "learned"]}}, "choices: schedules that learn"),
         ({"environment": "Acrobot"}, "environment: 'Acrobot' and env = 'Catch'; give env alone"),

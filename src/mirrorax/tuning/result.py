@@ -212,8 +212,8 @@ class TuneResult(Frame):
         return json.dumps(finite(self.to_dict()), allow_nan=False)
 
     def _summary(self) -> tuple[str, list[list[str]]]:
-        settings, verdict = self.settings, self.verdict[0]
-        verdict = "not better than random play" if verdict == "nothing" else verdict
+        settings = self.settings
+        verdict = self.verdict[0] if self.better_than_random else "not better than random play"
         title = (
             f"MDPO({settings.potential}, {settings.drift}) on {settings.environment}: {self.units} "
             f"{self.mean:.3f} on {counted(len(self.scores), 'fresh seed')}, {verdict}; "
