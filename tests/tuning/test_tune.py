@@ -251,6 +251,7 @@ def test_what_the_neighbours_show_is_put_into_words(units, around, text):
 def test_nothing_better_than_random_is_the_last_line(scores, random, units, capsys):
     result = outcome(scores, [[0.3]], units, random)
     assert not result.better_than_random
+    assert ", not better than random play; " in repr(result)
     tune_cli._show(result)
     shown = capsys.readouterr().out
     assert shown.splitlines()[-1].startswith("nothing better than random")
