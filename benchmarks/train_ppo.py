@@ -69,7 +69,13 @@ def compare_returns(python: str, seeds: int) -> None:
     for matched in (False, True):
         fields = {**FIELDS, "max_grad_norm": 1e9} if matched else FIELDS
         ours = mirrorax.train(
-            "CartPole", seeds=seeds, lanes=seeds, progress=False, **fields, **VALUES
+            "CartPole",
+            seeds=seeds,
+            lanes=seeds,
+            curve_points=0,
+            progress=False,
+            **fields,
+            **VALUES,
         )
         arguments = ["--returns", str(seeds), *(["--matched"] if matched else [])]
         returns = ours.returns.mean(axis=1), np.asarray(ask(python, *arguments))

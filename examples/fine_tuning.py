@@ -108,6 +108,7 @@ def learned_points(
         actor_lr=0.005,
         lanes=len(alphas) * seeds,
         hidden=(32, 32),
+        curve_points=0,
         progress=False,
     )
     return probabilities(result).reshape(len(alphas), seeds, PROMPTS, ANSWERS)
@@ -124,6 +125,7 @@ def train_reference(folder: str, steps: int = 20_480) -> np.ndarray:
         normalize_advantages=False,
         hidden=(32, 32),
         lanes=1,
+        curve_points=0,
         progress=False,
     )
     result.save(folder)

@@ -136,8 +136,10 @@ def test_a_notebook_shows_a_picture_that_is_readable_in_dark_mode(result, trace,
         assert 200 < height < 1200
         corner = plt.imread(__import__("io").BytesIO(picture))[0, 0]
         np.testing.assert_array_equal(corner, 1.0)  # white and not transparent
-    plain = mirrorax.train("Catch", seeds=1, steps=320, **SMALL)
+    plain = mirrorax.train("Catch", seeds=1, steps=320, curve_points=0, **SMALL)
     assert "<img" not in plain._repr_html_()  # one cell, no curves: nothing to draw
+    usual = mirrorax.train("Catch", seeds=1, steps=320, **SMALL)
+    assert "<img" in usual._repr_html_()  # there are curves unless told otherwise
     assert not plt.get_fignums()
 
 
@@ -202,6 +204,29 @@ def test_data_frames_hold_the_same_numbers(result, trace, item, search):
     trials = search[0].to_pandas()
     assert len(trials) == len(search[0].record.trials)
     assert trials["score"].max() == search[0].record.searched
+
+
+def test_a_grid_of_traces_has_its_temperatures():
+    alphas, lams = np.array([0.1, 1.0])[:, None], np.array([0.5, 1.0, 2.0])
+    grid = tabular.solve(
+        tabular.garnet(4, 2, branching=2), "entropy", "kl", alphas, lams, iterations=3
+    )
+    frame = grid.to_pandas()
+    assert list(frame.index.names) == ["iteration", "grid_0", "grid_1"]
+    np.testing.assert_array_equal(frame["gap"], grid.gap.ravel())
+    for (alpha, lam), cell in frame.groupby(["alpha", "lam"]):
+        i, j = np.flatnonzero(alphas[:, 0] == alpha)[0], np.flatnonzero(lams == lam)[0]
+        np.testing.assert_array_equal(cell["gap"], grid.gap[:, i, j])
+    np.testing.assert_array_equal(grid.to_xarray()["lam"][-1], np.tile(lams, (2, 1)))
+    ax = grid.plot()
+    labels = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert labels[:6] == [f"alpha {a:g}, lam {b:g}" for a in alphas[:, 0] for b in lams]
+    for line, gap in zip(ax.lines, grid.gap.reshape(4, 6).T, strict=False):
+        np.testing.assert_allclose(line.get_ydata(), gap, atol=1e-10)
+    many = tabular.solve(
+        tabular.garnet(4, 2, branching=2), alpha=np.linspace(0.1, 1, 13), iterations=2
+    )
+    assert "(13 cells)" in many.plot().get_legend().get_texts()[0].get_text()
 
 
 def test_datasets_hold_the_same_numbers(result, trace, item):

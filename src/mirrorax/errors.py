@@ -5,8 +5,9 @@ from __future__ import annotations
 import difflib
 import sysconfig
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 #: The longest line that is shown, and the longest value within one. What comes from a file may be
 #: of any length.
@@ -49,6 +50,14 @@ class UserError(ValueError):
 
 class Failure(Exception):
     """What went wrong, though the input was right. Its text says why; commands end with code 1."""
+
+
+def what_is_wrong(mistake: Mapping[str, Any]) -> str:
+    """Return what pydantic says of a value in our words: what it must be."""
+    if mistake["type"] == "tuple_type":
+        return "must be a list"
+    reason = str(mistake["msg"]).removeprefix("Value error, ")
+    return (reason[0].lower() + reason[1:]).replace("input should", "must")
 
 
 def nearest(word: str, allowed: Iterable[str], likeness: float = 0.5) -> str | None:

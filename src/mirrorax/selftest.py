@@ -96,7 +96,7 @@ def learning() -> Finding:
     mdp = tabular.catch(5, 3, gamma=gamma)
     sizes = {"env_steps_per_update": 64, "batch_size": 128, "buffer_size": 6400, "hidden": (32,)}
     rates = {"gamma": gamma, "actor_lr": 0.01, "critic_lr": 0.01, "tau": 0.8}
-    options: dict[str, Any] = {**sizes, **rates, "seeds": 4, "lanes": 4}
+    options: dict[str, Any] = {**sizes, **rates, "seeds": 4, "lanes": 4, "curve_points": 0}
     result = train("Catch(5x3)", alpha=0.02, lam=0.2, steps=64_000, progress=False, **options)
     actor = result.sessions[0].program.actor
     seen = jnp.asarray(mdp.observations, jnp.float32).T

@@ -331,7 +331,7 @@ def test_the_headline_says_what_the_data_support(summary):
 def test_the_headline_of_a_single_cell(synthetic, rng):
     summary = summarise(synthetic.block({}, "Catch", (0.1,), (1.0,), 1, rng), thresholds=(0.01,))
     first, cell = headline(summary)
-    assert first.startswith("(entropy, kl). Its only cell scores at least 0.01 in Catch (Rbst ")
+    assert first.startswith("(entropy, kl): its only cell scores at least 0.01 in Catch (Rbst ")
     assert cell.endswith("with one seed there is no held-out score.")
 
 

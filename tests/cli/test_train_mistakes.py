@@ -24,7 +24,10 @@ MISTAKES = [
     (["train", "--env", "Cach"], "--env: unknown value 'Cach' (did you mean 'Catch'?)"),
     ([*CATCH, "--lam", "one"], "--lam: 'one' is not a finite number"),
     ([*CATCH, "--alpha", "0.1,0.1"], "--alpha: [0.1, 0.1]: expected numbers that differ"),
-    ([*CATCH, "--max-grad-norm", "1e39"], "--max-grad-norm: Input should be at most 3.4"),
+    ([*CATCH, "--max-grad-norm", "1e39"], "--max-grad-norm: must be at most 3.4"),
+    ([*CATCH, "--alpha", "-1"], "--alpha: must be greater than or equal to 0 (got -1.0)"),
+    ([*CATCH, "--seeds", "3,3"], "--seeds: [3, 3]: expected seeds that differ"),
+    ([*CATCH, "--potential", "to(policy, kl)"], "--potential: 'to(policy, kl)' needs a saved"),
     (
         [*CATCH, "--alpha", "0.1,0.100000000001"],
         "--alpha: [0.1, 0.100000000001]: expected numbers that differ, in float32",

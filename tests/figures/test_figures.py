@@ -302,6 +302,11 @@ def test_learning_curves_are_means_over_seeds(rng):
     np.testing.assert_allclose(ax.get_lines()[0].get_ydata(), scores.mean(axis=0))
     assert ax.get_lines()[1].get_label() == "one (one seed: no band)"
     assert len(ax.collections) == 1
+    _, ax = new()
+    draw_curves([one, replace(one, label="two", random=0.2)], ax)
+    assert [line.get_label() for line in ax.get_lines()][:2] == ["one", "two"]
+    assert ax.get_legend().get_title().get_text() == "one seed: no band"  # said once
+    assert [text.get_text() for text in ax.texts] == ["random policy, two"]
     with pytest.raises(UserError, match="12 scores for 3 times"):
         draw_curves([LearningCurve("x", steps[:3], scores)], ax)
 

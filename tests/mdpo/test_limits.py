@@ -90,7 +90,7 @@ def test_what_it_does_not_hold_is_refused_in_one_line(name, value):
         name, value = "gamma", 0.999999999
     with pytest.raises(UserError) as caught:
         RunValues(**{name: value})
-    assert str(caught.value).startswith(f"{name}: Input should be ")
+    assert str(caught.value).startswith(f"{name}: must be ")
     assert str(caught.value).endswith(f" (got {value!r})")
     assert "\n" not in str(caught.value)
 

@@ -62,6 +62,12 @@ def test_a_strong_potential_of_ones_own_decides_the_policy():
         np.testing.assert_allclose(np.asarray(p).mean(1), WANTED, atol=0.05)
 
 
+def test_a_plain_function_is_told_how_to_get_a_name():
+    hint = r"give it a name with mirrorax\.register_drift$"
+    with pytest.raises(UserError, match=hint):
+        mirrorax.train("Catch", drift=lambda p, q: ((p - q) ** 2).sum())
+
+
 def test_an_object_without_a_registered_name_is_told_how_to_get_one():
     for kind, given in (
         ("potential", FunctionPotential("nobody_knows", negative_entropy)),

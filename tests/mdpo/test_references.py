@@ -138,8 +138,11 @@ def test_to_the_uniform_policy_by_kl_a_target_is_that_of_entropy_and_a_constant(
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"potential": "entropy"}, "the potential to(policy, d) needs a saved policy"),
-        ({"reference": ""}, "the potential to(policy, d) needs a saved policy"),
+        ({"potential": "entropy"}, "belongs to the potential to(policy, d), not to 'entropy'"),
+        (
+            {"reference": ""},
+            "potential: 'to(policy, kl)' needs a saved policy: reference",
+        ),
         ({"reference": "nowhere"}, "reference: 'nowhere' holds no policies.npz"),
         ({"run": 7}, "has the runs 0 to 1, not 7"),
     ],

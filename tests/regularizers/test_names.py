@@ -93,6 +93,7 @@ def test_bad_potentials(text, parts):
         ("tsallis(0.5)", ["is a potential, not a drift", "'bregman(tsallis(0.5))'"]),
         ("Tsallis(0.5)", ["did you mean 'bregman(tsallis(0.5))'"]),
         (3, ["3 is not a name"]),
+        (len, ["is not a name; give it one with mirrorax.register_drift"]),
         ("bregman(max", ["expected a name, or a name and its parameter in brackets"]),
         ("bregman(" * 300 + "max" + ")" * 300, ["expected a name"]),
     ],

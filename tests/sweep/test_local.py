@@ -91,7 +91,7 @@ def test_results_are_those_of_the_inline_engine(tmp_path):
         one, two = (read(tmp_path / name) for name in ("local", "inline"))
         columns = [c for c in one.column_names if c in ("run_id", "returns", "return", "diverged")]
         assert one.select(columns).equals(two.select(columns))
-    assert "over 2" in notes.progress.best()
+    assert "over 2 seeds" in notes.progress.best()
     assert notes.left < 1e-6
     row = load(tmp_path / "local").to_pylist()[0]
     assert row["device"] == "standin"

@@ -13,6 +13,13 @@ import pytest
 
 from mirrorax.errors import UserError
 from mirrorax.tabular import MDP, catch, chain, deepsea, garnet
+from mirrorax.tabular.mdp import check_mdp
+
+
+@pytest.mark.parametrize("value", ["deepsea", 3, None])
+def test_what_is_not_an_mdp_is_refused(value):
+    with pytest.raises(UserError, match=f"^mdp: {value!r} is not an MDP, such as "):
+        check_mdp(value)
 
 
 def valid():

@@ -164,6 +164,7 @@ def test_evidence_counts_where_runs_are_alike():
         ({"lam_range": (1e-50, 0.5)}, "lam_range: "),
         ({"lam_range": (2.0, 0.5)}, "lam_range: 2, 0.5 is not allowed"),
         ({"ranges": {"steps": (1, 2)}}, "ranges: 'steps' is not a value to search"),
+        ({"ranges": {"gama": (0.9, 1)}}, "a value to search (did you mean 'gamma'?)"),
         ({"choices": {"seed": [1]}}, "choices: 'seed' is not a setting"),
         ({"choices": {"lam_schedule": ["constant", "learned"]}}, "choices: schedules that learn"),
         ({"environment": "Acrobot"}, "environment: 'Acrobot' and env = 'Catch'; give env alone"),
@@ -250,6 +251,7 @@ def test_what_the_neighbours_show_is_put_into_words(units, around, text):
 def test_nothing_better_than_random_is_the_last_line(scores, random, units, capsys):
     result = outcome(scores, [[0.3]], units, random)
     assert not result.better_than_random
+    assert ", not better than random play; " in repr(result)
     tune_cli._show(result)
     shown = capsys.readouterr().out
     assert shown.splitlines()[-1].startswith("nothing better than random")

@@ -48,11 +48,11 @@ def headline(table: RobustnessTable) -> list[str]:
             f"so none is robust at this level.",
             f"The highest score is that of {best.label}. {_best_cell(best)}",
         ]
-    first = f"Most robust of {several}: {best.label}." if others else best.label + "."
     good = round(share * best.cells)
     cells = f"{good} of its {best.cells} cells score{'s' * (good == 1)}"
     if best.cells == 1:
-        cells = "Its only cell scores" if good else "Its only cell does not score"
+        cells = f"{'I' if others else 'i'}ts only cell {'scores' if good else 'does not score'}"
+    first = f"Most robust of {several}: {best.label}." if others else f"{best.label}:"
     sentences = [
         f"{first} {cells} at least {threshold:g} {over} (Rbst {_value(best.rbst[0])}).",
         _best_cell(best),

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 
 from mirrorax import registry
-from mirrorax.formatting import columns
+from mirrorax.formatting import columns, flag_text
 
 EXAMPLES = """examples:
   mirrorax list environments
@@ -47,7 +47,7 @@ def _presets() -> Rows:
 
     rows: Rows = []
     for name, fields in PRESETS.items():
-        changes = ", ".join(f"{field} {value}" for field, value in fields.items())
+        changes = ", ".join(f"{field} {flag_text(value)}" for field, value in fields.items())
         rows.append((name, changes or "the defaults of 'mirrorax train --help'"))
     return rows
 

@@ -28,6 +28,7 @@ _RETURN, _UPDATE = f"{CURVE}return", f"{CURVE}update"
 _MIDDLE = 0.8
 #: Curves up to which each has its band even where its seeds are drawn.
 _BANDS = 2
+_TWO = "two seeds: no band"
 _ABOVE: Any = {"ha": "right", "va": "bottom", "size": 6, "color": "0.4"}
 
 
@@ -111,7 +112,8 @@ def draw_curves(
         raise UserError("curves: there is no learning curve to draw")
     if len(curves) > len(PALETTE):
         curves, seeds = [_draw_middle(curves, ax)], False
-    lows, highs = [0.0], [1.0]
+    lows, highs, notes = [0.0], [1.0], [_without_band(curve) for curve in curves]
+    shared = notes[0] if len(curves) > 1 and len(set(notes)) == 1 else ""
     for k, curve in enumerate(curves):
         if curve.scores.shape[1] != len(curve.steps):
             raise UserError(
@@ -123,16 +125,13 @@ def draw_curves(
         mean = environment_scores(cells)[:, 0]
         lows.append(float(np.nanmin(mean, initial=0.0)))
         highs.append(float(np.nanmax(mean, initial=1.0)))
-        label = curve.label
-        most = np.isfinite(curve.scores).sum(axis=0).max(initial=0)
-        if most < 3:
-            label += f" ({'one seed' if most < 2 else 'two seeds'}: no band)"
-        elif len(curves) <= _BANDS or not seeds:
+        label = f"{curve.label} ({note})" if (note := notes[k]) and not shared else curve.label
+        if not note and (len(curves) <= _BANDS or not seeds):
             given = curve.scores[np.isfinite(curve.scores)]
             inside = given.min() >= UNIT[0] and given.max() <= UNIT[1]
             low, high = mean_intervals(cells, bounds=UNIT if inside else None, agree=0.0)
             ax.fill_between(curve.steps, low, high, color=colour, alpha=0.18, lw=0)
-        if seeds or most == 2:
+        if seeds or note == _TWO:
             ax.plot(curve.steps, curve.scores.T, color=colour, lw=0.4, alpha=0.5)
         ax.plot(curve.steps, mean, color=colour, linestyle=LINES[k % len(LINES)], label=label)
     if max(curve.steps[-1] for curve in curves) >= 1e5:
@@ -141,14 +140,24 @@ def draw_curves(
     else:
         ax.set_xlabel("environment steps")
     ax.set_ylabel("normalised return")
-    for level in {curve.random for curve in curves if curve.random is not None}:
-        ax.axhline(level, color="0.5", lw=0.8, linestyle=":")
-        ax.annotate("random policy", (1, level), xycoords=("axes fraction", "data"), **_ABOVE)
+    levels = {curve.random: curve.label for curve in curves}
+    for level, label in levels.items():
+        if level is not None:
+            ax.axhline(level, color="0.5", lw=0.8, linestyle=":")
+            text = "random policy" if len(levels) == 1 else f"random policy, {label}"
+            ax.annotate(text, (1, level), xycoords=("axes fraction", "data"), **_ABOVE)
     # From 0 to 1, further where a mean is: a wide band must not squeeze the curves.
     ax.set_ylim(min(0.0, *lows) - 0.04, max(1.0, *highs) + 0.04)
     ax.set_xlim(left=0)
-    ax.legend(loc="lower left", bbox_to_anchor=(0, 1.0), borderaxespad=0.2)
+    place: Any = {"loc": "lower left", "bbox_to_anchor": (0, 1.0), "borderaxespad": 0.2}
+    ax.legend(title=shared or None, alignment="left", title_fontsize=7, **place)
     return ax
+
+
+def _without_band(curve: LearningCurve) -> str:
+    """Return why there is no band; empty where there are enough seeds for one."""
+    most = np.isfinite(curve.scores).sum(axis=0).max(initial=0)
+    return "" if most > 2 else _TWO if most == 2 else "one seed: no band"
 
 
 def _draw_middle(curves: Sequence[LearningCurve], ax: Axes) -> LearningCurve:

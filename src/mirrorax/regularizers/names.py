@@ -215,7 +215,8 @@ def parse(text: object, kind: Kind, field: str = "") -> Name:
     """Read a regulariser's name; a `UserError` that starts with `field` if it is not one."""
     field = field or kind
     if not isinstance(text, str):
-        raise UserError(f"{field}: {shown(text)} is not a name; allowed: {_choices(kind)}")
+        hint = f"; give it one with mirrorax.register_{kind}" if callable(text) else ""
+        raise UserError(f"{field}: {shown(text)} is not a name{hint}; allowed: {_choices(kind)}")
     match = _FORM.fullmatch(text) if len(text) <= _LONGEST else None
     if match is None:
         raise UserError(

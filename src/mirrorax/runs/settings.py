@@ -25,7 +25,7 @@ from pydantic import (
 
 from mirrorax import registry
 from mirrorax.envs import suite
-from mirrorax.errors import UserError, nearest, shown, unknown
+from mirrorax.errors import UserError, nearest, shown, unknown, what_is_wrong
 from mirrorax.regularizers import names
 from mirrorax.runs.presets import MEANINGLESS, OTHER_NAMES, PRESETS
 
@@ -89,7 +89,7 @@ def one_line(error: ValidationError) -> UserError:
     if first["type"] == "extra_forbidden":
         guess = OTHER_NAMES.get(where) or nearest(where, (*STATIC, *TRACED), 0.7)
         return UserError(f"{where}: no such field" + (f"; use {guess}" if guess else ""))
-    reason = first["msg"].removeprefix("Value error, ")
+    reason = what_is_wrong(first)
     if first["type"] == "value_error" and reason.startswith(where):
         return UserError(reason)
     return UserError(f"{where}: {reason} (got {shown(first['input'])})")
@@ -225,8 +225,12 @@ class Settings(_Model):
             whole = f"the {rollout} steps of a rollout into equal minibatches"
             yield f"batch_size: {size} does not divide {whole}"
         if bool(self.reference) != self.potential.startswith("to(policy,"):
-            needs = "the potential to(policy, d) needs a saved policy, and no other has one"
-            yield f"reference: {self.reference!r} with potential = {self.potential!r}; {needs}"
+            if self.reference:
+                belongs = f"belongs to the potential to(policy, d), not to {self.potential!r}"
+                yield f"reference: {self.reference!r} {belongs}"
+            else:
+                folder = "reference, a folder of train --out or .save"
+                yield f"potential: {self.potential!r} needs a saved policy: {folder}"
         sees = f"{self.drift!r} sees the advantages of the actions taken"
         if self.drift_sees_advantages and not self.on_policy:
             yield f"drift: {sees}, which only algorithm = 'on_policy' has"

@@ -24,7 +24,7 @@ from pydantic import (
     model_validator,
 )
 
-from mirrorax.errors import nearest, shown
+from mirrorax.errors import nearest, shown, what_is_wrong
 from mirrorax.runs.presets import OTHER_NAMES
 from mirrorax.runs.settings import (
     STATIC,
@@ -144,7 +144,7 @@ def _axis(number: Any) -> Any:
             return _apart(tuple(entries.validate_python(grid.values())))
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
-            raise ValueError(f"{first['input']!r} {_as_sentence(first['msg'])}") from None
+            raise ValueError(f"{first['input']!r} {what_is_wrong(first)}") from None
 
     listed = _listed(number, BeforeValidator(_as_list), AfterValidator(_apart))
     return Annotated[
@@ -293,17 +293,9 @@ def _path(loc: tuple[int | str, ...], table: Mapping[str, Any]) -> str:
 def _reason(item: Any, model: type[BaseModel], prefix: str) -> str:
     if item["type"] == "extra_forbidden":
         return _unknown_key(item["loc"], model, prefix)
-    if item["type"] == "tuple_type":
-        return "must be a list"
     if item["type"] == "too_short":
         return "must not be empty"
-    return _as_sentence(item["msg"])
-
-
-def _as_sentence(message: str) -> str:
-    reason = message.removeprefix("Value error, ")
-    reason = reason[0].lower() + reason[1:]
-    return reason.replace("input should", "must")
+    return what_is_wrong(item)
 
 
 def _unknown_key(loc: tuple[int | str, ...], model: type[BaseModel], prefix: str) -> str:

@@ -132,7 +132,7 @@ class SweepProgress:
         scaled = "" if scale == 1.0 else f" x{scale:g}"
         return (
             f"{settings.environment}{scaled} ({settings.potential}, {settings.drift}){schedules} "
-            f"{at}: {mean[best]:.3f} over {seen[best]}"
+            f"{at}: {mean[best]:.3f} over {counted(int(seen[best]), 'seed')}"
         )
 
     def state(self) -> LiveState:

@@ -21,7 +21,7 @@ from mirrorax.formatting import Shown
 from mirrorax.regularizers.potentials import Potential
 from mirrorax.regularizers.potentials import potential as as_potential
 from mirrorax.tabular.inputs import check_policy, temperature
-from mirrorax.tabular.mdp import MDP
+from mirrorax.tabular.mdp import MDP, check_mdp
 from mirrorax.tabular.mirror import best_response
 
 ActionValues: TypeAlias = Float64[np.ndarray, "*batch states actions"]
@@ -38,6 +38,7 @@ class ExactValues(Shown):
 
 def uniform_policy(mdp: MDP) -> Float64[np.ndarray, "*batch states actions"]:
     """Return the policy that takes every action with the same probability."""
+    check_mdp(mdp)
     return np.full(mdp.rewards.shape, 1 / mdp.num_actions)
 
 
@@ -49,6 +50,7 @@ def evaluate(
     `policy` is [..., states, actions]; it and `alpha` may have leading axes of their own (a grid
     of temperatures), which broadcast with those of the MDP.
     """
+    check_mdp(mdp)
     h, alpha = as_potential(potential), temperature("alpha", alpha)
     policy = check_policy(policy, mdp.rewards.shape[-2:])
     charge = alpha[..., None] * h.value(policy) * mdp.alive

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float64, Int
 
-from mirrorax.errors import UserError
+from mirrorax.errors import UserError, shown
 from mirrorax.formatting import Shown, check_whole
 from mirrorax.tabular.inputs import numbers, random_generator
 
@@ -122,6 +122,12 @@ class MDP(Shown):
         """The transitions as one matrix per MDP, for products with values."""
         states, actions = self.num_states, self.num_actions
         return self.transitions.reshape(*self.batch, states * actions, states)
+
+
+def check_mdp(mdp: object) -> None:
+    """Refuse what is not an `MDP`."""
+    if not isinstance(mdp, MDP):
+        raise UserError(f"mdp: {shown(mdp)} is not an MDP, such as mirrorax.tabular.deepsea(8)")
 
 
 def _discount(gamma: Any) -> float:

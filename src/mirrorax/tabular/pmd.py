@@ -25,7 +25,7 @@ from mirrorax.regularizers.potentials import Max, Potential
 from mirrorax.regularizers.potentials import potential as as_potential
 from mirrorax.tabular.evaluation import Optimum, evaluate, optimum, uniform_policy
 from mirrorax.tabular.inputs import check_policy, random_generator, temperature
-from mirrorax.tabular.mdp import MDP
+from mirrorax.tabular.mdp import MDP, check_mdp
 from mirrorax.tabular.mirror import mirror_step
 
 #: one number for each MDP and temperature
@@ -116,17 +116,33 @@ class Trace(Shown):
             return convergence(self, ax)
 
     def to_pandas(self) -> Any:
-        """Return a data frame with one row per iteration."""
-        if self.gap.ndim != 1:
-            raise UserError("trace: it has a grid of temperatures; use to_xarray")
+        """Return a data frame with one row per iteration; of a grid, per iteration and cell."""
+        pandas = registry.optional_package("pandas")
         columns = {"gap": self.gap, "return": self.returns, "policy_distance": self.policy_distance}
-        return registry.optional_package("pandas").DataFrame(columns).rename_axis("iteration")
+        columns |= self._temperatures()
+        index = [range(n) for n in self.gap.shape]
+        frame = pandas.DataFrame(
+            {name: column.ravel() for name, column in columns.items()},
+            pandas.MultiIndex.from_product(index, names=["iteration", *self._axes]),
+        )
+        return frame if self._axes else frame.reset_index().set_index("iteration")
+
+    @property
+    def _axes(self) -> list[str]:
+        return [f"grid_{i}" for i in range(self.gap.ndim - 1)]
+
+    def _temperatures(self) -> dict[str, np.ndarray]:
+        """Return those of the step from each iteration; at the last, those of the step to it."""
+        steps = np.minimum(np.arange(len(self.gap)), len(self.alphas) - 1)
+        if not len(self.alphas):
+            return {name: np.full(self.gap.shape, np.nan) for name in ("alpha", "lam")}
+        return {"alpha": self.alphas[steps], "lam": self.lams[steps]}
 
     def to_xarray(self) -> Any:
         """Return a dataset over iterations, grid axes, states and actions."""
-        axes = tuple(f"grid_{i}" for i in range(self.gap.ndim - 1))
-        over = ("iteration", *axes)
+        over = ("iteration", *self._axes)
         names = {
+            **{name: (over, values) for name, values in self._temperatures().items()},
             "gap": (over, self.gap),
             "return": (over, self.returns),
             "policy_distance": (over, self.policy_distance),
@@ -226,6 +242,7 @@ def solve(
         noise: the standard deviation of normal noise added to Q before each step (inexact PMD).
         seed: of that noise; a number or a numpy Generator.
     """
+    check_mdp(mdp)
     h, d = as_potential(potential), as_drift(drift)
     if critic not in ("regularized", "unregularized"):
         raise unknown("critic", critic, ("regularized", "unregularized"))

@@ -73,7 +73,7 @@ def train(
     preset: str = "default",
     lanes: int | None = None,
     layout: Literal["map", "vmap"] | None = None,
-    curve_points: int = 0,
+    curve_points: int = 20,
     on_segment: Callable[[SegmentProgress], None] | None = None,
     callbacks: Sequence[Callback] = (),
     progress: bool | None = None,
@@ -87,8 +87,9 @@ def train(
     side by side. `seeds` is a number of seeds or a list of them; `steps` is the preset's, 1,000,000
     in `default`. `settings` are the fields of `mirrorax.runs.settings.Settings`, over those of the
     preset.
-    `curve_points=n` evaluates about n times along the way (`curves["return"]`) and changes nothing;
-    `eval_every=k` is a setting, and also records losses, h, D, temperatures and gradient norms.
+    `curve_points=n` evaluates about n times along the way, for the learning curves, and changes no
+    run; 0 saves the time. `eval_every=k` is a setting, and also records losses, h, D, temperatures
+    and gradient norms.
     `layout` says how updates go over lanes, "map" or "vmap"; unless given, what suits the device.
     `on_segment` is called with the progress and may raise to stop; see also `mirrorax.callbacks`.
     `progress=False` shows no progress bar; there is one in a terminal and in a notebook.
@@ -276,7 +277,11 @@ def _different(name: str, values: Any) -> list[Any]:
             raise UserError(f"{name}: {value!r} is not a number, or a list of numbers")
     numbers = [getattr(RunValues(**{name: value}), name) for value in values]
     apart = set(numbers) if name == "seed" else set(map(as_float32, numbers))
-    if len(apart) < max(len(numbers), 1):
+    if not numbers:
+        raise UserError(f"{name}: []: expected one number or more")
+    if len(apart) < len(numbers):
+        if name == "seed":
+            raise UserError(f"seeds: {numbers}: expected seeds that differ")
         raise UserError(
             f"{name}: {numbers}: expected numbers that differ, in float32 as training computes"
         )

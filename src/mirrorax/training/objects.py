@@ -26,7 +26,9 @@ def environment_name(env: Task) -> str:
 
 def _name_of_object(env: Task) -> str:
     if not isinstance(env, Task):
-        raise UserError(f"environment: {env!r} is neither a name nor an Environment object")
+        spec = getattr(env, "spec", None)  # of an environment that Gymnasium has made
+        hint = f"; use 'gymnasium:{spec.id}'" if hasattr(spec, "id") else ""
+        raise UserError(f"environment: {env!r} is neither a name nor an Environment object{hint}")
     name = str(getattr(env, "name", ""))
     if ":" not in name:
         try:
@@ -51,7 +53,10 @@ def regularizer_name(kind: str, regularizer: Potential | Drift) -> str:
     is_potential = kind == "potential"
     cls = regularizers.Potential if is_potential else regularizers.Drift
     if not isinstance(regularizer, cls if is_potential else cls | regularizers.DriftFunctional):
-        raise UserError(f"{kind}: {regularizer!r} is neither a name nor a {cls.__name__} object")
+        hint = f"; give it a name with mirrorax.register_{kind}" if callable(regularizer) else ""
+        raise UserError(
+            f"{kind}: {regularizer!r} is neither a name nor a {cls.__name__} object{hint}"
+        )
     find = regularizers.potential if is_potential else regularizers.any_drift
     try:
         known = find(str(regularizer))

@@ -200,7 +200,10 @@ class TrainResult(Frame):
 
         steps = check_whole("steps", steps, self.settings.steps_per_update)  # one update or more
         if not self.sessions:
-            raise UserError(f"steps: the states of {len(self.runs)} runs were not kept")
+            raise UserError(
+                f"steps: the states of these {len(self.runs)} runs were not kept: those of a saved "
+                "result, or of many runs, cannot be trained on"
+            )
         longer = {**self.settings.model_dump(), "steps": self.settings.steps + steps}
         chunk = replace(self.outcome.chunk, settings=Settings(**longer))
         sessions = [session.continued(chunk.settings) for session in self.sessions]

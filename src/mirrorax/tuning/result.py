@@ -205,9 +205,10 @@ class TuneResult(Frame):
 
     def _summary(self) -> tuple[str, list[list[str]]]:
         settings = self.settings
+        verdict = self.verdict[0] if self.better_than_random else "not better than random play"
         title = (
             f"MDPO({settings.potential}, {settings.drift}) on {settings.environment}: {self.units} "
-            f"{self.mean:.3f} on {counted(len(self.scores), 'fresh seed')}, {self.verdict[0]}; "
+            f"{self.mean:.3f} on {counted(len(self.scores), 'fresh seed')}, {verdict}; "
             f"{self.spent} of {self.specification.budget.total} runs used"
         )
         return title, self.close_by
@@ -244,7 +245,7 @@ class TuneResult(Frame):
             ax.figure.colorbar(points, ax=ax, label=self.units)
             ax.scatter(x[~held], y[~held], s=24, marker="x", c="0.5")
             place = self.cell[right.name], self.cell[up.name]
-            ax.plot(*place, "*", color="#D55E00", ms=9, mec="white", label="best on fresh seeds")
+            ax.plot(*place, "*", color="#D55E00", ms=12, mec="white", label="best on fresh seeds")
             ax.set_xscale("log" if right.scale == "log" else "linear")
             ax.set_yscale("log" if up.scale == "log" else "linear")
             ax.set(xlabel=right.name, ylabel=up.name)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mirrorax.errors import UserError
+from mirrorax.errors import UserError, nearest
 from mirrorax.runs.settings import (
     LEARNED_WEIGHTS,
     OTHER_NUMBERS,
@@ -145,8 +145,10 @@ def _ranges(
         if name in TEMPERATURES and name not in settings.axes:
             raise UserError(f"{name}_range: the schedules of these settings have no {name}")
         if name not in (*TEMPERATURES, *OTHERS):
-            allowed = ", ".join((*TEMPERATURES, *OTHERS))
-            raise UserError(f"ranges: {name!r} is not a value to search; allowed: {allowed}")
+            allowed = (*TEMPERATURES, *OTHERS)
+            hint = f" (did you mean {close!r}?)" if (close := nearest(name, allowed)) else ""
+            wrong = f"{name!r} is not a value to search{hint}"
+            raise UserError(f"ranges: {wrong}; allowed: {', '.join(allowed)}")
         if name in fixed:
             raise UserError(f"{name}: given as a value and as a range; give one of them")
     out = []

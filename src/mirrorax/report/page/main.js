@@ -55,7 +55,10 @@ function showStudy() {
   const text = (n) => n.toLocaleString("en");
   const cards = [fact(text(facts.done), "runs done"),
     fact(text(facts.failed), "failed", facts.failed > 0), fact(text(facts.diverged), "diverged", facts.diverged > 0)];
-  if (facts.core_hours !== null) cards.push(fact(facts.core_hours < 10 ? facts.core_hours.toFixed(2) : text(Math.round(facts.core_hours)), "hours of running"));
+  if (facts.core_hours !== null) {
+    const short = facts.core_hours < 1, time = short ? 60 * facts.core_hours : facts.core_hours;
+    cards.push(fact(time < 10 ? time.toFixed(1) : text(Math.round(time)), short ? "minutes of running" : "hours of running"));
+  }
   $("facts").replaceChildren(...cards);
   if (facts.planned) {
     const share = facts.reached / facts.planned, fill = element("i", {});
