@@ -105,24 +105,16 @@ def _evaluate(
     import jax.numpy as jnp
     import numpy as np
 
-    from mirrorax.envs.host import Gymnasium
-    from mirrorax.mdpo import host
     from mirrorax.mdpo.program import as_keys
-    from mirrorax.mdpo.session import device_name
-    from mirrorax.mdpo.train import evaluate, evaluation_keys
+    from mirrorax.mdpo.session import device_name, evaluate
     from mirrorax.runs.chunk import Outcome
     from mirrorax.training.result import TrainResult
 
     start = time.perf_counter()
     scale = jnp.asarray(chunk.columns["reward_scale"], jnp.float32)
-    actors = jnp.asarray(policies)
-    jax_keys = evaluation_keys(as_keys(keys), program.settings.updates)
-    if isinstance(program.env, Gymnasium):
-        both = host.evaluate(program, episodes, actors, keys, jax_keys, scale)
-    else:
-        both = evaluate(program, episodes, actors, jax_keys, scale)
+    actors, updates = jnp.asarray(policies), program.settings.updates
+    returns, greedy = evaluate(program, episodes, actors, as_keys(keys), scale, updates)
     bounds = meta["return_bounds"] or program.env.return_bounds or (0.0, 1.0)
-    returns, greedy = (np.asarray(each, float) for each in both)
     outcome = Outcome(
         chunk,
         returns,

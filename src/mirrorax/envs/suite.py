@@ -172,7 +172,7 @@ def load(name: str) -> Any:
     """Make a user's own environment, from a registered name."""
     where = f"environment: {name!r}"
     env = registry.select("environment", name, "environment")
-    if not (hasattr(env, "step") or hasattr(env, "vector")):
+    if not (hasattr(env, "step") or hasattr(env, "make")):
         raise UserError(f"{where} is a {type(env).__name__}, not an Environment")
     if not hasattr(env, "return_bounds"):
         raise UserError(

@@ -11,6 +11,8 @@ drawn as in the compiled program.
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache, partial
 from typing import Any
 
@@ -20,7 +22,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Num, UInt32
 
 from mirrorax.envs.adapter import EPISODES, uniform
-from mirrorax.envs.host import Gymnasium, Vector
+from mirrorax.envs.host import Gymnasium, Hosted
 from mirrorax.errors import UserError
 from mirrorax.mdpo import replay
 from mirrorax.mdpo.program import Layout, Program
@@ -34,6 +36,14 @@ _TRAINING, _EVALUATION = 0, 1
 def _seeds(key: UInt32[np.ndarray, "2"], purpose: int, count: int) -> Int[np.ndarray, " count"]:
     rng = np.random.default_rng([int(key[0]), int(key[1]), purpose])
     return rng.integers(0, 2**31, count)
+
+
+def _start(
+    environments: list[Hosted], seeds: Int[np.ndarray, " count"]
+) -> Num[np.ndarray, "count memory"]:
+    return np.stack(
+        [env.reset(seed) for env, seed in zip(environments, seeds.tolist(), strict=True)]
+    )
 
 
 @partial(jax.jit, static_argnames=("program",))
@@ -93,18 +103,17 @@ class Host:
         assert isinstance(program.env, Gymnasium)
         self._program, self._env = program, program.env
         count = program.settings.num_envs
-        self._vectors: list[Vector] = []
-        self._memory: list[np.ndarray] = []
-        for key in keys:
-            vector = self._env.vector(count)
-            self._vectors.append(vector)
-            self._memory.append(vector.reset(_seeds(key, _TRAINING, count).tolist()))
+        self._environments = [[Hosted(program.env) for _ in range(count)] for _ in keys]
+        self._memory = [
+            _start(environments, _seeds(key, _TRAINING, count))
+            for environments, key in zip(self._environments, keys, strict=True)
+        ]
 
     def update(
         self, layout: Layout, state: TrainState, keys: Array, values: Values, total: int
     ) -> TrainState:
         """Do one update of every run."""
-        settings, lanes, runs = self._program.settings, len(keys), len(self._vectors)
+        settings, lanes, runs = self._program.settings, len(keys), len(self._environments)
         length, envs = settings.rollout_length, settings.num_envs
         words = _words(self._program, keys, state.k)
         drawn = words[:, : length * envs].reshape(lanes, length, envs)
@@ -122,12 +131,12 @@ class Host:
                 _actions(self._program, state.learner.actor, jnp.asarray(memory), drawn[:, t])
             )
             actions[t] = chosen
-            for run, vector in enumerate(self._vectors):
-                step = vector.step(chosen[run])
-                after[t, run], memory[run], rewards[t, run] = step.after, step.memory, step.reward
-                ended = step.terminated | step.truncated
-                stops[t, run] = step.terminated if settings.bootstrap_truncation else ended
-                ends[t, run] = ended
+            for run, environments in enumerate(self._environments):
+                for place, env in enumerate(environments):
+                    step, at = env.step(chosen[run, place]), (t, run, place)
+                    after[at], rewards[at], ends[at] = step.memory, step.reward, step.ended
+                    stops[at] = step.terminated if settings.bootstrap_truncation else step.ended
+                    memory[run, place] = env.reset() if step.ended else step.memory
         self._memory = list(memory[:runs].copy())
         return _learn(
             self._program,
@@ -144,7 +153,7 @@ class Host:
         """Return the environments of some runs, as they are now, leaving these alone."""
         other = copy.copy(self)
         try:
-            other._vectors = [copy.deepcopy(self._vectors[row]) for row in rows]
+            other._environments = [copy.deepcopy(self._environments[row]) for row in rows]
         except Exception:  # whatever an environment raises that cannot be copied
             raise UserError(
                 f"environment: the state of {self._env.name} cannot be copied, so its runs cannot "
@@ -169,20 +178,30 @@ def _evaluation_actions(
     return choose_actions(program, program.actor.unflatten(actor), memory, words, greedy)
 
 
-def _play(env: Gymnasium, vector: Vector, seeds: Int[np.ndarray, " count"], choose: Any) -> Any:
+@contextmanager
+def _several(env: Gymnasium, count: int) -> Iterator[list[Hosted]]:
+    environments = [Hosted(env) for _ in range(count)]
+    yield environments
+    for each in environments:
+        each.close()
+
+
+def _play(
+    env: Gymnasium, environments: list[Hosted], seeds: Int[np.ndarray, " count"], choose: Any
+) -> Float[np.ndarray, " count"]:
     """Return the returns of one episode in each environment.
 
     Where an episode has ended the environment is not stepped any more: a step in Python is what
     costs the time.
     """
-    memory = vector.reset(seeds.tolist())
+    memory = _start(environments, seeds)
     total, running = np.zeros(len(seeds)), np.ones(len(seeds), bool)
     for t in range(env.max_steps):
         actions = choose(memory, t)
         for place in np.flatnonzero(running).tolist():
-            memory[place], reward, ended = vector.step_one(place, actions[place])
-            total[place] += reward
-            running[place] = not ended
+            step = environments[place].step(actions[place])
+            memory[place], running[place] = step.memory, not step.ended
+            total[place] += step.reward
         if not running.any():
             break
     return total
@@ -201,20 +220,18 @@ def evaluate(
     Environments are seeded from the runs' `keys`; `jax_keys` are those of `evaluation_keys`.
     """
     assert isinstance(program.env, Gymnasium)
-    vector = program.env.vector(2 * episodes)
     totals = []
-    for run, key in enumerate(keys):
+    with _several(program.env, 2 * episodes) as environments:
+        for run, key in enumerate(keys):
 
-        def choose(memory: np.ndarray, t: int, run: int = run) -> Any:
-            return np.asarray(
-                _evaluation_actions(
+            def choose(memory: np.ndarray, t: int, run: int = run) -> Any:
+                chosen = _evaluation_actions(
                     program, episodes, actors[run], jax_keys[run], jnp.asarray(memory), jnp.int32(t)
                 )
-            )
+                return np.asarray(chosen)
 
-        total = _play(program.env, vector, _seeds(key, _EVALUATION, 2 * episodes), choose)
-        totals.append(total * float(reward_scale[run]))
-    vector.close()
+            total = _play(program.env, environments, _seeds(key, _EVALUATION, 2 * episodes), choose)
+            totals.append(total * float(reward_scale[run]))
     returns = np.stack(totals)
     return returns[:, :episodes], returns[:, episodes:]
 
@@ -223,11 +240,10 @@ def evaluate(
 def random_return(env: Gymnasium, episodes: int = EPISODES) -> float:
     """Return the mean return of the policy that chooses every action alike."""
     rng = np.random.default_rng(0)
-    vector = env.vector(episodes)
 
     def choose(memory: np.ndarray, t: int) -> Any:
         return rng.integers(0, env.num_actions, episodes)
 
-    total = _play(env, vector, rng.integers(0, 2**31, episodes), choose)
-    vector.close()
+    with _several(env, episodes) as environments:
+        total = _play(env, environments, rng.integers(0, 2**31, episodes), choose)
     return float(total.mean())

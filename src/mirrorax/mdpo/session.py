@@ -18,7 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
-from mirrorax.envs.adapter import random_return
+from mirrorax.envs import adapter
+from mirrorax.envs.adapter import Environment, Task
 from mirrorax.envs.host import Gymnasium
 from mirrorax.errors import UserError
 from mirrorax.formatting import Shown
@@ -148,13 +149,12 @@ class Session(Shown):
         self, episodes: int | None = None
     ) -> tuple[Float[np.ndarray, "runs episodes"], Float[np.ndarray, "runs episodes"]]:
         """Return the returns of stochastic and of greedy episodes, in units of scaled reward."""
-        count, actors = episodes or self.settings.eval_episodes, self._state.learner.actor
-        scale, keys = self._values.reward_scale, train.evaluation_keys(self._keys, self.total)
-        if self._host is not None:
-            return host.evaluate(self.program, count, actors, self.chunk.keys, keys, scale)
-        stochastic, greedy = train.evaluate(self.program, count, actors, keys, scale)
-        own = slice(0, self.runs)
-        return np.asarray(stochastic, np.float64)[own], np.asarray(greedy, np.float64)[own]
+        count = episodes or self.settings.eval_episodes
+        lanes = slice(self.width if self._host is None else self.runs)
+        actors, keys = self._state.learner.actor[lanes], self._keys[lanes]
+        scale = self._values.reward_scale[lanes]
+        returns, greedy = evaluate(self.program, count, actors, keys, scale, self.total)
+        return returns[: self.runs], greedy[: self.runs]
 
     def _record(self) -> Float[np.ndarray, " runs"]:
         """Evaluate, and add a point to the learning curves."""
@@ -327,10 +327,8 @@ def train_sessions(
             on_session(session)
         env, layout, continued = session.program.env, session.layout, session.continued_from
         del session  # the next one is made when this one's memory is free
+    bounds = env.return_bounds or (random_return(env), None)
     hosted = isinstance(env, Gymnasium)
-    bounds: tuple[float, float | None] | None = env.return_bounds
-    if bounds is None:
-        bounds = (host.random_return(env) if hosted else random_return(env), None)
     origin = machine.collect(hosted=hosted, device=device_name(), lanes=chunk.lanes, layout=layout)
     returns, greedy, diverged = map(np.concatenate, zip(*parts, strict=True))
     return Outcome(
@@ -343,6 +341,34 @@ def train_sessions(
         provenance={**origin, "continued_from": list(continued)} if continued else origin,
         curves={name: np.concatenate([c[name] for c in curves]) for name in curves[0]},
     )
+
+
+def evaluate(
+    program: Program,
+    episodes: int,
+    actors: Float[jax.Array, "lanes p"],
+    keys: jax.Array,
+    reward_scale: Float[jax.Array, " lanes"],
+    updates: int,
+) -> tuple[Float[np.ndarray, "lanes episodes"], Float[np.ndarray, "lanes episodes"]]:
+    """Return the returns of stochastic and of greedy episodes of policies.
+
+    `keys` are those of their runs, which have so many updates.
+    """
+    own = train.evaluation_keys(keys, updates)
+    if isinstance(program.env, Gymnasium):
+        seeds = np.asarray(jax.random.key_data(keys))
+        return host.evaluate(program, episodes, actors, seeds, own, reward_scale)
+    stochastic, greedy = train.evaluate(program, episodes, actors, own, reward_scale)
+    return np.asarray(stochastic, np.float64), np.asarray(greedy, np.float64)
+
+
+def random_return(env: Task) -> float:
+    """Return the mean return of the policy that chooses every action alike."""
+    if isinstance(env, Gymnasium):
+        return host.random_return(env)
+    assert isinstance(env, Environment)
+    return adapter.random_return(env)
 
 
 def device_name() -> str:
