@@ -261,7 +261,7 @@ def test_a_configuration_of_train_names_its_plugins_with_or_without_a_version(mo
         Path("c.toml").write_text(f'env = "Catch"\npotential = "half"\nplugins = ["{text}"]\n')
         arguments = argparse.Namespace(config="c.toml", preset=None, plugin=[])
         request = make_request(**train_cli.gather(arguments))
-        assert request.settings.plugins == (f"{name}=={plugins.load(name).version}",)
+        assert request.chunk.settings.plugins == (f"{name}=={plugins.load(name).version}",)
     Path("c.toml").write_text(f'env = "Catch"\npotential = "half"\nplugins = ["{name}==0.0"]\n')
     with pytest.raises(UserError, match=r"version 0\.0 of things_c is wanted"):
         train_cli.gather(argparse.Namespace(config="c.toml", preset=None, plugin=[]))

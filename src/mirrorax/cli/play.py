@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from mirrorax.mdpo.program import Program
     from mirrorax.runs.chunk import Chunk
-    from mirrorax.runs.settings import RunValues
     from mirrorax.training.result import TrainResult
 
 EXAMPLES = """examples:
@@ -59,19 +58,17 @@ def _play(args: argparse.Namespace, stop: Stop) -> int:
     import numpy as np
 
     from mirrorax.mdpo.program import make_program
-    from mirrorax.training import Request
     from mirrorax.training.folder import read_policies
 
-    policies, settings, runs, meta = read_policies(args.folder)
+    policies, chunk, meta = read_policies(args.folder)
     if args.run >= len(policies):
         raise UserError(f"run: {args.run} is not allowed: 0 to {len(policies) - 1}")
-    program = make_program(settings)
-    if policies.shape != (len(runs), program.actor.num_parameters):
+    program = make_program(chunk.settings)
+    if policies.shape[1] != program.actor.num_parameters:
         raise UserError(f"folder: {args.folder!r}: the policies do not fit their settings")
-    keys = np.array([[args.seed, i] for i in range(len(runs))], np.uint32)
+    keys = np.array([[args.seed, i] for i in range(len(chunk))], np.uint32)
     stop.check()
-    chunk = Request(settings, runs, len(runs)).chunk
-    result = _evaluate(program, chunk, policies, runs, keys, meta, args.episodes)
+    result = _evaluate(program, chunk, policies, keys, meta, args.episodes)
     failure, recorded = None, {}
     if args.gif:
         stop.check()
@@ -83,7 +80,7 @@ def _play(args: argparse.Namespace, stop: Stop) -> int:
         print(json.dumps({**result.to_dict(), **recorded}))
     else:
         episodes = counted(args.episodes, "episode")
-        show_result(f"{settings.environment}, {episodes} each", result, {})
+        show_result(f"{chunk.settings.environment}, {episodes} each", result, {})
         print(conditions(result))
         if recorded:
             print(f"{recorded['frames']} frames written to {args.gif}")
@@ -96,7 +93,6 @@ def _evaluate(
     program: Program,
     chunk: Chunk,
     policies: np.ndarray,
-    runs: list[RunValues],
     keys: np.ndarray,
     meta: dict[str, Any],
     episodes: int,
@@ -119,13 +115,13 @@ def _evaluate(
         chunk,
         returns,
         greedy,
-        diverged_at=np.full(len(runs), -1),
+        diverged_at=np.full(len(chunk), -1),
         wall_seconds=time.perf_counter() - start,
         bounds=bounds,
-        provenance={"lanes": len(runs), "device": device_name()},
+        provenance={"lanes": len(chunk), "device": device_name()},
     )
     estimated = bounds if meta.get("bounds_source") == "estimated" else None
-    return TrainResult(outcome, runs, policies, estimated=estimated)
+    return TrainResult(outcome, policies, estimated=estimated)
 
 
 def _record(

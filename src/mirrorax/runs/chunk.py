@@ -115,6 +115,14 @@ class Chunk(Shown):
             return self.own_keys
         return run_keys(self.settings, self.columns)
 
+    @cached_property
+    def runs(self) -> list[RunValues]:
+        """The values of every run, None where one does not apply."""
+        columns = [self.columns[name].tolist() for name in TRACED]
+        known = [[None if value != value else value for value in column] for column in columns]
+        rows = (dict(zip(TRACED, row, strict=True)) for row in zip(*known, strict=True))
+        return [RunValues.model_construct(**row) for row in rows]
+
     def select(self, which: Sequence[int] | np.ndarray | slice) -> Chunk:
         """Return some of the runs, in the order given."""
         columns = {name: column[which] for name, column in self.columns.items()}
@@ -151,6 +159,12 @@ def make_chunk(
     if keys.ndim != 2 or keys.shape[1] != 2 or len(keys) == 0:
         raise UserError(f"keys: expected pairs of words, got shape {keys.shape}")
     return Chunk(settings, complete_columns(columns, len(keys)), lanes, keys)
+
+
+def chunk_of_runs(settings: Settings, runs: Sequence[RunValues], lanes: int | None = None) -> Chunk:
+    """Return the chunk of runs with these values."""
+    columns = {name: [getattr(run, name) for run in runs] for name in TRACED}
+    return Chunk(settings, complete_columns(columns, len(runs)), lanes)
 
 
 def complete_columns(

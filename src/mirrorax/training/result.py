@@ -32,7 +32,6 @@ class TrainResult(Frame):
     """What `train` returns: an outcome with one row per run, in the order of `runs`."""
 
     outcome: Outcome
-    runs: list[RunValues]
     #: the parameters of every policy
     policies: Float[np.ndarray, "runs p"]
     #: the states from which `more` goes on; empty where there are too many runs to keep them
@@ -44,6 +43,11 @@ class TrainResult(Frame):
     def settings(self) -> Settings:
         """The settings of all runs."""
         return self.outcome.chunk.settings
+
+    @property
+    def runs(self) -> list[RunValues]:
+        """The values of every run."""
+        return self.outcome.chunk.runs
 
     @property
     def title(self) -> str:
@@ -206,7 +210,7 @@ class TrainResult(Frame):
         sessions = [session.continued(chunk.settings) for session in self.sessions]
         outcome = train_sessions(chunk, sessions, on_segment)
         policies = np.concatenate([session.policies for session in sessions])
-        return TrainResult(outcome, self.runs, policies, sessions)
+        return TrainResult(outcome, policies, sessions)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, ready for JSON: a number that is not finite is None."""
@@ -244,8 +248,8 @@ class TrainResult(Frame):
 
     def _columns(self) -> tuple[list[str], dict[str, Any]]:
         scores = {"score": self.normalized, "greedy_score": self.greedy_normalized}
-        runs = {name: [getattr(run, name) for run in self.runs] for name in RunValues.model_fields}
-        return [*self.varying, "seed"], {**runs, **scores, "diverged": self.diverged}
+        values = self.outcome.chunk.columns
+        return [*self.varying, "seed"], {**values, **scores, "diverged": self.diverged}
 
     def _picture(self, ax: Any) -> Any:
         names = set(self.varying)
