@@ -345,8 +345,8 @@ def test_what_an_environment_raises_is_one_line_that_names_it(how, said):
 def test_names_keep_their_one_spelling():
     name = "gymnasium:FrozenLake-v1(is_slippery=False)"
     assert suite.environment("gymnasium:FrozenLake-v1(is_slippery = False)").name == name
-    assert suite.environment(name).known_bounds() == (0.0, 1.0)
-    assert suite.environment("gymnasium:LunarLander-v3").known_bounds() is None
+    assert suite.environment(name).bounds == (0.0, 1.0)
+    assert suite.environment("gymnasium:LunarLander-v3").bounds is None
     env = adapter.make(name)
     assert isinstance(env, Gymnasium)
     assert env.name == name
@@ -386,7 +386,7 @@ def test_under_a_name_of_ones_own_it_has_ones_own_bounds_and_the_same_runs():
     mirrorax.register_environment(
         "MxOwnLevers", lambda: Gymnasium("MxLevers-v0", return_bounds=(0.25, 1.0))
     )
-    assert suite.environment("MxOwnLevers").known_bounds() == (0.25, 1.0)
+    assert adapter.make("MxOwnLevers").return_bounds == (0.25, 1.0)
     keys = np.array([[1, 2]], np.uint32)
     own, theirs = (
         train_chunk(make_chunk(make_settings(environment=name, steps=24, **SMALL), {}, 1, keys))

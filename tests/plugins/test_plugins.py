@@ -107,8 +107,8 @@ def test_a_name_with_values_in_brackets_makes_the_environment(module):
     mirrorax.register_environment("Long", Long)
     """
     plugins.load(module("things_d", text))
-    assert suite.environment("Long").known_bounds() == (0.0, 3.0)
-    assert suite.environment("Long(length=9)").known_bounds() == (0.0, 9.0)
+    assert suite.load("Long").return_bounds == (0.0, 3.0)
+    assert suite.load("Long(length=9)").return_bounds == (0.0, 9.0)
     assert suite.environment("Long( length = 9 )").name == "Long(length=9)"
     assert "Long" in suite.names()
     with pytest.raises(UserError, match="named plain values"):

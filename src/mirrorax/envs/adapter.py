@@ -66,6 +66,9 @@ class Task(abc.ABC):
     #: A long rollout then looks its policy up in a table of all memories. An entry that reaches
     #: its bound would be looked up in the wrong place, and nothing would say so.
     memory_bounds: tuple[int, ...] | None = None
+    #: random words that `reset` and `step` want; none where the host steps it
+    reset_words: int = 0
+    step_words: int = 0
 
     @property
     def observation_size(self) -> int:
@@ -79,10 +82,6 @@ class Task(abc.ABC):
 
 class Environment(Task):
     """An environment that the compiled program steps."""
-
-    #: random words that `reset` and `step` want
-    reset_words: int = 0
-    step_words: int = 0
 
     @abc.abstractmethod
     def reset(self, noise: Noise) -> State:

@@ -48,18 +48,11 @@ class EnvironmentSpec:
 
     name: str
     family: str
-    #: (low, high), of unscaled rewards; None where they are not known beforehand
+    #: (low, high), of unscaled rewards; None where the name does not say them
     bounds: tuple[float, float] | None = None
     size: tuple[int, ...] = ()
     #: whether the observation is a board of zeros and ones
     binary: bool = False
-
-    def known_bounds(self) -> tuple[float, float] | None:
-        """Return (low, high) where they are known beforehand, of unscaled rewards."""
-        if self.bounds is not None or self.family != "own":
-            return self.bounds
-        bounds: tuple[float, float] | None = load(self.name).return_bounds
-        return bounds
 
 
 # The four of the paper's suite, in its order, with the bounds of its normalisation (its appendix on

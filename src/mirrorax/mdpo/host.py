@@ -27,7 +27,14 @@ from mirrorax.errors import UserError
 from mirrorax.mdpo import replay
 from mirrorax.mdpo.program import Layout, Program
 from mirrorax.mdpo.schedules import Clock, Values
-from mirrorax.mdpo.train import TrainState, actor_logits, choose_actions, learn, sample_actions
+from mirrorax.mdpo.train import (
+    TrainState,
+    actor_logits,
+    choose_actions,
+    draw_words,
+    learn,
+    sample_actions,
+)
 
 #: Seeds of environments: of the training ones and of those that policies are evaluated in.
 _TRAINING, _EVALUATION = 0, 1
@@ -38,20 +45,12 @@ def _seeds(key: UInt32[np.ndarray, "2"], purpose: int, count: int) -> Int[np.nda
     return rng.integers(0, 2**31, count)
 
 
-def _start(
-    environments: list[Hosted], seeds: Int[np.ndarray, " count"]
-) -> Num[np.ndarray, "count memory"]:
-    return np.stack(
-        [env.reset(seed) for env, seed in zip(environments, seeds.tolist(), strict=True)]
-    )
+def _start(environments: list[Hosted], seeds: Int[np.ndarray, " count"]) -> Any:
+    """Return the memories of the first states, [environment, memory]."""
+    return np.stack([*map(Hosted.reset, environments, seeds.tolist())])
 
 
-@partial(jax.jit, static_argnames=("program",))
-def _words(program: Program, keys: Array, k: Int[Array, ""]) -> UInt32[Array, "lanes words"]:
-    """Draw the random numbers of an update: one for each action, then those of the batch."""
-    settings = program.settings
-    count = settings.rollout_length * settings.num_envs + program.words_per_batches
-    return jax.vmap(lambda key: jax.random.bits(jax.random.fold_in(key, k), (count,)))(keys)
+_words = jax.jit(draw_words, static_argnames=("program",))
 
 
 @partial(jax.jit, static_argnames=("program",))
@@ -104,10 +103,8 @@ class Host:
         self._program, self._env = program, program.env
         count = program.settings.num_envs
         self._environments = [[Hosted(program.env) for _ in range(count)] for _ in keys]
-        self._memory = [
-            _start(environments, _seeds(key, _TRAINING, count))
-            for environments, key in zip(self._environments, keys, strict=True)
-        ]
+        seeds = [_seeds(key, _TRAINING, count) for key in keys]
+        self._memory = np.stack([*map(_start, self._environments, seeds)])
 
     def update(
         self, layout: Layout, state: TrainState, keys: Array, values: Values, total: int
@@ -115,8 +112,7 @@ class Host:
         """Do one update of every run."""
         settings, lanes, runs = self._program.settings, len(keys), len(self._environments)
         length, envs = settings.rollout_length, settings.num_envs
-        words = _words(self._program, keys, state.k)
-        drawn = words[:, : length * envs].reshape(lanes, length, envs)
+        drawn, words = _words(self._program, keys, state.k)
         # Lanes beyond the runs are padding: they remember nothing and are never updated.
         shape = (length, lanes, envs)
         size, kind = self._env.memory_size, self._env.memory_dtype
@@ -124,11 +120,11 @@ class Host:
         actions, rewards = np.zeros(shape, np.int32), np.zeros(shape, np.float32)
         stops, ends = np.zeros(shape, bool), np.zeros(shape, bool)
         memory = np.zeros((lanes, envs, size), kind)
-        memory[:runs] = np.stack(self._memory)
+        memory[:runs] = self._memory
         for t in range(length):
             before[t] = memory
             chosen = np.asarray(
-                _actions(self._program, state.learner.actor, jnp.asarray(memory), drawn[:, t])
+                _actions(self._program, state.learner.actor, jnp.asarray(memory), drawn[:, t, 0])
             )
             actions[t] = chosen
             for run, environments in enumerate(self._environments):
@@ -137,13 +133,13 @@ class Host:
                     after[at], rewards[at], ends[at] = step.memory, step.reward, step.ended
                     stops[at] = step.terminated if settings.bootstrap_truncation else step.ended
                     memory[run, place] = env.reset() if step.ended else step.memory
-        self._memory = list(memory[:runs].copy())
+        self._memory = memory[:runs]
         return _learn(
             self._program,
             layout,
             state,
             tuple(map(jnp.asarray, (before, after, actions, rewards, stops, ends))),
-            words[:, length * envs :],
+            words,
             values,
             jnp.int32(total),
             jnp.int32(runs),
@@ -159,7 +155,7 @@ class Host:
                 f"environment: the state of {self._env.name} cannot be copied, so its runs cannot "
                 "be stopped and trained on, nor searched; train once with all the steps"
             ) from None
-        other._memory = [self._memory[row].copy() for row in rows]
+        other._memory = self._memory[rows]
         return other
 
 

@@ -50,8 +50,6 @@ class SegmentProgress(Shown):
     updates_done: int
     updates_total: int
     seconds: float
-    #: the mean return of the last evaluation of every run, or None before the first
-    returns: Float[np.ndarray, " runs"] | None = None
     #: the latest point of the learning curves of the runs at hand, as in `curves`: `return`,
     #: `greedy_return`, `update` and, with the setting `eval_every`, what an update reports
     metrics: Mapping[str, Float[np.ndarray, " runs"]] = field(default_factory=dict)
@@ -62,6 +60,11 @@ class SegmentProgress(Shown):
     def fraction(self) -> float:
         """Between 0 and 1."""
         return self.updates_done / self.updates_total
+
+    @property
+    def returns(self) -> Float[np.ndarray, " runs"] | None:
+        """The mean return of the last evaluation of every run, or None before the first."""
+        return self.metrics.get("return")
 
 
 @dataclass(repr=False)
@@ -156,7 +159,7 @@ class Session(Shown):
         returns, greedy = evaluate(self.program, count, actors, keys, scale, self.total)
         return returns[: self.runs], greedy[: self.runs]
 
-    def _record(self) -> Float[np.ndarray, " runs"]:
+    def _record(self) -> None:
         """Evaluate, and add a point to the learning curves."""
         returns, greedy = self.evaluate()
         metrics = self._state.metrics.items()
@@ -165,7 +168,6 @@ class Session(Shown):
         point["update"] = np.full(self.runs, self.k, np.float64)
         for name, value in point.items():
             self.curves.setdefault(name, []).append(value)
-        return returns.mean(1)
 
     def run(
         self,
@@ -175,7 +177,6 @@ class Session(Shown):
         """Train to the end, or to update `until`; `on_segment` may raise to stop in between."""
         every, start = self.evaluate_every or self.settings.eval_every, time.perf_counter()
         end = self.total if until is None else min(until, self.total)
-        latest = self.curves["return"][-1] if self.curves else None
         while self.k < end:
             k = self.k
             stop = min(end, k + self._updates_per_segment)
@@ -188,11 +189,11 @@ class Session(Shown):
             wanted = max(1, int(SEGMENT_SECONDS / max(took, 1e-9)))
             self._updates_per_segment = min(wanted, 2 * self._updates_per_segment)
             if every and stop % every == 0:
-                latest = self._record()
+                self._record()
             if on_segment is not None:
                 seconds = time.perf_counter() - start
                 metrics = {name: points[-1] for name, points in self.curves.items()}
-                on_segment(SegmentProgress(stop, self.total, seconds, latest, metrics))
+                on_segment(SegmentProgress(stop, self.total, seconds, metrics))
 
     def curve_arrays(self) -> dict[str, Float[np.ndarray, "runs points"]]:
         """Return the learning curves, one row per run."""
