@@ -165,7 +165,7 @@ def test_flags_and_final_observations_are_what_gymnasium_defines():
         for step in range(1, length + 1):
             found = env.step(step % 2)
             # Where it led, also at the end of an episode; actions are counted from `start`.
-            assert found.memory.tolist() == [episode, step, 5 + step % 2]
+            assert found.state.tolist() == [episode, step, 5 + step % 2]
             assert found.reward == step
             last = step == length
             assert found.terminated == (last and episode % 2 == 0)
@@ -227,7 +227,7 @@ def test_other_observations_are_flattened_or_scaled():
     for step in range(7):
         found = env.step(0)
         assert found.truncated == (step == 6)
-    np.testing.assert_allclose(picture.observe(jnp.asarray(found.memory)), 1.0)
+    np.testing.assert_allclose(picture.observe(jnp.asarray(found.state)), 1.0)
     np.testing.assert_allclose(picture.observe(jnp.asarray(env.reset())), 0.2)
 
 

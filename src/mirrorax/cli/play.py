@@ -103,7 +103,6 @@ def _evaluate(
 
     from mirrorax.mdpo.program import as_keys
     from mirrorax.mdpo.session import device_name, evaluate
-    from mirrorax.runs.chunk import Outcome
     from mirrorax.training.result import TrainResult
 
     start = time.perf_counter()
@@ -111,17 +110,17 @@ def _evaluate(
     actors, updates = jnp.asarray(policies), program.settings.updates
     returns, greedy = evaluate(program, episodes, actors, as_keys(keys), scale, updates)
     bounds = meta["return_bounds"] or program.env.return_bounds or (0.0, 1.0)
-    outcome = Outcome(
-        chunk,
-        returns,
-        greedy,
+    return TrainResult(
+        chunk=chunk,
+        returns=returns,
+        greedy_returns=greedy,
         diverged_at=np.full(len(chunk), -1),
         wall_seconds=time.perf_counter() - start,
         bounds=bounds,
         provenance={"lanes": len(chunk), "device": device_name()},
+        policies=policies,
+        estimated=bounds if meta.get("bounds_source") == "estimated" else None,
     )
-    estimated = bounds if meta.get("bounds_source") == "estimated" else None
-    return TrainResult(outcome, policies, estimated=estimated)
 
 
 def _record(

@@ -141,7 +141,7 @@ def _write(out: Path, result: TrainResult, stop: Stop, overwrite: bool) -> UserE
 
     try:
         if not overwrite:  # another process may have written there during the training
-            folder.check_free(out, result.outcome.chunk)
+            folder.check_free(out, result.chunk)
         folder.write(out, result, stop)
     except UserError as error:
         return error

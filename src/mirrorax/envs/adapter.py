@@ -46,6 +46,11 @@ class Step(NamedTuple):
     terminated: Bool[Array, ""]
     truncated: Bool[Array, ""]
 
+    @property
+    def ended(self) -> Bool[Array, ""]:
+        """Whether it was the last step of its episode."""
+        return self.terminated | self.truncated
+
 
 class Task(abc.ABC):
     """What the trainer knows of any environment, stepped by jax or on the host. Hashable."""
@@ -294,7 +299,7 @@ def play(
         total = total + jnp.where(running, after.reward, 0.0)
         if observer is not None:
             kept = observer(kept, after, running, t)
-        running = running & ~(after.terminated | after.truncated)
+        running = running & ~after.ended
         return after.state, Played(total, running, kept), t + 1
 
     first = Played(jnp.zeros(shape), jnp.ones(shape, bool), kept)

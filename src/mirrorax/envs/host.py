@@ -17,13 +17,13 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Num
 
-from mirrorax.envs.adapter import Task
+from mirrorax.envs.adapter import Step, Task
 from mirrorax.errors import UserError, in_one_line, nearest
 
 #: An episode without a limit of its own is cut here when a policy is evaluated.
@@ -126,20 +126,6 @@ class Gymnasium(Task):
         return numbers / 255 if self._bytes else numbers  # type: ignore[attr-defined]
 
 
-class HostStep(NamedTuple):
-    """What a step led to."""
-
-    memory: Num[np.ndarray, " memory"]
-    reward: float
-    terminated: bool
-    truncated: bool
-
-    @property
-    def ended(self) -> bool:
-        """Whether it was the last one of its episode."""
-        return self.terminated or self.truncated
-
-
 class Hosted:
     """One environment of a kind, seen through memories. It never resets itself."""
 
@@ -152,13 +138,13 @@ class Hosted:
         with self._blamed("reset"):
             return self._remembered(self._env.reset(seed=seed)[0])
 
-    def step(self, action: int | np.integer[Any]) -> HostStep:
-        """Take one step."""
+    def step(self, action: int | np.integer[Any]) -> Step:
+        """Take one step; its state is a memory."""
         first: int = self._task._first_action  # type: ignore[attr-defined]
         with self._blamed("step"):
             seen, reward, terminated, truncated, _ = self._env.step(action + first)
-            paid = float(np.float32(reward))
-            return HostStep(self._remembered(seen), paid, bool(terminated), bool(truncated))
+            paid, ends = float(np.float32(reward)), (bool(terminated), bool(truncated))
+            return Step(self._remembered(seen), paid, *ends)  # type: ignore[arg-type]
 
     def render(self) -> Any:
         """Return the picture of the present state, as Gymnasium renders it."""

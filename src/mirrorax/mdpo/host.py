@@ -130,9 +130,9 @@ class Host:
             for run, environments in enumerate(self._environments):
                 for place, env in enumerate(environments):
                     step, at = env.step(chosen[run, place]), (t, run, place)
-                    after[at], rewards[at], ends[at] = step.memory, step.reward, step.ended
+                    after[at], rewards[at], ends[at] = step.state, step.reward, step.ended
                     stops[at] = step.terminated if settings.bootstrap_truncation else step.ended
-                    memory[run, place] = env.reset() if step.ended else step.memory
+                    memory[run, place] = env.reset() if step.ended else step.state
         self._memory = memory[:runs]
         return _learn(
             self._program,
@@ -196,7 +196,7 @@ def _play(
         actions = choose(memory, t)
         for place in np.flatnonzero(running).tolist():
             step = environments[place].step(actions[place])
-            memory[place], running[place] = step.memory, not step.ended
+            memory[place], running[place] = step.state, not step.ended
             total[place] += step.reward
         if not running.any():
             break

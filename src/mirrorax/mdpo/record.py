@@ -57,10 +57,10 @@ def _compiled_states(
     memory, reward = remember(state), 0.0
     yield draw(env, np.asarray(memory)[0]), reward
     for drawn in jnp.asarray(words):
-        state, paid, terminated, truncated = step(state, act(memory, drawn[:1]), drawn[1:])
-        memory, reward = remember(state), float(paid[0])
+        after = step(state, act(memory, drawn[:1]), drawn[1:])
+        state, memory, reward = after.state, remember(after.state), float(after.reward[0])
         yield draw(env, np.asarray(memory)[0], reward), reward
-        if terminated[0] or truncated[0]:
+        if after.ended[0]:
             return
 
 
@@ -75,8 +75,8 @@ def _hosted_states(
         for _ in range(env.max_steps):
             word = jnp.asarray(rng.integers(0, 2**32, (1,), dtype=np.uint32))
             step = inner.step(int(act(jnp.asarray(memory[None]), word)[0]))
-            memory = step.memory
-            yield Image.fromarray(inner.render()), step.reward
+            memory = step.state
+            yield Image.fromarray(inner.render()), float(step.reward)
             if step.ended:
                 break
         inner.close()

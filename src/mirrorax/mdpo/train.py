@@ -184,8 +184,7 @@ def step_lane(
     """Begin new episodes where the last step ended one; take one step in each environment."""
     env = program.environment
     cut = 1 + env.step_words
-    done = last.after.terminated | last.after.truncated
-    state = where(done, jax.vmap(env.reset, in_axes=-1)(words[cut:]), last.after.state)
+    state = where(last.after.ended, jax.vmap(env.reset, in_axes=-1)(words[cut:]), last.after.state)
     logits = policy_logits(program, policy, jax.vmap(env.remember)(state))
     action = sample_actions(logits, uniform(words[0]))
     after = jax.vmap(env.step, in_axes=(0, 0, -1))(state, action, words[1:cut])

@@ -178,7 +178,8 @@ def train_request(
         with contextlib.suppress(Exception):  # the error of the training is raised
             notify("on_end", None)
         raise
-    result = TrainResult(outcome, np.concatenate(policies), sessions)
+    trained = np.concatenate(policies)
+    result = TrainResult(**vars(outcome), policies=trained, sessions=sessions)
     notify("on_end", result)
     return result
 

@@ -59,7 +59,7 @@ def config_text(result: TrainResult) -> str:
     """Write settings and values as TOML that `mirrorax train --config` takes."""
     # Results depend on lanes and layout in the last bits.
     machine = {"lanes": result.lanes, "layout": result.layout}
-    text = written(_config(**_as_data(result.outcome.chunk)) | machine)
+    text = written(_config(**_as_data(result.chunk)) | machine)
     if not result.continued_from:
         return text
     updates = ", ".join(map(str, result.continued_from))
@@ -182,14 +182,14 @@ def _write_files(out: Path, result: TrainResult) -> None:
     arrays = {"policies": result.policies}
     arrays |= {f"{_CURVE}{name}": curve for name, curve in result.curves.items()}
     meta = {
-        **_as_data(result.outcome.chunk),
+        **_as_data(result.chunk),
         "return_bounds": list(result.return_bounds),
         "bounds_source": result.bounds_source,
         "continued_from": list(result.continued_from),
     }
     checkpoint.save(out / "policies.npz", arrays, meta)
     if not result.continued_from:  # else they are not the runs that their settings name
-        exporting.write(results.from_arrow(result.outcome.to_arrow()), out / "runs.parquet")
+        exporting.write(results.from_arrow(result.to_arrow()), out / "runs.parquet")
     if "return" in result.curves:
         write_file(out / "learning_curve.png", draw_curves(result))
 
@@ -209,7 +209,7 @@ def read_policies(
 
     where = f"folder: {str(folder)!r}"
     policies, meta = checkpoint.load_policies(folder, where)
-    runs = meta.get("runs")
+    runs: Any = meta.get("runs")
     plain = isinstance(runs, list) and all(isinstance(run, dict) for run in runs)
     if not plain or len(runs) != len(policies):
         raise UserError(f"{where} holds a policies.npz that train did not write")
@@ -232,7 +232,7 @@ def read_policies(
 def save(folder: str | os.PathLike[str], result: TrainResult) -> Path:
     """Write a result to a folder, which is made if need be; it must not hold another result."""
     out = Path(folder)
-    check_free(out, result.outcome.chunk)
+    check_free(out, result.chunk)
     try:
         out.mkdir(parents=True, exist_ok=True)
         write(out, result)
@@ -244,7 +244,6 @@ def save(folder: str | os.PathLike[str], result: TrainResult) -> Path:
 def load(folder: str | os.PathLike[str]) -> TrainResult:
     """Return the result that a folder holds. It cannot be trained on: states are not kept."""
     from mirrorax.runs.arrow import CURVE, read_lists
-    from mirrorax.runs.chunk import Outcome
     from mirrorax.store.exporting import read_export
     from mirrorax.training.result import TrainResult
 
@@ -263,7 +262,7 @@ def load(folder: str | os.PathLike[str]) -> TrainResult:
     except KeyError:
         raise UserError(f"folder: {str(folder)!r}: its files are of different runs") from None
     curves = [name for name in rows.column_names if name.startswith(CURVE)]
-    outcome = Outcome(
+    return TrainResult(
         chunk=chunk,
         returns=read_lists(rows["returns"])[0],
         greedy_returns=read_lists(rows["greedy_returns"])[0],
@@ -272,5 +271,5 @@ def load(folder: str | os.PathLike[str]) -> TrainResult:
         bounds=origin.bounds,
         provenance=origin.provenance,
         curves={name.removeprefix(CURVE): read_lists(rows[name])[0] for name in curves},
+        policies=policies,
     )
-    return TrainResult(outcome, policies)
