@@ -113,20 +113,18 @@ def estimate(
     if settings.actor_q == "regularized":
         reward = reward - alpha * h  # that of the regularised MDP
     follows, ended = batch.follows, batch.ended
-    value = values_of(program, learner, x)
-
-    def all_next(x: Float[Array, "obs samples"]) -> Float[Array, " samples"]:
-        return values_of(program, learner, x)
+    all_values = partial(values_of, program, learner)
+    value = all_values(x)
 
     def last_next(x: Float[Array, "obs samples"]) -> Float[Array, " samples"]:
         # A whole minibatch of states, because fewer are rounded differently.
-        last = values_of(program, learner, x[:, -math.lcm(settings.batch_size, shape[1]) :])
+        last = all_values(x[:, -math.lcm(settings.batch_size, shape[1]) :])
         return jnp.concatenate([value[shape[1] :], last[-shape[1] :]])
 
     # Within an episode the next state is that of the next row. Where an episode ended, its last
     # state has a value only if time ran out: many rollouts have no such step.
     next_value = jax.lax.cond(
-        jnp.any(ended & (follows > 0)), all_next, last_next, batch.next_observation
+        jnp.any(ended & (follows > 0)), all_values, last_next, batch.next_observation
     )
     advantage = jax.vmap(
         partial(estimate_advantages, gamma=gamma, gae_lambda=settings.gae_lambda),
