@@ -190,7 +190,9 @@ class Outcome(Shown):
     """What became of a chunk: arrays with one row per run, or the reason why there are none."""
 
     chunk: Chunk
+    #: of the stochastic policies, of scaled rewards
     returns: Float[np.ndarray, "runs episodes"]
+    #: of the greedy policies
     greedy_returns: Float[np.ndarray, "runs episodes"]
     #: the update at which a run diverged, or -1
     diverged_at: Int[np.ndarray, " runs"]
@@ -201,6 +203,7 @@ class Outcome(Shown):
     bounds: tuple[float, float | None] | None
     #: where, when and with what the chunk was trained: the fields of `PROVENANCE`
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    #: the learning curves, by the name of what was recorded
     curves: Mapping[str, Float[np.ndarray, "runs points"]] = field(default_factory=dict)
     #: why the chunk has no result
     failure: str | None = None

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from mirrorax.training.result import TrainResult
 
 _CURVE = "curve."
+#: what of `results.json` stands beside the policies, too
+_BESIDE = ("settings", "runs", "return_bounds", "bounds_source", "continued_from")
 
 #: The files, in the order in which they are moved into place: with the last one it is complete.
 _NAMES = ("policies.npz", "runs.parquet", "config.toml", "learning_curve.png", "results.json")
@@ -181,13 +183,8 @@ def _write_files(out: Path, result: TrainResult) -> None:
     write_file(out / "config.toml", config_text(result).encode())
     arrays = {"policies": result.policies}
     arrays |= {f"{_CURVE}{name}": curve for name, curve in result.curves.items()}
-    meta = {
-        **_as_data(result.chunk),
-        "return_bounds": list(result.return_bounds),
-        "bounds_source": result.bounds_source,
-        "continued_from": list(result.continued_from),
-    }
-    checkpoint.save(out / "policies.npz", arrays, meta)
+    data = result.to_dict()
+    checkpoint.save(out / "policies.npz", arrays, {name: data[name] for name in _BESIDE})
     if not result.continued_from:  # else they are not the runs that their settings name
         exporting.write(results.from_arrow(result.to_arrow()), out / "runs.parquet")
     if "return" in result.curves:
