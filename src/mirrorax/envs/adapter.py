@@ -81,6 +81,10 @@ class Task(abc.ABC):
         return math.prod(self.observation_shape)
 
     @abc.abstractmethod
+    def remember(self, state: State) -> Num[Array, " memory"]:
+        """Return what the replay buffer keeps of a state."""
+
+    @abc.abstractmethod
     def observe(self, memory: Num[Array, " memory"]) -> Float[Array, "*observation"]:
         """Return the observation of a remembered state."""
 
@@ -95,10 +99,6 @@ class Environment(Task):
     @abc.abstractmethod
     def step(self, state: State, action: Int[Array, ""], noise: Noise) -> Step:
         """Take one step."""
-
-    @abc.abstractmethod
-    def remember(self, state: State) -> Num[Array, " memory"]:
-        """Return what the replay buffer keeps of a state."""
 
     @property
     def memory_size(self) -> int:  # type: ignore[override]

@@ -21,11 +21,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Num, UInt32
 
-from mirrorax.envs.adapter import EPISODES, uniform
+from mirrorax.envs.adapter import EPISODES, Step, uniform
 from mirrorax.envs.host import Gymnasium, Hosted
 from mirrorax.errors import UserError
 from mirrorax.mdpo import replay
 from mirrorax.mdpo.program import Layout, Program
+from mirrorax.mdpo.replay import Stepped, as_rows
 from mirrorax.mdpo.schedules import Clock, Values
 from mirrorax.mdpo.train import (
     TrainState,
@@ -74,17 +75,16 @@ def _learn(
     program: Program,
     layout: Layout,
     state: TrainState,
-    rollout: tuple[Array, Array, Array, Array, Array, Array],
+    rollout: Stepped,
     words: UInt32[Array, "lanes batch"],
     values: Values,
     total: Int[Array, ""],
     active: Int[Array, ""],
 ) -> TrainState:
-    """Write a rollout into the replay buffer and do one update of every run."""
+    """Write a rollout, [time, lanes, envs], into the buffer and do one update of every run."""
     length = program.settings.rollout_length
     start = state.k * length
-    # [time, lanes, envs, ...] -> rows
-    rows = jax.vmap(jax.vmap(jax.vmap(partial(replay.pack, program.env))))(*rollout)
+    rows = jax.vmap(jax.vmap(partial(as_rows, program)))(rollout)
 
     def write(t: Array, buffer: Array) -> Array:
         now = jax.lax.dynamic_index_in_dim(rows, t, axis=0, keepdims=False)
@@ -116,29 +116,29 @@ class Host:
         # Lanes beyond the runs are padding: they remember nothing and are never updated.
         shape = (length, lanes, envs)
         size, kind = self._env.memory_size, self._env.memory_dtype
-        before, after = (np.zeros((*shape, size), kind) for _ in range(2))
-        actions, rewards = np.zeros(shape, np.int32), np.zeros(shape, np.float32)
-        stops, ends = np.zeros(shape, bool), np.zeros(shape, bool)
+        states = np.zeros((2, *shape, size), kind)
+        rest: Any = (np.zeros(shape, each) for each in (np.int32, np.float32, bool, bool))
+        rollout: Any = Stepped(states[0], next(rest), Step(states[1], *rest))
         memory = np.zeros((lanes, envs, size), kind)
         memory[:runs] = self._memory
         for t in range(length):
-            before[t] = memory
+            rollout.before[t] = memory
             chosen = np.asarray(
                 _actions(self._program, state.learner.actor, jnp.asarray(memory), drawn[:, t, 0])
             )
-            actions[t] = chosen
+            rollout.action[t] = chosen
             for run, environments in enumerate(self._environments):
                 for place, env in enumerate(environments):
-                    step, at = env.step(chosen[run, place]), (t, run, place)
-                    after[at], rewards[at], ends[at] = step.state, step.reward, step.ended
-                    stops[at] = step.terminated if settings.bootstrap_truncation else step.ended
+                    step = env.step(chosen[run, place])
+                    for array, value in zip(rollout.after, step, strict=True):
+                        array[t, run, place] = value
                     memory[run, place] = env.reset() if step.ended else step.state
         self._memory = memory[:runs]
         return _learn(
             self._program,
             layout,
             state,
-            tuple(map(jnp.asarray, (before, after, actions, rewards, stops, ends))),
+            rollout,
             words,
             values,
             jnp.int32(total),
