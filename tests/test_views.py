@@ -19,6 +19,7 @@ from mirrorax.analysis.summary import summarise
 from mirrorax.errors import UserError
 from mirrorax.figures.frequency import frequency_curve
 from mirrorax.figures.heatmap import heat_map
+from mirrorax.runs.chunk import Outcome
 from mirrorax.store import read_results
 from mirrorax.tuning import evidence
 
@@ -101,7 +102,8 @@ def test_everything_is_shown_in_a_few_lines(result, trace, item, store, search):
 def test_every_other_public_object_is_shown_in_a_few_lines(result, trace, item, store, search):
     board = tabular.chain(50)
     others = [
-        *(result.outcome, result.outcome.chunk, result.settings, result.runs[0]),
+        Outcome.failed(result.chunk, "no memory", {}),
+        *(result.chunk, result.settings, result.runs[0]),
         *(result.sessions[0], board, trace.optimum, search[0].record),
         tabular.evaluate(board, tabular.uniform_policy(board)),
         mirrorax.suggest("CartPole"),

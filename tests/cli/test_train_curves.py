@@ -6,8 +6,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from mirrorax.figures.style import PALETTE
-from mirrorax.runs.chunk import Outcome, make_chunk
-from mirrorax.runs.settings import RunValues, make_settings
+from mirrorax.runs.chunk import chunk_of_runs
+from mirrorax.runs.settings import make_settings
 from mirrorax.training import plan_runs
 from mirrorax.training.result import TrainResult
 
@@ -22,9 +22,8 @@ def made(seeds=3, **grid):
     scale = np.array([run.reward_scale for run in runs])[:, None]
     scores = rng.uniform(0, 1, (len(runs), POINTS))
     returns = (2 * scores - 1) * scale
-    columns = {name: [getattr(run, name) for run in runs] for name in RunValues.model_fields}
-    outcome = Outcome(
-        chunk=make_chunk(settings, columns, 32),
+    result = TrainResult(
+        chunk=chunk_of_runs(settings, runs, 32),
         returns=returns[:, -1:],
         greedy_returns=returns[:, -1:],
         diverged_at=np.full(len(runs), -1),
@@ -32,8 +31,9 @@ def made(seeds=3, **grid):
         bounds=(-1.0, 1.0),
         provenance={"lanes": 32, "device": "cpu"},
         curves={"return": returns, "update": np.tile(10.0 * np.arange(1, 7), (len(runs), 1))},
+        policies=np.zeros((len(runs), 1)),
     )
-    return scores, TrainResult(outcome, runs, np.zeros((len(runs), 1)))
+    return scores, result
 
 
 def drawn(result):

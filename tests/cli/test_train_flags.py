@@ -35,16 +35,16 @@ def request(words):
 def value(made, name):
     """Return a setting, or the value of every run."""
     if name in STATIC:
-        return getattr(made.settings, name)
-    (found,) = {getattr(run, name) for run in made.runs}
+        return getattr(made.chunk.settings, name)
+    (found,) = {getattr(run, name) for run in made.chunk.runs}
     return found
 
 
 def test_all_defaults_are_those_of_the_documentation():
     made = request(["--env", "Catch"])
-    assert (made.settings.potential, made.settings.drift) == ("entropy", "kl")
-    assert made.settings.steps == 10**6
-    runs = [(run.alpha, run.lam, run.seed) for run in made.runs]
+    assert (made.chunk.settings.potential, made.chunk.settings.drift) == ("entropy", "kl")
+    assert made.chunk.settings.steps == 10**6
+    runs = [(run.alpha, run.lam, run.seed) for run in made.chunk.runs]
     assert runs == [(0.01, 0.1, s) for s in range(5)]
 
 
@@ -73,9 +73,9 @@ def test_a_field_is_a_flag_and_a_key_of_a_file(name, tmp_path):
 
 def test_several_values_span_a_grid_and_seeds_are_counted_or_named():
     made = request(["--env", "Catch", "--alpha", "0.1,0.2", "--lam", "0,1", "--seeds", "3,8"])
-    runs = {(run.alpha, run.lam, run.seed) for run in made.runs}
+    runs = {(run.alpha, run.lam, run.seed) for run in made.chunk.runs}
     assert runs == {(a, b, s) for a in (0.1, 0.2) for b in (0.0, 1.0) for s in (3, 8)}
-    assert [run.seed for run in request(["--env", "Catch", "--seeds", "7,"]).runs] == [7]
+    assert [run.seed for run in request(["--env", "Catch", "--seeds", "7,"]).chunk.runs] == [7]
 
 
 @pytest.mark.parametrize(
@@ -98,8 +98,8 @@ def test_the_defaults_of_the_command_are_those_of_the_function(monkeypatch):
         main(["train", "--env", "Catch", "--quiet"])
     with pytest.raises(SystemExit):
         mirrorax.train("Catch")
-    assert seen[0].settings == seen[1].settings
-    assert seen[0].runs == seen[1].runs
+    assert seen[0].chunk.settings == seen[1].chunk.settings
+    assert seen[0].chunk.runs == seen[1].chunk.runs
 
 
 def test_the_bar_shows_returns_so_far_and_the_time_left(capsys):

@@ -284,7 +284,7 @@ def test_a_saved_result_comes_back_and_every_reader_takes_its_folder(pair, tmp_p
     with pytest.raises(UserError, match="holds another result"):
         pair[1].save(tmp_path / "one")
     runs = read_results(tmp_path)  # both folders
-    expected = {*result.outcome.chunk.ids.tolist(), *pair[1].outcome.chunk.ids.tolist()}
+    expected = {*result.chunk.ids.tolist(), *pair[1].chunk.ids.tolist()}
     assert set(runs.ids.tolist()) == expected
 
 

@@ -137,7 +137,7 @@ def test_a_random_policys_return_is_estimated_from_fixed_random_numbers():
 
 def test_bounds_that_nobody_knows_are_said_to_be_unknown():
     spec = suite.environment("Breakout-MinAtar")
-    assert spec.known_bounds() is None
+    assert spec.bounds is None
     assert suite.estimated_bounds(2.0, 7.0) == (2.0, 7.0)
     assert suite.estimated_bounds(2.0, 1.0) == (2.0, 3.0)
     assert "1 the best mean return of a run here (7)" in suite.estimated_in_words(2.0, 7.0)

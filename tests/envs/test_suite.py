@@ -39,7 +39,7 @@ def test_every_spelling_has_one_name(spelling, canonical):
 )
 def test_the_papers_bounds_scale_with_rewards_and_nothing_is_clipped(name, bounds):
     spec = suite.environment(name)
-    assert spec.known_bounds() == bounds
+    assert spec.bounds == bounds
     low, high = 3.0 * bounds[0], 3.0 * bounds[1]
     assert suite.normalize(low, bounds, 3.0) == 0
     assert suite.normalize(high, bounds, 3.0) == 1

@@ -27,7 +27,7 @@ def outcome(chunk, returns, greedy_returns, seconds, device="standin", **fields)
         greedy_returns=greedy_returns,
         diverged_at=fields.pop("diverged_at", np.full(len(chunk), -1)),
         wall_seconds=seconds,
-        bounds=suite.environment(chunk.settings.environment).known_bounds() or (0.0, None),
+        bounds=suite.environment(chunk.settings.environment).bounds or (0.0, None),
         provenance=machine.collect(device=device, lanes=chunk.lanes),
         **fields,
     )

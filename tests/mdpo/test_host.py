@@ -1,4 +1,4 @@
-"""Gymnasium's environments: its vector API's flags and final observations, in the same trainer."""
+"""Gymnasium's environments: its flags and final observations, in the same trainer."""
 
 import gymnasium
 import jax.numpy as jnp
@@ -8,7 +8,7 @@ from gymnasium import spaces
 
 import mirrorax
 from mirrorax.envs import adapter, suite
-from mirrorax.envs.host import Gymnasium
+from mirrorax.envs.host import Gymnasium, Hosted
 from mirrorax.errors import UserError
 from mirrorax.mdpo import host, replay
 from mirrorax.mdpo.program import as_keys, make_program
@@ -158,21 +158,18 @@ SMALL = {"num_envs": 2, "env_steps_per_update": 12, "batch_size": 8, "buffer_siz
 
 
 def test_flags_and_final_observations_are_what_gymnasium_defines():
-    vector = adapter.make("gymnasium:MxCounter-v0").vector(1)
-    memory = vector.reset([0])
+    env = Hosted(adapter.make("gymnasium:MxCounter-v0"))
     for episode in range(5):
         length = 3 if episode % 2 else 4
+        assert env.reset(0).tolist() == [episode, 0, -1]
         for step in range(1, length + 1):
-            assert memory[0, :2].tolist() == [episode, step - 1]
-            found = vector.step(np.array([step % 2]))
+            found = env.step(step % 2)
             # Where it led, also at the end of an episode; actions are counted from `start`.
-            assert found.after[0].tolist() == [episode, step, 5 + step % 2]
-            assert found.reward.tolist() == [step]
+            assert found.state.tolist() == [episode, step, 5 + step % 2]
+            assert found.reward == step
             last = step == length
-            assert found.terminated.tolist() == [last and episode % 2 == 0]
-            assert found.truncated.tolist() == [last and episode % 2 == 1]
-            memory = found.memory
-        assert memory[0].tolist() == [episode + 1, 0, -1]
+            assert found.terminated == (last and episode % 2 == 0)
+            assert found.truncated == (last and episode % 2 == 1)
 
 
 @pytest.mark.parametrize("bootstrap", [True, False])
@@ -208,7 +205,7 @@ def test_what_is_remembered_are_the_transitions_and_whether_a_value_follows(boot
 def test_labels_are_seen_one_hot_and_a_small_task_is_learned():
     env = adapter.make("gymnasium:MxLevers-v0")
     assert (env.memory_size, env.memory_dtype, env.observation_size) == (1, "uint8", 4)
-    np.testing.assert_array_equal(env.flat(np.array([3, 6]), 2), [[0], [3]])
+    assert [env.flat(np.array(label)).tolist() for label in (3, 6)] == [[0], [3]]
     np.testing.assert_array_equal(env.observe(jnp.array([3], jnp.uint8)), [0, 0, 0, 1])
     result = mirrorax.train("gymnasium:MxLevers-v0", steps=12_800, seeds=2, lanes=2, alpha=0.001)
     assert result.bounds_source == "estimated"
@@ -220,18 +217,18 @@ def test_labels_are_seen_one_hot_and_a_small_task_is_learned():
 
 def test_other_observations_are_flattened_or_scaled():
     nested = adapter.make("gymnasium:MxNested-v0")
-    (memory,) = nested.vector(1).reset([0])
+    memory = Hosted(nested).reset(0)
     np.testing.assert_allclose(nested.observe(jnp.asarray(memory)), [0, 0, 1, 0.25, 0.5])
     picture = adapter.make("gymnasium:MxPicture-v0")
     assert picture.observation_shape == (4, 5, 2)
     assert (picture.memory_dtype, picture.max_steps) == ("uint8", 7)
-    vector = picture.vector(2)
-    np.testing.assert_allclose(picture.observe(jnp.asarray(vector.reset([0, 1])[0])), 0.2)
+    env = Hosted(picture)
+    np.testing.assert_allclose(picture.observe(jnp.asarray(env.reset(0))), 0.2)
     for step in range(7):
-        found = vector.step(np.zeros(2, int))
-        assert found.truncated.all() == (step == 6)
-    np.testing.assert_allclose(picture.observe(jnp.asarray(found.after[0])), 1.0)
-    np.testing.assert_allclose(picture.observe(jnp.asarray(found.memory[0])), 0.2)
+        found = env.step(0)
+        assert found.truncated == (step == 6)
+    np.testing.assert_allclose(picture.observe(jnp.asarray(found.state)), 1.0)
+    np.testing.assert_allclose(picture.observe(jnp.asarray(env.reset())), 0.2)
 
 
 def test_a_run_depends_on_its_key_alone_and_can_be_cut_anywhere():
@@ -284,8 +281,10 @@ def test_episodes_that_have_ended_are_not_stepped_on_and_returns_are_those_of_th
     returns, greedy = host.evaluate(program, 6, actors, keys, jax_keys, scale)
     taken, lengths = Patience.taken, 0
     for run in range(2):
-        vector = program.env.vector(12)
-        memory = vector.reset(host._seeds(keys[run], host._EVALUATION, 12).tolist())
+        vector = gymnasium.vector.SyncVectorEnv(
+            [program.env.make] * 12, autoreset_mode=gymnasium.vector.AutoresetMode.SAME_STEP
+        )
+        memory, _ = vector.reset(seed=host._seeds(keys[run], host._EVALUATION, 12).tolist())
         total, running = np.zeros(12), np.ones(12, bool)
         t = 0
         while running.any():
@@ -293,10 +292,10 @@ def test_episodes_that_have_ended_are_not_stepped_on_and_returns_are_those_of_th
                 program, 6, actors[run], jax_keys[run], jnp.asarray(memory), jnp.int32(t)
             )
             lengths += running.sum()
-            found = vector.step(np.asarray(chosen))
-            total += np.where(running, found.reward, 0.0)
-            running &= ~(found.terminated | found.truncated)
-            memory, t = found.memory, t + 1
+            memory, reward, terminated, truncated, _ = vector.step(np.asarray(chosen))
+            total += np.where(running, reward.astype(np.float32), 0.0)
+            running &= ~(terminated | truncated)
+            t += 1
         np.testing.assert_array_equal(np.concatenate([returns[run], greedy[run]]), total)
     assert taken == lengths
     assert len(set(returns.ravel())) > 6
@@ -346,8 +345,8 @@ def test_what_an_environment_raises_is_one_line_that_names_it(how, said):
 def test_names_keep_their_one_spelling():
     name = "gymnasium:FrozenLake-v1(is_slippery=False)"
     assert suite.environment("gymnasium:FrozenLake-v1(is_slippery = False)").name == name
-    assert suite.environment(name).known_bounds() == (0.0, 1.0)
-    assert suite.environment("gymnasium:LunarLander-v3").known_bounds() is None
+    assert suite.environment(name).bounds == (0.0, 1.0)
+    assert suite.environment("gymnasium:LunarLander-v3").bounds is None
     env = adapter.make(name)
     assert isinstance(env, Gymnasium)
     assert env.name == name
@@ -387,7 +386,7 @@ def test_under_a_name_of_ones_own_it_has_ones_own_bounds_and_the_same_runs():
     mirrorax.register_environment(
         "MxOwnLevers", lambda: Gymnasium("MxLevers-v0", return_bounds=(0.25, 1.0))
     )
-    assert suite.environment("MxOwnLevers").known_bounds() == (0.25, 1.0)
+    assert adapter.make("MxOwnLevers").return_bounds == (0.25, 1.0)
     keys = np.array([[1, 2]], np.uint32)
     own, theirs = (
         train_chunk(make_chunk(make_settings(environment=name, steps=24, **SMALL), {}, 1, keys))

@@ -240,9 +240,10 @@ def test_estimates_are_those_with_the_value_of_every_next_state(draw_rollout, ti
     )
     steps = (batch.reward, value, later, batch.follows, batch.ended)
     for column in range(4):
-        expected = estimate_advantages(
+        advantage = estimate_advantages(
             *(x.reshape(6, 4)[:, column] for x in steps), values.gamma, 0.95
         )
+        expected = (advantage, advantage + value.reshape(6, 4)[:, column])
         for got, wanted in zip((samples.advantage, samples.target), expected, strict=True):
             np.testing.assert_allclose(got.reshape(6, 4)[:, column], wanted, rtol=1e-5, atol=1e-6)
 

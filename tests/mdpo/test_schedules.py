@@ -29,7 +29,7 @@ def clock(k, total=100):
 def test_constant_and_linear():
     v = values(alpha=0.4, lam=8.0)
     for schedule, start in (("alpha", 0.4), ("lam", 8.0)):
-        constant, linear = schedules.Constant(schedule), schedules.Linear(schedule)
+        constant, linear = schedules.Given(schedule, False), schedules.Given(schedule, True)
         for k in (0, 25, 99):
             assert float(constant.temperature((), v, clock(k))) == pytest.approx(start)
             expected = start * (1 - k / 100)

@@ -129,7 +129,7 @@ def test_a_result_that_was_trained_on_says_so_wherever_it_goes(tmp_path):
     np.testing.assert_array_equal(second.sessions[0].chunk.keys, first.sessions[0].chunk.keys)
     # As files.
     write(tmp_path, third)
-    assert read_policies(str(tmp_path))[3]["continued_from"] == [20, 30]
+    assert read_policies(str(tmp_path))[2]["continued_from"] == [20, 30]
     config = (tmp_path / "config.toml").read_text()
     assert config.startswith("# The result was trained on from update 20, 30; ")
     assert tomllib.loads(config)["steps"] == 16 * 35
@@ -324,7 +324,7 @@ def test_a_preset_flag_wins_over_the_file_and_other_flags_over_it(tmp_path):
 
     def fields(preset=None, **flags):
         args = Namespace(config=str(path), preset=preset, plugin=[], **flags)
-        made = make_request(**gather(args)).settings
+        made = make_request(**gather(args)).chunk.settings
         return made.steps_counted, made.initialization, made.steps
 
     assert fields() == ("total", "orthogonal", 8192)

@@ -107,8 +107,8 @@ def test_a_name_with_values_in_brackets_makes_the_environment(module):
     mirrorax.register_environment("Long", Long)
     """
     plugins.load_plugin(module("things_d", text))
-    assert suite.environment("Long").known_bounds() == (0.0, 3.0)
-    assert suite.environment("Long(length=9)").known_bounds() == (0.0, 9.0)
+    assert suite.load("Long").return_bounds == (0.0, 3.0)
+    assert suite.load("Long(length=9)").return_bounds == (0.0, 9.0)
     assert suite.environment("Long( length = 9 )").name == "Long(length=9)"
     assert "Long" in suite.names()
     with pytest.raises(UserError, match="named plain values"):
@@ -261,7 +261,7 @@ def test_a_configuration_of_train_names_its_plugins_with_or_without_a_version(mo
         Path("c.toml").write_text(f'env = "Catch"\npotential = "half"\nplugins = ["{text}"]\n')
         arguments = argparse.Namespace(config="c.toml", preset=None, plugin=[])
         request = make_request(**train_cli.gather(arguments))
-        assert request.settings.plugins == (f"{name}=={plugins.load_plugin(name).version}",)
+        assert request.chunk.settings.plugins == (f"{name}=={plugins.load_plugin(name).version}",)
     Path("c.toml").write_text(f'env = "Catch"\npotential = "half"\nplugins = ["{name}==0.0"]\n')
     with pytest.raises(UserError, match=r"version 0\.0 of things_c is wanted"):
         train_cli.gather(argparse.Namespace(config="c.toml", preset=None, plugin=[]))

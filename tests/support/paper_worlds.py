@@ -65,7 +65,7 @@ def world(study, score, rng, noise=0.01):
         alpha = np.where(np.isnan(mine.values["alpha"]), mine.values["w"], mine.values["alpha"])
         wanted = score(settings, alpha, mine.values["lam"], mine.values["reward_scale"])
         wanted = np.clip(wanted + noise * rng.standard_normal(len(mine)), 0, 1)
-        low, high = suite.environment(settings.environment).known_bounds()
+        low, high = suite.environment(settings.environment).bounds
         scale = mine.values["reward_scale"]
         returns = (low + wanted * (high - low)) * scale
         every = np.repeat(returns[:, None], 10, axis=1)

@@ -31,7 +31,7 @@ def made_outcome(runs: Runs, shift: float = 0.0, **fields: Any) -> Outcome:
     returns = np.arange(count * 10, dtype=float).reshape(count, 10) + shift
     diverged_at = np.where(np.arange(count) % 4 == 3, 17, -1)
     known = {
-        "bounds": suite.environment(settings.environment).known_bounds(),
+        "bounds": suite.environment(settings.environment).bounds,
         "provenance": {"jax_version": "0.10.2", "device": "cpu", "lanes": 8},
         **fields,
     }

@@ -48,7 +48,7 @@ def outcomes(runs, which, wall=4.0, lanes=8, returned=0.0, failure=None):
             yield Outcome.failed(chunk, failure, {"lanes": lanes})
             continue
         returns, never = np.full((len(mine), 10), returned), np.full(len(mine), -1)
-        bounds = suite.environment(chunk.settings.environment).known_bounds() or (0.0, None)
+        bounds = suite.environment(chunk.settings.environment).bounds or (0.0, None)
         origin = {"lanes": lanes, "device": "cpu"}
         yield Outcome(chunk, returns, returns, never, wall * len(mine), bounds, origin)
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from mirrorax.mdpo.program import Program
     from mirrorax.runs.chunk import Chunk
-    from mirrorax.runs.settings import RunValues
     from mirrorax.training.result import TrainResult
 
 EXAMPLES = """examples:
@@ -59,19 +58,17 @@ def _play(args: argparse.Namespace, stop: Stop) -> int:
     import numpy as np
 
     from mirrorax.mdpo.program import make_program
-    from mirrorax.training import Request
     from mirrorax.training.folder import read_policies
 
-    policies, settings, runs, meta = read_policies(args.folder)
+    policies, chunk, meta = read_policies(args.folder)
     if args.run >= len(policies):
         raise UserError(f"run: {args.run} is not allowed: 0 to {len(policies) - 1}")
-    program = make_program(settings)
-    if policies.shape != (len(runs), program.actor.num_parameters):
+    program = make_program(chunk.settings)
+    if policies.shape[1] != program.actor.num_parameters:
         raise UserError(f"folder: {args.folder!r}: the policies do not fit their settings")
-    keys = np.array([[args.seed, i] for i in range(len(runs))], np.uint32)
+    keys = np.array([[args.seed, i] for i in range(len(chunk))], np.uint32)
     stop.check()
-    chunk = Request(settings, runs, len(runs)).chunk
-    result = _evaluate(program, chunk, policies, runs, keys, meta, args.episodes)
+    result = _evaluate(program, chunk, policies, keys, meta, args.episodes)
     failure, recorded = None, {}
     if args.gif:
         stop.check()
@@ -83,7 +80,7 @@ def _play(args: argparse.Namespace, stop: Stop) -> int:
         print(json.dumps({**result.to_dict(), **recorded}))
     else:
         episodes = counted(args.episodes, "episode")
-        show_result(f"{settings.environment}, {episodes} each", result, {})
+        show_result(f"{chunk.settings.environment}, {episodes} each", result, {})
         print(conditions(result))
         if recorded:
             print(f"{recorded['frames']} frames written to {args.gif}")
@@ -96,7 +93,6 @@ def _evaluate(
     program: Program,
     chunk: Chunk,
     policies: np.ndarray,
-    runs: list[RunValues],
     keys: np.ndarray,
     meta: dict[str, Any],
     episodes: int,
@@ -105,35 +101,26 @@ def _evaluate(
     import jax.numpy as jnp
     import numpy as np
 
-    from mirrorax.envs.host import Gymnasium
-    from mirrorax.mdpo import host
     from mirrorax.mdpo.program import as_keys
-    from mirrorax.mdpo.session import device_name
-    from mirrorax.mdpo.train import evaluate, evaluation_keys
-    from mirrorax.runs.chunk import Outcome
+    from mirrorax.mdpo.session import device_name, evaluate
     from mirrorax.training.result import TrainResult
 
     start = time.perf_counter()
     scale = jnp.asarray(chunk.columns["reward_scale"], jnp.float32)
-    actors = jnp.asarray(policies)
-    jax_keys = evaluation_keys(as_keys(keys), program.settings.updates)
-    if isinstance(program.env, Gymnasium):
-        both = host.evaluate(program, episodes, actors, keys, jax_keys, scale)
-    else:
-        both = evaluate(program, episodes, actors, jax_keys, scale)
+    actors, updates = jnp.asarray(policies), program.settings.updates
+    returns, greedy = evaluate(program, episodes, actors, as_keys(keys), scale, updates)
     bounds = meta["return_bounds"] or program.env.return_bounds or (0.0, 1.0)
-    returns, greedy = (np.asarray(each, float) for each in both)
-    outcome = Outcome(
-        chunk,
-        returns,
-        greedy,
-        diverged_at=np.full(len(runs), -1),
+    return TrainResult(
+        chunk=chunk,
+        returns=returns,
+        greedy_returns=greedy,
+        diverged_at=np.full(len(chunk), -1),
         wall_seconds=time.perf_counter() - start,
         bounds=bounds,
-        provenance={"lanes": len(runs), "device": device_name()},
+        provenance={"lanes": len(chunk), "device": device_name()},
+        policies=policies,
+        estimated=bounds if meta.get("bounds_source") == "estimated" else None,
     )
-    estimated = bounds if meta.get("bounds_source") == "estimated" else None
-    return TrainResult(outcome, runs, policies, estimated=estimated)
 
 
 def _record(

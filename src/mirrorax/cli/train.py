@@ -95,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
     if args.overwrite and out is None:
         raise UserError("--overwrite: there is nothing to replace without --out DIR")
     if out is not None and not args.overwrite:
-        folder.check_free(out, request.settings, request.runs)
+        folder.check_free(out, request.chunk)
     failure = None
     with Stop() as stop, contextlib.nullcontext() if out is None else folder.open_folder(out, stop):
         result = _train(args, request, stop)
@@ -134,7 +134,7 @@ def _write(out: Path, result: TrainResult, stop: Stop, overwrite: bool) -> UserE
     """Write the folder; return a failure, because the result is shown all the same."""
     try:
         if not overwrite:  # another process may have written there during the training
-            folder.check_free(out, result.settings, result.runs)
+            folder.check_free(out, result.chunk)
         folder.write(out, result, stop)
     except UserError as error:
         return error

@@ -46,6 +46,11 @@ class Step(NamedTuple):
     terminated: Bool[Array, ""]
     truncated: Bool[Array, ""]
 
+    @property
+    def ended(self) -> Bool[Array, ""]:
+        """Whether it was the last step of its episode."""
+        return self.terminated | self.truncated
+
 
 class Task(abc.ABC):
     """What the trainer knows of any environment, stepped by jax or on the host. Hashable."""
@@ -66,11 +71,18 @@ class Task(abc.ABC):
     #: A long rollout then looks its policy up in a table of all memories. An entry that reaches
     #: its bound would be looked up in the wrong place, and nothing would say so.
     memory_bounds: tuple[int, ...] | None = None
+    #: random words that `reset` and `step` want; none where the host steps it
+    reset_words: int = 0
+    step_words: int = 0
 
     @property
     def observation_size(self) -> int:
         """The number of entries of an observation."""
         return math.prod(self.observation_shape)
+
+    @abc.abstractmethod
+    def remember(self, state: State) -> Num[Array, " memory"]:
+        """Return what the replay buffer keeps of a state."""
 
     @abc.abstractmethod
     def observe(self, memory: Num[Array, " memory"]) -> Float[Array, "*observation"]:
@@ -80,10 +92,6 @@ class Task(abc.ABC):
 class Environment(Task):
     """An environment that the compiled program steps."""
 
-    #: random words that `reset` and `step` want
-    reset_words: int = 0
-    step_words: int = 0
-
     @abc.abstractmethod
     def reset(self, noise: Noise) -> State:
         """Draw the first state of an episode."""
@@ -91,10 +99,6 @@ class Environment(Task):
     @abc.abstractmethod
     def step(self, state: State, action: Int[Array, ""], noise: Noise) -> Step:
         """Take one step."""
-
-    @abc.abstractmethod
-    def remember(self, state: State) -> Num[Array, " memory"]:
-        """Return what the replay buffer keeps of a state."""
 
     @property
     def memory_size(self) -> int:  # type: ignore[override]
@@ -295,7 +299,7 @@ def play(
         total = total + jnp.where(running, after.reward, 0.0)
         if observer is not None:
             kept = observer(kept, after, running, t)
-        running = running & ~(after.terminated | after.truncated)
+        running = running & ~after.ended
         return after.state, Played(total, running, kept), t + 1
 
     first = Played(jnp.zeros(shape), jnp.ones(shape, bool), kept)

@@ -1,4 +1,4 @@
-"""Gymnasium's environments, stepped on the host through Gymnasium's own vector API.
+"""Gymnasium's environments, stepped on the host one by one.
 
 `gymnasium:LunarLander-v3` names one by Gymnasium's id, with its version; named plain values in
 brackets go to `gymnasium.make`. Actions must be discrete. An observation is remembered as it is:
@@ -14,16 +14,16 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, Num
+from jaxtyping import Array, Float, Num
 
-from mirrorax.envs.adapter import Task
+from mirrorax.envs.adapter import Step, Task
 from mirrorax.errors import UserError, in_one_line, nearest
 
 #: An episode without a limit of its own is cut here when a policy is evaluated.
@@ -110,16 +110,16 @@ class Gymnasium(Task):
             raise UserError(f"environment: Gymnasium cannot make {self.name!r}: {reason}") from None
         return env
 
-    def vector(self, count: int) -> Vector:
-        """Make several, to be stepped together."""
-        return Vector(self, count)
-
-    def flat(self, seen: Any, count: int) -> Num[np.ndarray, "count memory"]:
-        """Turn Gymnasium's observations into memories."""
-        numbers = np.asarray(seen).reshape(count, -1)
+    def flat(self, seen: Any) -> Num[np.ndarray, " memory"]:
+        """Turn one of Gymnasium's observations into a memory."""
+        numbers = np.asarray(seen).reshape(self.memory_size)
         if self._labels is not None:  # type: ignore[attr-defined]
             numbers = numbers - self._first_label  # type: ignore[attr-defined]
         return numbers.astype(self.memory_dtype)
+
+    def remember(self, state: Num[Array, " memory"]) -> Num[Array, " memory"]:
+        """Return the state, which is a memory already."""
+        return state
 
     def observe(self, memory: Num[Array, " memory"]) -> Float[Array, "*observation"]:
         """Return the observation of a memory: one-hot labels, bytes as fractions."""
@@ -130,67 +130,36 @@ class Gymnasium(Task):
         return numbers / 255 if self._bytes else numbers  # type: ignore[attr-defined]
 
 
-@dataclass(frozen=True)
-class HostStep:
-    """What a step of several environments led to."""
+class Hosted:
+    """One environment of a kind, seen through memories. It never resets itself."""
 
-    #: the memories of the states that the actions led to, final ones included
-    after: Num[np.ndarray, "count memory"]
-    #: the memories to go on from: the first of the next episode where one has ended
-    memory: Num[np.ndarray, "count memory"]
-    reward: Float[np.ndarray, " count"]
-    terminated: Bool[np.ndarray, " count"]
-    truncated: Bool[np.ndarray, " count"]
+    def __init__(self, task: Gymnasium, **more: Any) -> None:
+        self._task, self._env = task, task.make(**more)
+        self._kind = self._env.observation_space.dtype
 
-
-class Vector:
-    """Several environments of one kind, in Gymnasium's `SyncVectorEnv`.
-
-    They reset themselves in the step that ends an episode (`AutoresetMode.SAME_STEP`): what is
-    returned is then the first observation of the next one, and the last of the ended one is in
-    `info["final_obs"]`.
-    """
-
-    def __init__(self, env: Gymnasium, count: int) -> None:
-        self._env, self._count = env, count
-        vector = _gymnasium(env.name).vector
-        self._vector = vector.SyncVectorEnv(
-            [env.make] * count, autoreset_mode=vector.AutoresetMode.SAME_STEP
-        )
-
-    def reset(self, seeds: Sequence[int]) -> Num[np.ndarray, "count memory"]:
-        """Start all episodes, each with its own seed, which also seeds those that follow."""
+    def reset(self, seed: int | None = None) -> Num[np.ndarray, " memory"]:
+        """Start an episode. A seed also decides the episodes that follow without one."""
         with self._blamed("reset"):
-            seen, _ = self._vector.reset(seed=[int(seed) for seed in seeds])
-            return self._env.flat(seen, self._count)
+            return self._remembered(self._env.reset(seed=seed)[0])
 
-    def step(self, actions: Int[np.ndarray, " count"]) -> HostStep:
-        """Take one step in each."""
-        first: int = self._env._first_action  # type: ignore[attr-defined]
+    def step(self, action: int | np.integer[Any]) -> Step:
+        """Take one step; its state is a memory."""
+        first: int = self._task._first_action  # type: ignore[attr-defined]
         with self._blamed("step"):
-            seen, reward, terminated, truncated, info = self._vector.step(actions + first)
-        memory = self._env.flat(seen, self._count)
-        after = memory
-        done = terminated | truncated
-        if done.any():
-            after = memory.copy()
-            for place in np.flatnonzero(done):
-                after[place] = self._env.flat(info["final_obs"][place], 1)[0]
-        return HostStep(after, memory, reward.astype(np.float32), terminated, truncated)
+            seen, reward, terminated, truncated, _ = self._env.step(action + first)
+            paid, ends = float(np.float32(reward)), (bool(terminated), bool(truncated))
+            return Step(self._remembered(seen), paid, *ends)  # type: ignore[arg-type]
 
-    def step_one(
-        self, place: int, action: int | np.integer[Any]
-    ) -> tuple[Num[np.ndarray, " memory"], float, bool]:
-        """Take a step in one of them; return where it led, the reward, and whether it was the last.
+    def render(self) -> Any:
+        """Return the picture of the present state, as Gymnasium renders it."""
+        return self._env.render()
 
-        Nothing is reset: an episode that has ended is left alone until `reset`.
-        """
-        first: int = self._env._first_action  # type: ignore[attr-defined]
-        with self._blamed("step"):
-            seen, reward, terminated, truncated, _ = self._vector.envs[place].step(action + first)
-            kind = self._vector.single_observation_space.dtype
-            memory = self._env.flat(np.asarray(seen, kind), 1)[0]
-            return memory, float(np.float32(reward)), bool(terminated or truncated)
+    def close(self) -> None:
+        """Let go of the environment."""
+        self._env.close()
+
+    def _remembered(self, seen: Any) -> Num[np.ndarray, " memory"]:
+        return self._task.flat(np.asarray(seen, self._kind))
 
     @contextmanager
     def _blamed(self, method: str) -> Iterator[None]:
@@ -199,8 +168,4 @@ class Vector:
             yield
         except Exception as error:
             reason = in_one_line(error)
-            raise UserError(f"environment: {self._env.name!r}: {method}: {reason}") from error
-
-    def close(self) -> None:
-        """Let go of the environments."""
-        self._vector.close()
+            raise UserError(f"environment: {self._task.name!r}: {method}: {reason}") from error

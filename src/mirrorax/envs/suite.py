@@ -48,18 +48,11 @@ class EnvironmentSpec:
 
     name: str
     family: str
-    #: (low, high), of unscaled rewards; None where they are not known beforehand
+    #: (low, high), of unscaled rewards; None where the name does not say them
     bounds: tuple[float, float] | None = None
     size: tuple[int, ...] = ()
     #: whether the observation is a board of zeros and ones
     binary: bool = False
-
-    def known_bounds(self) -> tuple[float, float] | None:
-        """Return (low, high) where they are known beforehand, of unscaled rewards."""
-        if self.bounds is not None or self.family != "own":
-            return self.bounds
-        bounds: tuple[float, float] | None = load(self.name).return_bounds
-        return bounds
 
 
 # The four of the paper's suite, in its order, with the bounds of its normalisation (its appendix on
@@ -172,7 +165,7 @@ def load(name: str) -> Any:
     """Make a user's own environment, from a registered name."""
     where = f"environment: {name!r}"
     env = registry.select("environment", name, "environment")
-    if not (hasattr(env, "step") or hasattr(env, "vector")):
+    if not (hasattr(env, "step") or hasattr(env, "make")):
         raise UserError(f"{where} is a {type(env).__name__}, not an Environment")
     if not hasattr(env, "return_bounds"):
         raise UserError(

@@ -7,18 +7,9 @@ first state. Either ends the sum over later steps.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
-
-
-class Estimates(NamedTuple):
-    """The advantage of each step, and what the value network regresses on."""
-
-    advantage: Float[Array, " time"]
-    target: Float[Array, " time"]
 
 
 def estimate_advantages(
@@ -29,8 +20,8 @@ def estimate_advantages(
     ended: Bool[Array, " time"],
     gamma: Float[Array, ""] | float,
     gae_lambda: float,
-) -> Estimates:
-    """Return the advantages of the steps of one environment, and their lambda-returns A + V.
+) -> Float[Array, " time"]:
+    """Return the advantages of the steps of one environment. A + V are their lambda-returns.
 
         delta_t = r_t + gamma follows_t V(s'_t) - V(s_t)
         A_t     = delta_t + gamma gae_lambda (1 - ended_t) A_{t+1}
@@ -47,15 +38,7 @@ def estimate_advantages(
         return advantage, advantage
 
     start = jnp.zeros_like(delta[0])
-    _, advantage = jax.lax.scan(back, start, (delta, carried), reverse=True, unroll=8)
-    return Estimates(advantage, advantage + value)
-
-
-def regularized_reward(
-    reward: Float[Array, "*batch"], h: Float[Array, "*batch"], alpha: Float[Array, ""] | float
-) -> Float[Array, "*batch"]:
-    """Return r - alpha h(pi(s)): the reward of the regularised MDP."""
-    return reward - alpha * h
+    return jax.lax.scan(back, start, (delta, carried), reverse=True, unroll=8)[1]
 
 
 def normalized(advantage: Float[Array, " batch"]) -> Float[Array, " batch"]:

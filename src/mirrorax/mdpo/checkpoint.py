@@ -6,6 +6,7 @@ A file appears whole or not at all: it is written beside its place, flushed to t
 from __future__ import annotations
 
 import json
+import os
 import struct
 import tokenize
 import zipfile
@@ -16,6 +17,7 @@ from typing import Any, Literal
 
 import jax
 import numpy as np
+from jaxtyping import Float
 from pydantic import BaseModel, ConfigDict, FiniteFloat, ValidationError
 
 from mirrorax import plugins, registry
@@ -86,6 +88,20 @@ def load(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     if version != FORMAT:
         raise UserError(f"checkpoint: {str(path)!r} has format {shown(version)}, not {FORMAT}")
     return arrays, meta
+
+
+def load_policies(
+    folder: str | os.PathLike[str], where: str
+) -> tuple[Float[np.ndarray, "runs p"], dict[str, Any]]:
+    """Read the policies that `train --out` wrote to a folder, and the data beside them."""
+    path = Path(folder) / "policies.npz"
+    if not path.is_file():
+        raise UserError(f"{where} holds no policies.npz; write one with train --out")
+    arrays, meta = load(path)
+    policies = arrays.get("policies", np.zeros(0))
+    if policies.ndim != 2 or policies.dtype != np.float32 or len(policies) == 0:
+        raise UserError(f"{where} holds a policies.npz that train did not write")
+    return policies, meta
 
 
 def settings_in(meta: Mapping[str, Any], where: str) -> Settings:

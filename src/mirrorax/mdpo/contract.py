@@ -15,7 +15,7 @@ import operator
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -60,11 +60,6 @@ def check_contract(env: Task) -> None:
         raise UserError(
             f"{where} cannot be hashed; write it as a frozen dataclass with plain fields"
         ) from None
-    _check_methods(env, where)
-
-
-@lru_cache(maxsize=64)
-def _check_methods(env: Task, where: str) -> None:
     if not isinstance(env, Environment):
         return  # the host steps it, and has looked at it
     for name in _DERIVED:

@@ -11,6 +11,8 @@ drawn as in the compiled program.
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache, partial
 from typing import Any
 
@@ -19,13 +21,21 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Num, UInt32
 
-from mirrorax.envs.adapter import EPISODES, uniform
-from mirrorax.envs.host import Gymnasium, Vector
+from mirrorax.envs.adapter import EPISODES, Step, uniform
+from mirrorax.envs.host import Gymnasium, Hosted
 from mirrorax.errors import UserError
 from mirrorax.mdpo import replay
 from mirrorax.mdpo.program import Layout, Program
+from mirrorax.mdpo.replay import Stepped, as_rows
 from mirrorax.mdpo.schedules import Clock, Values
-from mirrorax.mdpo.train import TrainState, actor_logits, choose_actions, learn, sample_actions
+from mirrorax.mdpo.train import (
+    TrainState,
+    actor_logits,
+    choose_actions,
+    draw_words,
+    learn,
+    sample_actions,
+)
 
 #: Seeds of environments: of the training ones and of those that policies are evaluated in.
 _TRAINING, _EVALUATION = 0, 1
@@ -36,12 +46,12 @@ def _seeds(key: UInt32[np.ndarray, "2"], purpose: int, count: int) -> Int[np.nda
     return rng.integers(0, 2**31, count)
 
 
-@partial(jax.jit, static_argnames=("program",))
-def _words(program: Program, keys: Array, k: Int[Array, ""]) -> UInt32[Array, "lanes words"]:
-    """Draw the random numbers of an update: one for each action, then those of the batch."""
-    settings = program.settings
-    count = settings.rollout_length * settings.num_envs + program.words_per_batches
-    return jax.vmap(lambda key: jax.random.bits(jax.random.fold_in(key, k), (count,)))(keys)
+def _start(environments: list[Hosted], seeds: Int[np.ndarray, " count"]) -> Any:
+    """Return the memories of the first states, [environment, memory]."""
+    return np.stack([*map(Hosted.reset, environments, seeds.tolist())])
+
+
+_words = jax.jit(draw_words, static_argnames=("program",))
 
 
 @partial(jax.jit, static_argnames=("program",))
@@ -65,17 +75,16 @@ def _learn(
     program: Program,
     layout: Layout,
     state: TrainState,
-    rollout: tuple[Array, Array, Array, Array, Array, Array],
+    rollout: Stepped,
     words: UInt32[Array, "lanes batch"],
     values: Values,
     total: Int[Array, ""],
     active: Int[Array, ""],
 ) -> TrainState:
-    """Write a rollout into the replay buffer and do one update of every run."""
+    """Write a rollout, [time, lanes, envs], into the buffer and do one update of every run."""
     length = program.settings.rollout_length
     start = state.k * length
-    # [time, lanes, envs, ...] -> rows
-    rows = jax.vmap(jax.vmap(jax.vmap(partial(replay.pack, program.env))))(*rollout)
+    rows = jax.vmap(jax.vmap(partial(as_rows, program)))(rollout)
 
     def write(t: Array, buffer: Array) -> Array:
         now = jax.lax.dynamic_index_in_dim(rows, t, axis=0, keepdims=False)
@@ -93,48 +102,44 @@ class Host:
         assert isinstance(program.env, Gymnasium)
         self._program, self._env = program, program.env
         count = program.settings.num_envs
-        self._vectors: list[Vector] = []
-        self._memory: list[np.ndarray] = []
-        for key in keys:
-            vector = self._env.vector(count)
-            self._vectors.append(vector)
-            self._memory.append(vector.reset(_seeds(key, _TRAINING, count).tolist()))
+        self._environments = [[Hosted(program.env) for _ in range(count)] for _ in keys]
+        seeds = [_seeds(key, _TRAINING, count) for key in keys]
+        self._memory = np.stack([*map(_start, self._environments, seeds)])
 
     def update(
         self, layout: Layout, state: TrainState, keys: Array, values: Values, total: int
     ) -> TrainState:
         """Do one update of every run."""
-        settings, lanes, runs = self._program.settings, len(keys), len(self._vectors)
+        settings, lanes, runs = self._program.settings, len(keys), len(self._environments)
         length, envs = settings.rollout_length, settings.num_envs
-        words = _words(self._program, keys, state.k)
-        drawn = words[:, : length * envs].reshape(lanes, length, envs)
+        drawn, words = _words(self._program, keys, state.k)
         # Lanes beyond the runs are padding: they remember nothing and are never updated.
         shape = (length, lanes, envs)
         size, kind = self._env.memory_size, self._env.memory_dtype
-        before, after = (np.zeros((*shape, size), kind) for _ in range(2))
-        actions, rewards = np.zeros(shape, np.int32), np.zeros(shape, np.float32)
-        stops, ends = np.zeros(shape, bool), np.zeros(shape, bool)
+        states = np.zeros((2, *shape, size), kind)
+        rest: Any = (np.zeros(shape, each) for each in (np.int32, np.float32, bool, bool))
+        rollout: Any = Stepped(states[0], next(rest), Step(states[1], *rest))
         memory = np.zeros((lanes, envs, size), kind)
-        memory[:runs] = np.stack(self._memory)
+        memory[:runs] = self._memory
         for t in range(length):
-            before[t] = memory
+            rollout.before[t] = memory
             chosen = np.asarray(
-                _actions(self._program, state.learner.actor, jnp.asarray(memory), drawn[:, t])
+                _actions(self._program, state.learner.actor, jnp.asarray(memory), drawn[:, t, 0])
             )
-            actions[t] = chosen
-            for run, vector in enumerate(self._vectors):
-                step = vector.step(chosen[run])
-                after[t, run], memory[run], rewards[t, run] = step.after, step.memory, step.reward
-                ended = step.terminated | step.truncated
-                stops[t, run] = step.terminated if settings.bootstrap_truncation else ended
-                ends[t, run] = ended
-        self._memory = list(memory[:runs].copy())
+            rollout.action[t] = chosen
+            for run, environments in enumerate(self._environments):
+                for place, env in enumerate(environments):
+                    step = env.step(chosen[run, place])
+                    for array, value in zip(rollout.after, step, strict=True):
+                        array[t, run, place] = value
+                    memory[run, place] = env.reset() if step.ended else step.state
+        self._memory = memory[:runs]
         return _learn(
             self._program,
             layout,
             state,
-            tuple(map(jnp.asarray, (before, after, actions, rewards, stops, ends))),
-            words[:, length * envs :],
+            rollout,
+            words,
             values,
             jnp.int32(total),
             jnp.int32(runs),
@@ -144,13 +149,13 @@ class Host:
         """Return the environments of some runs, as they are now, leaving these alone."""
         other = copy.copy(self)
         try:
-            other._vectors = [copy.deepcopy(self._vectors[row]) for row in rows]
+            other._environments = [copy.deepcopy(self._environments[row]) for row in rows]
         except Exception:  # whatever an environment raises that cannot be copied
             raise UserError(
                 f"environment: the state of {self._env.name} cannot be copied, so its runs cannot "
                 "be stopped and trained on, nor searched; train once with all the steps"
             ) from None
-        other._memory = [self._memory[row].copy() for row in rows]
+        other._memory = self._memory[rows]
         return other
 
 
@@ -169,20 +174,30 @@ def _evaluation_actions(
     return choose_actions(program, program.actor.unflatten(actor), memory, words, greedy)
 
 
-def _play(env: Gymnasium, vector: Vector, seeds: Int[np.ndarray, " count"], choose: Any) -> Any:
+@contextmanager
+def _several(env: Gymnasium, count: int) -> Iterator[list[Hosted]]:
+    environments = [Hosted(env) for _ in range(count)]
+    yield environments
+    for each in environments:
+        each.close()
+
+
+def _play(
+    env: Gymnasium, environments: list[Hosted], seeds: Int[np.ndarray, " count"], choose: Any
+) -> Float[np.ndarray, " count"]:
     """Return the returns of one episode in each environment.
 
     Where an episode has ended the environment is not stepped any more: a step in Python is what
     costs the time.
     """
-    memory = vector.reset(seeds.tolist())
+    memory = _start(environments, seeds)
     total, running = np.zeros(len(seeds)), np.ones(len(seeds), bool)
     for t in range(env.max_steps):
         actions = choose(memory, t)
         for place in np.flatnonzero(running).tolist():
-            memory[place], reward, ended = vector.step_one(place, actions[place])
-            total[place] += reward
-            running[place] = not ended
+            step = environments[place].step(actions[place])
+            memory[place], running[place] = step.state, not step.ended
+            total[place] += step.reward
         if not running.any():
             break
     return total
@@ -201,20 +216,18 @@ def evaluate(
     Environments are seeded from the runs' `keys`; `jax_keys` are those of `evaluation_keys`.
     """
     assert isinstance(program.env, Gymnasium)
-    vector = program.env.vector(2 * episodes)
     totals = []
-    for run, key in enumerate(keys):
+    with _several(program.env, 2 * episodes) as environments:
+        for run, key in enumerate(keys):
 
-        def choose(memory: np.ndarray, t: int, run: int = run) -> Any:
-            return np.asarray(
-                _evaluation_actions(
+            def choose(memory: np.ndarray, t: int, run: int = run) -> Any:
+                chosen = _evaluation_actions(
                     program, episodes, actors[run], jax_keys[run], jnp.asarray(memory), jnp.int32(t)
                 )
-            )
+                return np.asarray(chosen)
 
-        total = _play(program.env, vector, _seeds(key, _EVALUATION, 2 * episodes), choose)
-        totals.append(total * float(reward_scale[run]))
-    vector.close()
+            total = _play(program.env, environments, _seeds(key, _EVALUATION, 2 * episodes), choose)
+            totals.append(total * float(reward_scale[run]))
     returns = np.stack(totals)
     return returns[:, :episodes], returns[:, episodes:]
 
@@ -223,11 +236,10 @@ def evaluate(
 def random_return(env: Gymnasium, episodes: int = EPISODES) -> float:
     """Return the mean return of the policy that chooses every action alike."""
     rng = np.random.default_rng(0)
-    vector = env.vector(episodes)
 
     def choose(memory: np.ndarray, t: int) -> Any:
         return rng.integers(0, env.num_actions, episodes)
 
-    total = _play(env, vector, rng.integers(0, 2**31, episodes), choose)
-    vector.close()
+    with _several(env, episodes) as environments:
+        total = _play(env, environments, rng.integers(0, 2**31, episodes), choose)
     return float(total.mean())

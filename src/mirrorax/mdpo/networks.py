@@ -239,15 +239,11 @@ class FlatNetwork:
         leaves = [part.reshape(shape) for part, shape in zip(parts, self.shapes, strict=True)]
         return jax.tree.unflatten(self.structure, leaves)
 
-    def apply(self, parameters: Any, x: Float[Array, "in batch"]) -> Float[Array, "out batch"]:
-        """Return the outputs for every column of `x`; the parameters are cut already."""
-        return self.network.apply(parameters, x)
-
     def __call__(
         self, parameters: Float[Array, " p"], x: Float[Array, "in batch"]
     ) -> Float[Array, "out batch"]:
         """Return the outputs for every column of `x`."""
-        return self.apply(self.unflatten(parameters), x)
+        return self.network.apply(self.unflatten(parameters), x)
 
 
 def flatten(network: Network) -> FlatNetwork:

@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int, Num, UInt32
 
-from mirrorax.mdpo.advantages import estimate_advantages, normalized, regularized_reward
+from mirrorax.mdpo.advantages import estimate_advantages, normalized
 from mirrorax.mdpo.networks import descend
 from mirrorax.mdpo.program import Program
 from mirrorax.mdpo.replay import Batch, unpack
@@ -111,30 +111,28 @@ def estimate(
     h = jnp.asarray(program.potential_at(x).value_from_logits(logits))
     reward = reward_scale * batch.reward
     if settings.actor_q == "regularized":
-        reward = regularized_reward(reward, h, alpha)
+        reward = reward - alpha * h  # that of the regularised MDP
     follows, ended = batch.follows, batch.ended
-    value = values_of(program, learner, x)
-
-    def all_next(x: Float[Array, "obs samples"]) -> Float[Array, " samples"]:
-        return values_of(program, learner, x)
+    all_values = partial(values_of, program, learner)
+    value = all_values(x)
 
     def last_next(x: Float[Array, "obs samples"]) -> Float[Array, " samples"]:
         # A whole minibatch of states, because fewer are rounded differently.
-        last = values_of(program, learner, x[:, -math.lcm(settings.batch_size, shape[1]) :])
+        last = all_values(x[:, -math.lcm(settings.batch_size, shape[1]) :])
         return jnp.concatenate([value[shape[1] :], last[-shape[1] :]])
 
     # Within an episode the next state is that of the next row. Where an episode ended, its last
     # state has a value only if time ran out: many rollouts have no such step.
     next_value = jax.lax.cond(
-        jnp.any(ended & (follows > 0)), all_next, last_next, batch.next_observation
+        jnp.any(ended & (follows > 0)), all_values, last_next, batch.next_observation
     )
-    estimates = jax.vmap(
+    advantage = jax.vmap(
         partial(estimate_advantages, gamma=gamma, gae_lambda=settings.gae_lambda),
         in_axes=1,
         out_axes=1,
     )(*(x.reshape(shape) for x in (reward, value, next_value, follows, ended)))
-    advantage, target = (x.reshape(-1) for x in estimates)
-    return Samples(flat, logits, advantage, target), jnp.mean(h)
+    advantage = advantage.reshape(-1)
+    return Samples(flat, logits, advantage, advantage + value), jnp.mean(h)
 
 
 def values_of(

@@ -116,7 +116,7 @@ class Program:
     @property
     def words_per_step(self) -> int:
         """Random words of one environment in one step: the action's, `step`'s and `reset`'s."""
-        return 1 + self.environment.step_words + self.environment.reset_words
+        return 1 + self.env.step_words + self.env.reset_words
 
     @property
     def words_per_batches(self) -> int:

@@ -11,7 +11,6 @@ import hashlib
 import json
 import re
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -54,22 +53,18 @@ def _read(text: str) -> tuple[str, int, str, np.ndarray, dict[str, Any]]:
             f"reference: {shown(text)}: expected a folder of train --out, or folder#run"
         )
     folder, run = match["folder"], int(match["run"] or 0)
-    path = Path(folder) / "policies.npz"
-    if not path.is_file():
-        raise UserError(f"reference: {folder!r} holds no policies.npz; write one with train --out")
-    arrays, meta = checkpoint.load(path)
-    policies, settings = arrays.get("policies"), meta.get("settings")
-    if policies is None or policies.ndim != 2 or policies.dtype != np.float32:
-        raise UserError(f"reference: {folder!r} holds a policies.npz that is not one of train's")
+    where = f"reference: {folder!r}"
+    policies, meta = checkpoint.load_policies(folder, where)
+    settings = meta.get("settings")
     if not isinstance(settings, dict):
-        raise UserError(f"reference: {folder!r}: it has no settings")
+        raise UserError(f"{where}: it has no settings")
     if run >= len(policies):
-        raise UserError(f"reference: {folder!r} has the runs 0 to {len(policies) - 1}, not {run}")
+        raise UserError(f"{where} has the runs 0 to {len(policies) - 1}, not {run}")
     made_of = json.dumps([settings.get(name) for name in _NETWORK], sort_keys=True)
     digest = hashlib.sha256(made_of.encode() + policies[run].tobytes()).hexdigest()[:32]
     if match["digest"] not in (None, digest):
         raise UserError(
-            f"reference: {folder!r} holds another policy (digest {digest}) than the one that is "
+            f"{where} holds another policy (digest {digest}) than the one that is "
             f"asked for ({match['digest']})"
         )
     return folder, run, digest, policies[run], meta

@@ -104,11 +104,10 @@ def first_step(state: Any, shape: tuple[int, ...]) -> Stepped:
 
 def as_rows(program: Program, step: Stepped) -> Num[Array, "envs row"]:
     """Return a step of a lane as rows of transitions."""
-    env, after = program.environment, step.after
-    ended = after.terminated | after.truncated
-    stops = after.terminated if program.settings.bootstrap_truncation else ended
+    env, after = program.env, step.after
+    stops = after.terminated if program.settings.bootstrap_truncation else after.ended
     before, then = (jax.vmap(env.remember)(state) for state in (step.before, after.state))
-    return jax.vmap(partial(pack, env))(before, then, step.action, after.reward, stops, ended)
+    return jax.vmap(partial(pack, env))(before, then, step.action, after.reward, stops, after.ended)
 
 
 def empty(settings: Settings, env: Task, lanes: int) -> Num[Array, "slots lanes envs row"]:

@@ -95,42 +95,29 @@ class Schedule(abc.ABC):
         """Return the state for update k + 1, given the mean of h(pi_k) over the batch."""
 
 
-class Stateless(Schedule):
-    """A schedule that keeps nothing and learns nothing."""
+@final
+@dataclass(frozen=True)
+class Given(Schedule):
+    """The run's own temperature throughout, or, annealed, in a straight line to zero.
 
-    @final
+    Annealed it is value (1 - k / K). The schedule keeps nothing and learns nothing.
+    """
+
+    field: Literal["alpha", "lam"]
+    annealed: bool
+
     def init(self, values: Values) -> Any:
         """Keep nothing."""
         return ()
 
-    @final
+    def temperature(self, state: Any, values: Values, clock: Clock) -> Float[Array, ""]:
+        """Return the run's value, times what is left of training where it is annealed."""
+        value: Array = getattr(values, self.field)
+        return value * (1 - clock.progress) if self.annealed else value
+
     def learn(self, state: Any, values: Values, clock: Clock, mean_h: Float[Array, ""]) -> Any:
         """Learn nothing."""
         return state
-
-
-@dataclass(frozen=True)
-class Constant(Stateless):
-    """The same temperature throughout."""
-
-    field: Literal["alpha", "lam"]
-
-    def temperature(self, state: Any, values: Values, clock: Clock) -> Float[Array, ""]:
-        """Return the run's value."""
-        value: Array = getattr(values, self.field)
-        return value
-
-
-@dataclass(frozen=True)
-class Linear(Stateless):
-    """Down to zero in a straight line: value (1 - k / K)."""
-
-    field: Literal["alpha", "lam"]
-
-    def temperature(self, state: Any, values: Values, clock: Clock) -> Float[Array, ""]:
-        """Return the run's value times what is left of training."""
-        value: Array = getattr(values, self.field)
-        return value * (1 - clock.progress)
 
 
 #: The logarithm of a learned temperature, which starts at 0, and Adam's state for it.
@@ -258,8 +245,8 @@ def _learned(spec: ScheduleSpec, annealed: bool) -> Schedule:
 
 
 SCHEDULES = {
-    "constant": BuiltIn(lambda spec: Constant(spec.field), "stays as it is"),
-    "linear": BuiltIn(lambda spec: Linear(spec.field), "falls linearly to 0"),
+    "constant": BuiltIn(lambda spec: Given(spec.field, False), "stays as it is"),
+    "linear": BuiltIn(lambda spec: Given(spec.field, True), "falls linearly to 0"),
     "learned": BuiltIn(
         lambda spec: _learned(spec, False),
         "found during training: alpha by a target of h (w), lam by one of the drift (v)",

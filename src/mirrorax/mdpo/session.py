@@ -18,7 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
-from mirrorax.envs.adapter import random_return
+from mirrorax.envs import adapter
+from mirrorax.envs.adapter import Environment, Task
 from mirrorax.envs.host import Gymnasium
 from mirrorax.errors import UserError
 from mirrorax.formatting import Shown
@@ -49,8 +50,6 @@ class SegmentProgress(Shown):
     updates_done: int
     updates_total: int
     seconds: float
-    #: the mean return of the last evaluation of every run, or None before the first
-    returns: Float[np.ndarray, " runs"] | None = None
     #: the latest point of the learning curves of the runs at hand, as in `curves`: `return`,
     #: `greedy_return`, `update` and, with the setting `eval_every`, what an update reports
     metrics: Mapping[str, Float[np.ndarray, " runs"]] = field(default_factory=dict)
@@ -61,6 +60,11 @@ class SegmentProgress(Shown):
     def fraction(self) -> float:
         """Between 0 and 1."""
         return self.updates_done / self.updates_total
+
+    @property
+    def returns(self) -> Float[np.ndarray, " runs"] | None:
+        """The mean return of the last evaluation of every run, or None before the first."""
+        return self.metrics.get("return")
 
 
 @dataclass(repr=False)
@@ -148,15 +152,14 @@ class Session(Shown):
         self, episodes: int | None = None
     ) -> tuple[Float[np.ndarray, "runs episodes"], Float[np.ndarray, "runs episodes"]]:
         """Return the returns of stochastic and of greedy episodes, in units of scaled reward."""
-        count, actors = episodes or self.settings.eval_episodes, self._state.learner.actor
-        scale, keys = self._values.reward_scale, train.evaluation_keys(self._keys, self.total)
-        if self._host is not None:
-            return host.evaluate(self.program, count, actors, self.chunk.keys, keys, scale)
-        stochastic, greedy = train.evaluate(self.program, count, actors, keys, scale)
-        own = slice(0, self.runs)
-        return np.asarray(stochastic, np.float64)[own], np.asarray(greedy, np.float64)[own]
+        count = episodes or self.settings.eval_episodes
+        lanes = slice(self.width if self._host is None else self.runs)
+        actors, keys = self._state.learner.actor[lanes], self._keys[lanes]
+        scale = self._values.reward_scale[lanes]
+        returns, greedy = evaluate(self.program, count, actors, keys, scale, self.total)
+        return returns[: self.runs], greedy[: self.runs]
 
-    def _record(self) -> Float[np.ndarray, " runs"]:
+    def _record(self) -> None:
         """Evaluate, and add a point to the learning curves."""
         returns, greedy = self.evaluate()
         metrics = self._state.metrics.items()
@@ -165,7 +168,6 @@ class Session(Shown):
         point["update"] = np.full(self.runs, self.k, np.float64)
         for name, value in point.items():
             self.curves.setdefault(name, []).append(value)
-        return returns.mean(1)
 
     def run(
         self,
@@ -175,7 +177,6 @@ class Session(Shown):
         """Train to the end, or to update `until`; `on_segment` may raise to stop in between."""
         every, start = self.evaluate_every or self.settings.eval_every, time.perf_counter()
         end = self.total if until is None else min(until, self.total)
-        latest = self.curves["return"][-1] if self.curves else None
         while self.k < end:
             k = self.k
             stop = min(end, k + self._updates_per_segment)
@@ -188,11 +189,11 @@ class Session(Shown):
             wanted = max(1, int(SEGMENT_SECONDS / max(took, 1e-9)))
             self._updates_per_segment = min(wanted, 2 * self._updates_per_segment)
             if every and stop % every == 0:
-                latest = self._record()
+                self._record()
             if on_segment is not None:
                 seconds = time.perf_counter() - start
                 metrics = {name: points[-1] for name, points in self.curves.items()}
-                on_segment(SegmentProgress(stop, self.total, seconds, latest, metrics))
+                on_segment(SegmentProgress(stop, self.total, seconds, metrics))
 
     def curve_arrays(self) -> dict[str, Float[np.ndarray, "runs points"]]:
         """Return the learning curves, one row per run."""
@@ -327,10 +328,8 @@ def train_sessions(
             on_session(session)
         env, layout, continued = session.program.env, session.layout, session.continued_from
         del session  # the next one is made when this one's memory is free
+    bounds = env.return_bounds or (random_return(env), None)
     hosted = isinstance(env, Gymnasium)
-    bounds: tuple[float, float | None] | None = env.return_bounds
-    if bounds is None:
-        bounds = (host.random_return(env) if hosted else random_return(env), None)
     origin = machine.collect(hosted=hosted, device=device_name(), lanes=chunk.lanes, layout=layout)
     returns, greedy, diverged = map(np.concatenate, zip(*parts, strict=True))
     return Outcome(
@@ -343,6 +342,34 @@ def train_sessions(
         provenance={**origin, "continued_from": list(continued)} if continued else origin,
         curves={name: np.concatenate([c[name] for c in curves]) for name in curves[0]},
     )
+
+
+def evaluate(
+    program: Program,
+    episodes: int,
+    actors: Float[jax.Array, "lanes p"],
+    keys: jax.Array,
+    reward_scale: Float[jax.Array, " lanes"],
+    updates: int,
+) -> tuple[Float[np.ndarray, "lanes episodes"], Float[np.ndarray, "lanes episodes"]]:
+    """Return the returns of stochastic and of greedy episodes of policies.
+
+    `keys` are those of their runs, which have so many updates.
+    """
+    own = train.evaluation_keys(keys, updates)
+    if isinstance(program.env, Gymnasium):
+        seeds = np.asarray(jax.random.key_data(keys))
+        return host.evaluate(program, episodes, actors, seeds, own, reward_scale)
+    stochastic, greedy = train.evaluate(program, episodes, actors, own, reward_scale)
+    return np.asarray(stochastic, np.float64), np.asarray(greedy, np.float64)
+
+
+def random_return(env: Task) -> float:
+    """Return the mean return of the policy that chooses every action alike."""
+    if isinstance(env, Gymnasium):
+        return host.random_return(env)
+    assert isinstance(env, Environment)
+    return adapter.random_return(env)
 
 
 def device_name() -> str:

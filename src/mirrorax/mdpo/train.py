@@ -7,6 +7,7 @@ over lanes never sees the replay buffer.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -127,7 +128,7 @@ def actor_logits(
     program: Program, parameters: Any, memory: Num[Array, "envs memory"]
 ) -> Float[Array, "actions envs"]:
     """Return the logits of an actor, its parameters cut into layers, at some memories."""
-    return program.actor.apply(parameters, observations(program.env, memory))
+    return program.actor.network.apply(parameters, observations(program.env, memory))
 
 
 def rollout_policies(program: Program, actors: Float[Array, "lanes p"]) -> Policy:
@@ -165,14 +166,25 @@ def policy_logits(
     return policy[place].T
 
 
+def draw_words(
+    program: Program, keys: Array, k: Int[Array, ""]
+) -> tuple[UInt32[Array, "lanes time words envs"], UInt32[Array, "lanes words"]]:
+    """Draw all random numbers of update k at once: those of the rollout, then of the batches."""
+    settings = program.settings
+    shape = (settings.rollout_length, program.words_per_step, settings.num_envs)
+    count = math.prod(shape)
+    draw = partial(jax.random.bits, shape=(count + program.words_per_batches,))
+    words = jax.vmap(lambda key: draw(jax.random.fold_in(key, k)))(keys)
+    return words[:, :count].reshape(-1, *shape), words[:, count:]
+
+
 def step_lane(
     program: Program, policy: Policy, last: Stepped, words: UInt32[Array, "words envs"]
 ) -> Stepped:
     """Begin new episodes where the last step ended one; take one step in each environment."""
     env = program.environment
     cut = 1 + env.step_words
-    done = last.after.terminated | last.after.truncated
-    state = where(done, jax.vmap(env.reset, in_axes=-1)(words[cut:]), last.after.state)
+    state = where(last.after.ended, jax.vmap(env.reset, in_axes=-1)(words[cut:]), last.after.state)
     logits = policy_logits(program, policy, jax.vmap(env.remember)(state))
     action = sample_actions(logits, uniform(words[0]))
     after = jax.vmap(env.step, in_axes=(0, 0, -1))(state, action, words[1:cut])
@@ -190,13 +202,8 @@ def _collect_and_learn(
     active: Array,
 ) -> TrainState:
     """Update k of all lanes: a rollout, then the batches of each lane, then its update."""
-    settings, length = program.settings, program.settings.rollout_length
-    # All random numbers of the update in one draw: the rollout's, then the batches'.
-    per_step = program.words_per_step * settings.num_envs
-    draw = partial(jax.random.bits, shape=(length * per_step + program.words_per_batches,))
-    words = jax.vmap(lambda key: draw(jax.random.fold_in(key, state.k)))(keys)
-    shape = (words.shape[0], length, program.words_per_step, settings.num_envs)
-    rollout_words = words[:, : length * per_step].reshape(shape)
+    length = program.settings.rollout_length
+    rollout_words, words = draw_words(program, keys, state.k)
     policies = rollout_policies(program, state.learner.actor)
     start = state.k * length
 
@@ -213,8 +220,7 @@ def _collect_and_learn(
 
     env, buffer = jax.lax.fori_loop(0, length, body, (state.env, state.buffer))
     buffer = write(buffer, env, length - 1)
-    drawn, clock = words[:, length * per_step :], Clock(state.k, total)
-    return learn(program, layout, state, env, buffer, drawn, values, clock, active)
+    return learn(program, layout, state, env, buffer, words, values, Clock(state.k, total), active)
 
 
 def learn(
@@ -284,14 +290,13 @@ def purpose(updates: int) -> int:
     return EVALUATION if updates <= EVALUATION else _BEYOND_UPDATES
 
 
-@jax.jit
-def _fold(keys: Array, word: UInt32[Array, ""]) -> Array:
-    return jax.vmap(lambda key: jax.random.fold_in(key, word))(keys)
+_fold = jax.jit(jax.vmap(jax.random.fold_in, in_axes=(0, None)))
 
 
 def evaluation_keys(keys: Array, updates: int) -> Array:
     """Return the keys that runs of so many updates are evaluated with, from their own."""
-    return _fold(keys, jnp.uint32(purpose(updates)))
+    folded: Array = _fold(keys, jnp.uint32(purpose(updates)))
+    return folded
 
 
 def choose_actions(

@@ -108,6 +108,14 @@ class Chunk(Shown):
             return self.own_keys
         return run_keys(self.settings, self.columns)
 
+    @cached_property
+    def runs(self) -> list[RunValues]:
+        """The values of every run, None where one does not apply."""
+        columns = [self.columns[name].tolist() for name in TRACED]
+        known = [[None if value != value else value for value in column] for column in columns]
+        rows = (dict(zip(TRACED, row, strict=True)) for row in zip(*known, strict=True))
+        return [RunValues.model_construct(**row) for row in rows]
+
     def select(self, which: Sequence[int] | np.ndarray | slice) -> Chunk:
         """Return some of the runs, in the order given."""
         columns = {name: column[which] for name, column in self.columns.items()}
@@ -146,6 +154,12 @@ def make_chunk(
     return Chunk(settings, complete_columns(columns, len(keys)), lanes, keys)
 
 
+def chunk_of_runs(settings: Settings, runs: Sequence[RunValues], lanes: int | None = None) -> Chunk:
+    """Return the chunk of runs with these values."""
+    columns = {name: [getattr(run, name) for run in runs] for name in TRACED}
+    return Chunk(settings, complete_columns(columns, len(runs)), lanes)
+
+
 def complete_columns(
     columns: Mapping[str, Sequence[Any] | np.ndarray], count: int
 ) -> dict[str, np.ndarray]:
@@ -169,7 +183,9 @@ class Outcome(Shown):
     """What became of a chunk: arrays with one row per run, or the reason why there are none."""
 
     chunk: Chunk
+    #: of the stochastic policies, of scaled rewards
     returns: Float[np.ndarray, "runs episodes"]
+    #: of the greedy policies
     greedy_returns: Float[np.ndarray, "runs episodes"]
     #: the update at which a run diverged, or -1
     diverged_at: Int[np.ndarray, " runs"]
@@ -180,6 +196,7 @@ class Outcome(Shown):
     bounds: tuple[float, float | None] | None
     #: where, when and with what the chunk was trained: the fields of `PROVENANCE`
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    #: the learning curves, by the name of what was recorded
     curves: Mapping[str, Float[np.ndarray, "runs points"]] = field(default_factory=dict)
     #: why the chunk has no result
     failure: str | None = None

@@ -20,7 +20,7 @@ import numpy as np
 
 from mirrorax.errors import UserError, unknown
 from mirrorax.formatting import check_whole
-from mirrorax.runs.chunk import Chunk, make_chunk
+from mirrorax.runs.chunk import Chunk, chunk_of_runs
 from mirrorax.runs.settings import (
     GRID,
     LEARNED_WEIGHTS,
@@ -128,7 +128,7 @@ def train_request(
 ) -> TrainResult:
     """Train what was asked for; see `train`."""
     curve_points = check_whole("curve_points", curve_points)
-    settings, runs = request.settings, request.runs
+    chunk, settings = request.chunk, request.chunk.settings
     if progress is None:
         progress = sys.stderr.isatty() or "ipykernel" in sys.modules
     called: Callable[..., None] | None = None
@@ -147,7 +147,7 @@ def train_request(
     from mirrorax.training.result import TrainResult
 
     program = make_program(settings, request.environment, request.potential, request.drift)
-    lanes = request.lanes or default_lanes()
+    lanes = chunk.lanes or default_lanes()
     check_memory(program, lanes)
     every = None
     if curve_points and not settings.eval_every:
@@ -157,7 +157,7 @@ def train_request(
 
     def keep(session: Session) -> None:
         policies.append(session.policies)
-        if len(runs) <= KEPT_SESSIONS * lanes:
+        if len(chunk) <= KEPT_SESSIONS * lanes:
             sessions.append(session)
 
     def report(segment: SegmentProgress) -> None:
@@ -166,9 +166,9 @@ def train_request(
         notify("on_segment", segment)
 
     try:
-        notify("on_start", settings, runs)
+        notify("on_start", settings, chunk.runs)
         outcome = train_chunk(
-            request.chunk,
+            chunk,
             on_segment=report,
             program=program,
             layout=request.layout,
@@ -179,29 +179,22 @@ def train_request(
         with contextlib.suppress(Exception):  # the error of the training is raised
             notify("on_end", None)
         raise
-    result = TrainResult(outcome, runs, np.concatenate(policies), sessions)
+    trained = np.concatenate(policies)
+    result = TrainResult(**vars(outcome), policies=trained, sessions=sessions)
     notify("on_end", result)
     return result
 
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """A validated request: the settings, and the values of every run."""
+    """A validated request."""
 
-    settings: Settings
-    runs: list[RunValues]
-    lanes: int | None = None
+    chunk: Chunk
     layout: Layout | None = None
     #: objects that stand in for the names in the settings
     environment: Task | None = None
     potential: Potential | None = None
     drift: Drift | None = None
-
-    @property
-    def chunk(self) -> Chunk:
-        """The runs as columns, with their random keys."""
-        columns = {n: [getattr(run, n) for run in self.runs] for n in RunValues.model_fields}
-        return make_chunk(self.settings, columns, self.lanes)
 
 
 def make_request(
@@ -229,7 +222,7 @@ def make_request(
     if layout is not None and layout not in LAYOUTS:
         raise unknown("layout", layout, LAYOUTS)
     objects = {kind: value for kind, value in named.items() if not isinstance(value, str)}
-    return Request(settings, runs, lanes, layout, **objects)
+    return Request(chunk_of_runs(settings, runs, lanes), layout, **objects)
 
 
 def check_env_alone(env: Any, more: Mapping[str, Any]) -> None:

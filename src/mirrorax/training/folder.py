@@ -14,6 +14,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +22,9 @@ import numpy as np
 
 from mirrorax.errors import UserError, in_one_line
 from mirrorax.files import write_file
+from mirrorax.runs.chunk import Chunk, chunk_of_runs
 from mirrorax.runs.presets import LATER
-from mirrorax.runs.settings import GRID, RunValues, Settings, check_values
+from mirrorax.runs.settings import GRID, check_values
 from mirrorax.spec.toml import value_text, written
 
 if TYPE_CHECKING:
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from mirrorax.training.result import TrainResult
 
 _CURVE = "curve."
+#: what of `results.json` stands beside the policies, too
+_BESIDE = ("settings", "runs", "return_bounds", "bounds_source", "continued_from")
 
 #: The files, in the order in which they are moved into place: with the last one it is complete.
 _NAMES = ("policies.npz", "runs.parquet", "config.toml", "learning_curve.png", "results.json")
@@ -47,24 +51,24 @@ def _config(settings: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> d
     return fields
 
 
-def _as_data(settings: Settings, runs: Sequence[RunValues]) -> dict[str, Any]:
+def _as_data(chunk: Chunk) -> dict[str, Any]:
     """Return what was trained as plain data."""
-    values = [run.model_dump(mode="json") for run in runs]
-    return {"settings": settings.model_dump(mode="json"), "runs": values}
+    values = [run.model_dump(mode="json") for run in chunk.runs]
+    return {"settings": chunk.settings.model_dump(mode="json"), "runs": values}
 
 
 def config_text(result: TrainResult) -> str:
     """Write settings and values as TOML that `mirrorax train --config` takes."""
     # Results depend on lanes and layout in the last bits.
     machine = {"lanes": result.lanes, "layout": result.layout}
-    text = written(_config(**_as_data(result.settings, result.runs)) | machine)
+    text = written(_config(**_as_data(result.chunk)) | machine)
     if not result.continued_from:
         return text
     updates = ", ".join(map(str, result.continued_from))
     return f"# The result was trained on from update {updates}; this trains in one go.\n{text}"
 
 
-def check_free(out: Path, settings: Settings, runs: Sequence[RunValues]) -> None:
+def check_free(out: Path, chunk: Chunk) -> None:
     """Refuse a folder that holds anything but the result of these same runs."""
     try:
         present = [name for name in _NAMES if (out / name).exists()]
@@ -74,7 +78,7 @@ def check_free(out: Path, settings: Settings, runs: Sequence[RunValues]) -> None
         return
     content = f"{present[0]}, but no finished result"
     if "results.json" in present:
-        difference = _difference(out / "results.json", _config(**_as_data(settings, runs)))
+        difference = _difference(out / "results.json", _config(**_as_data(chunk)))
         if difference is None:
             return
         content = f"another result ({difference})"
@@ -179,15 +183,10 @@ def _write_files(out: Path, result: TrainResult) -> None:
     write_file(out / "config.toml", config_text(result).encode())
     arrays = {"policies": result.policies}
     arrays |= {f"{_CURVE}{name}": curve for name, curve in result.curves.items()}
-    meta = {
-        **_as_data(result.settings, result.runs),
-        "return_bounds": list(result.return_bounds),
-        "bounds_source": result.bounds_source,
-        "continued_from": list(result.continued_from),
-    }
-    checkpoint.save(out / "policies.npz", arrays, meta)
+    data = result.to_dict()
+    checkpoint.save(out / "policies.npz", arrays, {name: data[name] for name in _BESIDE})
     if not result.continued_from:  # else they are not the runs that their settings name
-        exporting.write(results.from_arrow(result.outcome.to_arrow()), out / "runs.parquet")
+        exporting.write(results.from_arrow(result.to_arrow()), out / "runs.parquet")
     if "return" in result.curves:
         write_file(out / "learning_curve.png", draw_curves(result))
 
@@ -201,23 +200,15 @@ def draw_curves(result: TrainResult) -> bytes:
 
 def read_policies(
     folder: str | os.PathLike[str],
-) -> tuple[np.ndarray, Settings, list[RunValues], dict[str, Any]]:
-    """Read the policies of a folder, the settings and runs they are of, and what else is there."""
+) -> tuple[np.ndarray, Chunk, dict[str, Any]]:
+    """Read the policies of a folder, the runs they are of, and what else is there."""
     from mirrorax.mdpo import checkpoint
 
-    where, path = f"folder: {str(folder)!r}", Path(folder) / "policies.npz"
-    if not path.is_file():
-        raise UserError(f"{where} holds no policies.npz; write one with train --out")
-    arrays, meta = checkpoint.load(path)
-    policies, runs = arrays.get("policies"), meta.get("runs")
-    if not (
-        policies is not None
-        and policies.ndim == 2
-        and policies.dtype == np.float32
-        and isinstance(runs, list)
-        and all(isinstance(run, dict) for run in runs)
-        and len(runs) == len(policies) > 0
-    ):
+    where = f"folder: {str(folder)!r}"
+    policies, meta = checkpoint.load_policies(folder, where)
+    runs: Any = meta.get("runs")
+    plain = isinstance(runs, list) and all(isinstance(run, dict) for run in runs)
+    if not plain or len(runs) != len(policies):
         raise UserError(f"{where} holds a policies.npz that train did not write")
     settings = checkpoint.settings_in(meta, where)
     try:
@@ -232,13 +223,13 @@ def read_policies(
         if not low < high:
             raise UserError(f"{where}: its return_bounds are {bounds!r}; need low < high")
         meta["return_bounds"] = low, high
-    return policies, settings, values, meta
+    return policies, chunk_of_runs(settings, values), meta
 
 
 def save(folder: str | os.PathLike[str], result: TrainResult) -> Path:
     """Write a result to a folder, which is made if need be; it must not hold another result."""
     out = Path(folder)
-    check_free(out, result.settings, result.runs)
+    check_free(out, result.chunk)
     try:
         out.mkdir(parents=True, exist_ok=True)
         write(out, result)
@@ -250,27 +241,25 @@ def save(folder: str | os.PathLike[str], result: TrainResult) -> Path:
 def load(folder: str | os.PathLike[str]) -> TrainResult:
     """Return the result that a folder holds. It cannot be trained on: states are not kept."""
     from mirrorax.runs.arrow import CURVE, read_lists
-    from mirrorax.runs.chunk import Outcome, make_chunk
     from mirrorax.store.exporting import read_export
     from mirrorax.training.result import TrainResult
 
-    policies, settings, runs, _ = read_policies(folder)
+    policies, chunk, _ = read_policies(folder)
     if not (path := Path(folder) / "runs.parquet").is_file():
         raise UserError(
             f"folder: {str(folder)!r} has no runs.parquet: it was trained on by `more`, or written "
             "by an older version; 'mirrorax play' reads its policies"
         )
     stored = read_export(path, "folder")
-    columns = {name: [getattr(run, name) for run in runs] for name in RunValues.model_fields}
     (origin,) = stored.origins
-    chunk = make_chunk(settings, columns, origin.provenance.get("lanes"))
+    chunk = replace(chunk, lanes=origin.provenance.get("lanes"))
     places = {run_id: row for row, run_id in enumerate(stored.ids.tolist())}
     try:
         rows = stored.take(np.array([places[run_id] for run_id in chunk.ids.tolist()])).rows
     except KeyError:
         raise UserError(f"folder: {str(folder)!r}: its files are of different runs") from None
     curves = [name for name in rows.column_names if name.startswith(CURVE)]
-    outcome = Outcome(
+    return TrainResult(
         chunk=chunk,
         returns=read_lists(rows["returns"])[0],
         greedy_returns=read_lists(rows["greedy_returns"])[0],
@@ -279,5 +268,5 @@ def load(folder: str | os.PathLike[str]) -> TrainResult:
         bounds=origin.bounds,
         provenance=origin.provenance,
         curves={name.removeprefix(CURVE): read_lists(rows[name])[0] for name in curves},
+        policies=policies,
     )
-    return TrainResult(outcome, runs, policies)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 
 from mirrorax.analysis.scores import UNIT, mean_interval, seeds_in_words
 from mirrorax.envs import suite
@@ -27,23 +27,29 @@ if TYPE_CHECKING:
     from mirrorax.mdpo.session import SegmentProgress, Session
 
 
-@dataclass(repr=False)
-class TrainResult(Frame):
-    """What `train` returns: an outcome with one row per run, in the order of `runs`."""
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class TrainResult(Frame, Outcome):
+    """What `train` returns: an outcome with one row per run, in the order of `runs`.
 
-    outcome: Outcome
-    runs: list[RunValues]
+    Returns are of scaled rewards.
+    """
+
     #: the parameters of every policy
     policies: Float[np.ndarray, "runs p"]
     #: the states from which `more` goes on; empty where there are too many runs to keep them
-    sessions: list[Session] = field(default_factory=list, repr=False)
+    sessions: list[Session] = field(default_factory=list)
     #: bounds of returns that were estimated from other runs than these
     estimated: tuple[float, float] | None = None
 
     @property
     def settings(self) -> Settings:
         """The settings of all runs."""
-        return self.outcome.chunk.settings
+        return self.chunk.settings
+
+    @property
+    def runs(self) -> list[RunValues]:
+        """The values of every run."""
+        return self.chunk.runs
 
     @property
     def title(self) -> str:
@@ -52,55 +58,29 @@ class TrainResult(Frame):
         return f"MDPO({settings.potential}, {settings.drift}) on {settings.environment}"
 
     @property
-    def returns(self) -> Float[np.ndarray, "runs episodes"]:
-        """The returns of the stochastic policies, of scaled rewards."""
-        return self.outcome.returns
-
-    @property
-    def greedy_returns(self) -> Float[np.ndarray, "runs episodes"]:
-        """The returns of the greedy policies, of scaled rewards."""
-        return self.outcome.greedy_returns
-
-    @property
-    def diverged_at(self) -> Int[np.ndarray, " runs"]:
-        """The update at which each run diverged, or -1."""
-        return self.outcome.diverged_at
-
-    @property
-    def curves(self) -> dict[str, Float[np.ndarray, "runs points"]]:
-        """The learning curves, by the name of what was recorded."""
-        return dict(self.outcome.curves)
-
-    @property
-    def wall_seconds(self) -> float:
-        """How long training and evaluation took."""
-        return self.outcome.wall_seconds
-
-    @property
     def lanes(self) -> int:
         """How many runs were trained side by side."""
-        return int(self.outcome.provenance["lanes"])
+        return int(self.provenance["lanes"])
 
     @property
     def layout(self) -> str | None:
         """How updates went over lanes; results depend on it in the last bits, as on `lanes`."""
-        return self.outcome.provenance.get("layout")
+        return self.provenance.get("layout")
 
     @property
     def device(self) -> str:
         """The kind of device that computed."""
-        return str(self.outcome.provenance["device"])
+        return str(self.provenance["device"])
 
     @property
     def continued_from(self) -> tuple[int, ...]:
         """The updates from which runs were trained on by `more`; none in a run of one go."""
-        return tuple(self.outcome.provenance.get("continued_from", ()))
+        return tuple(self.provenance.get("continued_from", ()))
 
     @property
     def bounds_source(self) -> str:
         """Whether the bounds of returns are "known" or "estimated" from runs."""
-        bounds = self.outcome.bounds
-        known = self.estimated is None and bounds is not None and bounds[1] is not None
+        known = self.estimated is None and self.bounds is not None and self.bounds[1] is not None
         return "known" if known else "estimated"
 
     @cached_property
@@ -108,8 +88,8 @@ class TrainResult(Frame):
         """The returns that count as 0 and 1, of unscaled rewards; see `run_return_bounds`."""
         if self.estimated is not None:
             return self.estimated
-        assert self.outcome.bounds is not None
-        low, high = self.outcome.bounds
+        assert self.bounds is not None
+        low, high = self.bounds
         if high is not None:
             return low, high
         seen = np.stack([self.returns.mean(1), self.greedy_returns.mean(1)]) / self._scale
@@ -117,7 +97,7 @@ class TrainResult(Frame):
 
     @property
     def _scale(self) -> Float[np.ndarray, " runs"]:
-        return self.outcome.chunk.columns["reward_scale"]
+        return self.chunk.columns["reward_scale"]
 
     @property
     def run_return_bounds(self) -> Float[np.ndarray, "runs 2"]:
@@ -205,11 +185,11 @@ class TrainResult(Frame):
                 "result, or of many runs, cannot be trained on"
             )
         longer = {**self.settings.model_dump(), "steps": self.settings.steps + steps}
-        chunk = replace(self.outcome.chunk, settings=Settings(**longer))
+        chunk = replace(self.chunk, settings=Settings(**longer))
         sessions = [session.continued(chunk.settings) for session in self.sessions]
         outcome = train_sessions(chunk, sessions, on_segment)
         policies = np.concatenate([session.policies for session in sessions])
-        return TrainResult(outcome, self.runs, policies, sessions)
+        return TrainResult(**vars(outcome), policies=policies, sessions=sessions)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, ready for JSON: a number that is not finite is None."""
@@ -247,8 +227,8 @@ class TrainResult(Frame):
 
     def _columns(self) -> tuple[list[str], dict[str, Any]]:
         scores = {"score": self.normalized, "greedy_score": self.greedy_normalized}
-        runs = {name: [getattr(run, name) for run in self.runs] for name in RunValues.model_fields}
-        return [*self.varying, "seed"], {**runs, **scores, "diverged": self.diverged}
+        values = self.chunk.columns
+        return [*self.varying, "seed"], {**values, **scores, "diverged": self.diverged}
 
     def _picture(self, ax: Any) -> Any:
         names = set(self.varying)
@@ -262,7 +242,7 @@ class TrainResult(Frame):
         from mirrorax.analysis.landscape import landscapes
         from mirrorax.runs.results import from_arrow
 
-        items = landscapes(from_arrow(self.outcome.to_arrow()))
+        items = landscapes(from_arrow(self.to_arrow()))
         if len(items) > 1:
             raise UserError(f"landscape: the runs are {len(items)} grids of temperatures, not one")
         return items[0]

@@ -105,14 +105,13 @@ def with_random_play(spec: Specification) -> Specification:
     Scores are normalised where the bounds of returns are known; the best is then 1.
     """
     from mirrorax.envs import adapter
-    from mirrorax.mdpo import host
+    from mirrorax.mdpo.session import random_return
 
     env = adapter.make(spec.arms[0].environment)
-    play = adapter.random_return if isinstance(env, adapter.Environment) else host.random_return
+    played = random_return(env)
     if env.return_bounds is None:
-        return replace(spec, random=play(env))
-    low, high = env.return_bounds
-    return replace(spec, random=(play(env) - low) / (high - low), best=1.0)
+        return replace(spec, random=played)
+    return replace(spec, random=suite.normalize(played, env.return_bounds), best=1.0)
 
 
 class SearchRuns:
