@@ -66,7 +66,9 @@ def test_the_convolution_is_jaxs_own():
     )
     seen = jax.nn.relu(seen + first.bias[None, :, None, None]).reshape(9, -1).T
     body = make_network("mlp", spec._replace(observation=(16, 4, 3)))
-    np.testing.assert_allclose(network(vector, x), body.apply(rest, seen), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        network(vector, x), body.network.apply(rest, seen), rtol=1e-4, atol=1e-5
+    )
 
 
 def test_the_network_follows_the_shape_of_the_observation_or_the_users_wish():
