@@ -246,7 +246,7 @@ def test_the_states_of_very_many_runs_are_not_kept(monkeypatch):
         ({"env": "Catch", "potential": "entropi"}, "potential: "),
         ({"env": "Catch", "alpha": -1}, "alpha: "),
         ({"env": "Catch", "seeds": 0}, "seeds: "),
-        ({"env": "Catch", "seeds": [1, 1]}, "seed: "),
+        ({"env": "Catch", "seeds": [1, 1]}, "seeds: "),
         ({"env": "Catch", "num_envs": 7}, "env_steps_per_update: "),
         ({"env": "Catch", "typo": 7}, "typo: "),
         ({"env": "Catch", "preset": "papper"}, "preset: "),

@@ -245,7 +245,7 @@ def test_the_best_cell_is_one_of_the_study_and_of_one_configuration(tmp_path):
         stored = Reader(store.root, ["wall_seconds", *SCORE_COLUMNS]).results()
         progress = SweepProgress(planning.make(mine, stored, lanes=8), workers=1)
         progress.add_stored(stored)
-    assert progress.best() == "CartPole (entropy, kl) alpha=0.1 lam=0.2: 0.500 over 3"
+    assert progress.best() == "CartPole (entropy, kl) alpha=0.1 lam=0.2: 0.500 over 3 seeds"
 
 
 def test_the_shipped_table_agrees_with_what_it_was_measured_from():

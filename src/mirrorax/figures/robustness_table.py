@@ -193,8 +193,12 @@ COLUMNS = (
 )
 
 
-def _placed(blocks: Iterable[str], places: Sequence[int] = (0,)) -> list[tuple[Column, int]]:
-    """Return the columns of blocks; those of "threshold" once at the place of each threshold."""
+def _placed(blocks: Iterable[str] = (), places: Sequence[int] = (0,)) -> list[tuple[Column, int]]:
+    """Return the columns of blocks, of all if none is named.
+
+    Those of "threshold" come once at the place of each threshold.
+    """
+    blocks = blocks or dict.fromkeys(column.block for column in COLUMNS)
     return [
         (column, k)
         for block in blocks
@@ -216,12 +220,13 @@ def page_table(table: RobustnessTable) -> dict[str, Any]:
 
     Columns that are not `fixed` depend on the choices; the page computes some of them again.
     """
+    placed = [column for column, _ in _placed()]
     heads = [
         {"key": c.key, "name": _heading(table, c, "T"), "ends": c.ends, "fixed": c.block == "name"}
-        for c in COLUMNS
+        for c in placed
     ]
     rows = {
-        row.label: [[_data(c.value(row, 0)), c.shown(row, 0) if c.heading else ""] for c in COLUMNS]
+        row.label: [[_data(c.value(row, 0)), c.shown(row, 0) if c.heading else ""] for c in placed]
         for row in table.rows
     }
     return {"columns": heads, "rows": rows}
@@ -327,8 +332,7 @@ def _json(table: RobustnessTable) -> str:
 
 def _csv(table: RobustnessTable) -> str:
     """Return one line per algorithm; the notes are the same in every line."""
-    blocks = dict.fromkeys(column.block for column in COLUMNS)
-    placed = _placed(blocks, range(len(table.thresholds)))
+    placed = _placed(places=range(len(table.thresholds)))
     header = ["reference_label"]
     for column, k in placed:
         name = column.key.replace(".", "_")

@@ -28,8 +28,7 @@ from mirrorax.formatting import Shown, counted
 from mirrorax.runs.results import Results
 from mirrorax.store import read_results
 
-#: The runs of results/paper/each_each_bootstrap with positive temperatures and reward_scale 1,
-#: exported without provenance.
+#: Published runs with positive temperatures and reward_scale 1, exported without provenance.
 SHIPPED = Path(__file__).with_name("evidence.parquet")
 #: Cells are means over few runs: more digits than this are noise.
 _DIGITS = 4
