@@ -128,9 +128,14 @@ def test_entropy_without_drift_is_discrete_sac(problem, fields):
         found = one_update(program, found, rows, values, k)
     batch = replay.unpack(program.env, rows)
     expected = discrete_sac(program, learner, batch, 0.3, 0.9, 0.01, 3)
-    for ours, theirs in zip((found.actor, found.critics, found.targets), expected, strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=0, atol=2e-5)
+    ours = found.actor, found.critics, found.targets
+    for one, other in zip(ours, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=2e-5)
     assert np.abs(found.actor - learner.actor).max() > 0.01
+    if fields and len(learner.critics) == 2:
+        plain = discrete_sac(make_program(settings), learner, batch, 0.3, 0.9, 0.01, 3)
+        pairs = zip(ours, plain, strict=True)
+        assert max(np.abs(one - other).max() for one, other in pairs) > 1e-4
 
 
 @pytest.mark.parametrize("drift_from", ["batch", "update"])
@@ -278,31 +283,6 @@ def test_the_three_readings_of_the_critics_target(small):
         np.testing.assert_allclose(target(critic_target=reading), expected, rtol=1e-5, atol=1e-6)
         plain = target(critic_target=reading, actor_q="unregularized")
         np.testing.assert_allclose(plain, r + f * v, rtol=1e-5, atol=1e-6)
-
-
-def test_settings_that_change_an_update_do_change_it(problem):
-    settings, rows, draw = problem
-    # Tight enough for clipping to bite.
-    settings = settings.model_copy(update={"max_grad_norm": 0.1})
-    base = make_program(settings)
-    values = values_of(alpha=0.2, lam=0.5)
-    learner = learner_for(base, draw, values)
-    networks = {name: getattr(learner, name) for name in ("actor", "critics", "targets")}
-    plain = one_update(base, learner, rows, values, 3)
-    for field, other in {
-        "clipping": "joint",
-        "critic_epochs": 2,
-        "anneal_learning_rate": True,
-        "lam_schedule": "linear",
-    }.items():
-        program = make_program(settings.model_copy(update={field: other}))
-        start = init_learner(program, learner.actor, learner.critics, values)
-        changed = one_update(program, start._replace(**networks), rows, values, 3)
-        differences = [
-            np.abs(np.asarray(getattr(plain, name) - getattr(changed, name))).max()
-            for name in networks
-        ]
-        assert max(differences) > 1e-6, field
 
 
 @pytest.mark.parametrize(("scale", "diverged"), [(1e18, -1), (1.2e19, 4)])
