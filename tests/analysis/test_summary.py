@@ -348,6 +348,18 @@ def test_no_pair_is_called_robust_if_no_cell_reaches_the_threshold(synthetic, rn
     assert summary.rows[0].label == "(entropy, kl)"  # of equal robustness, by the best score
 
 
+def test_cells_just_at_the_threshold_make_no_pair_robust(synthetic, rng):
+    blocks = []
+    for drift, level in (("forward_kl", -0.4), ("kl", 0.8)):  # scores of 0.3 and 0.9
+        block = synthetic.block({"drift": drift}, "Catch", GRID, GRID, 2, rng)
+        returns = pa.array([[level] * 10] * block.num_rows)
+        blocks.append(block.set_column(block.column_names.index("returns"), "returns", returns))
+    first, *_ = headline(summarise(pa.concat_tables(blocks)))
+    assert first.startswith(
+        "Hardly robust at this level, but first of 2 pairs: (entropy, kl). 9 of"
+    )
+
+
 def test_the_threshold_starts_where_cells_reach_it(synthetic, rng):
     table = synthetic.block({}, "DeepSea", GRID[1:], GRID[1:], 2, rng)
     for level, start in ((0.99, 0.9), (0.62, 0.6), (0.01, 0.0)):

@@ -297,3 +297,8 @@ def test_a_mistake_in_python_is_answered_with_what_was_meant(field, message):
     fields = {"environments": ["Catch"], "pairs": [["entropy", "kl"]], "alpha": [0.1], "lam": [1.0]}
     with pytest.raises(UserError, match=re.escape(message)):
         Study.of(**{**fields, "seeds": 1, **field})
+
+
+def test_what_is_no_study_is_named():
+    with pytest.raises(UserError, match="study: 3 is not a Study, nor the path of a TOML file"):
+        read(3)

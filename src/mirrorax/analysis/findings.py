@@ -52,7 +52,11 @@ def headline(table: RobustnessTable) -> list[str]:
     cells = f"{good} of its {best.cells} cells score{'s' * (good == 1)}"
     if best.cells == 1:
         cells = f"{'I' if others else 'i'}ts only cell {'scores' if good else 'does not score'}"
-    first = f"Most robust of {several}: {best.label}." if others else f"{best.label}:"
+    # A few cells just at the threshold are no robustness that is worth the word.
+    rank = (
+        "Most robust" if best.rbst[0].value >= 0.0005 else "Hardly robust at this level, but first"
+    )
+    first = f"{rank} of {several}: {best.label}." if others else f"{best.label}:"
     sentences = [
         f"{first} {cells} at least {threshold:g} {over} (Rbst {_value(best.rbst[0])}).",
         _best_cell(best),

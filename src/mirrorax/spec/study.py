@@ -27,6 +27,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,7 +38,7 @@ from jaxtyping import Int
 
 from mirrorax import plugins
 from mirrorax._version import ALGORITHM_VERSION
-from mirrorax.errors import UserError
+from mirrorax.errors import UserError, shown
 from mirrorax.formatting import Shown, counted
 from mirrorax.runs.chunk import ids_of
 from mirrorax.runs.presets import PRESETS
@@ -133,8 +134,10 @@ def to_toml(name: str, blocks: Sequence[Block], comment: str = "") -> str:
     return "\n".join(lines)
 
 
-def read(path: str | Path) -> Study:
+def read(path: str | os.PathLike[str]) -> Study:
     """Read a study from a TOML file; raise `UserError` naming every mistake in it."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise UserError(f"study: {shown(path)} is not a Study, nor the path of a TOML file")
     file = Path(path)
     return parse(toml.read_text(file, str(file)), name=file.stem, where=str(file))
 

@@ -149,7 +149,7 @@ def run_study(
 
         return LocalEngine(logs=logs, workers=workers, gpus=gpus or 0, chunk_timeout=chunk_timeout)
 
-    study = study if isinstance(study, Study) else read(os.fspath(study))
+    study = study if isinstance(study, Study) else read(study)
     runs = expand(study)
     width = planning.lanes_for(runs, as_path(store), lanes, gpu=bool(gpus))
     shown = Display(quiet=not progress) if isinstance(progress, bool) else progress
