@@ -43,9 +43,8 @@ demo: setup
 	@echo "  demo/figures/               the same as pictures and tables"
 	@echo "  demo/convergence.png        exact Policy Mirror Descent converging"
 
-# Three processes on two cores: some tests wait for others.
 test: setup lint
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --durations 15 --durations-min 5
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations 15 --durations-min 5
 
 # The long forms: many more kills, flips, full disks, malformed inputs and random convex functions.
 test-faults: setup

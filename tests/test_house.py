@@ -96,3 +96,8 @@ def test_a_walk_passes_through_the_files_that_it_names(name, tmp_path):
     sometimes = {"files.py"}
     assert set(files) ^ set(listed) <= sometimes, " ".join(f"`{file}`" for file in files)
     assert len(files) <= LIMITS[name]
+
+
+def test_a_file_has_at_most_400_lines():
+    lengths = {p: len(p.read_text().splitlines()) for p in (ROOT / "src").rglob("*.py")}
+    assert not {str(path): length for path, length in lengths.items() if length > 400}

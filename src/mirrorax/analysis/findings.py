@@ -52,10 +52,8 @@ def headline(table: RobustnessTable) -> list[str]:
     cells = f"{good} of its {best.cells} cells score{'s' * (good == 1)}"
     if best.cells == 1:
         cells = f"{'I' if others else 'i'}ts only cell {'scores' if good else 'does not score'}"
-    # A few cells just at the threshold are no robustness that is worth the word.
-    rank = (
-        "Most robust" if best.rbst[0].value >= 0.0005 else "Hardly robust at this level, but first"
-    )
+    shown_as_zero = best.rbst[0].value < 0.0005  # its cells lie just at the threshold
+    rank = "Hardly robust at this level, but first" if shown_as_zero else "Most robust"
     first = f"{rank} of {several}: {best.label}." if others else f"{best.label}:"
     sentences = [
         f"{first} {cells} at least {threshold:g} {over} (Rbst {_value(best.rbst[0])}).",

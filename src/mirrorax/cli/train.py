@@ -33,8 +33,6 @@ Several values, separated by commas, span a grid; every point is trained with ev
 wins over the file, and every other flag wins over both.
 """
 
-#: how many points a learning curve has, unless --eval-every is given
-_CURVE_POINTS = 20
 #: fields that are neither settings nor values of a run
 _OTHER = ("env", "seeds", "preset", "lanes", "layout")
 
@@ -121,7 +119,6 @@ def _train(args: argparse.Namespace, request: training.Request, stop: Stop) -> T
     stop.check()
     result = training.train_request(
         request,
-        curve_points=_CURVE_POINTS,
         on_segment=lambda _: stop.check(),
         callbacks=callbacks,
         progress=False if args.json or args.quiet else None,

@@ -62,7 +62,10 @@ def curve_scores(
         np.array([getattr(e, name) for e in landscape.environments])[:, None, None]
         for name in ("return_min", "return_max")
     )
-    return read_lists(rows[_UPDATE])[0][lengths.argmax()], normalize(values, (low, high))
+    updates = read_lists(rows[_UPDATE])[0]
+    if updates.shape[1] != returns.shape[1]:
+        raise UserError("curves: runs have not as many updates as returns along the way")
+    return updates[lengths.argmax()], normalize(values, (low, high))
 
 
 def curve_numbers(results: Results) -> int:

@@ -46,12 +46,13 @@ def payload(
     Algorithms that cannot be compared are several groups (`mirrorax.analysis.groups`). The page
     shows one at a time, first the one with the most to compare.
     """
-    groups = comparable_groups(as_results(runs))
+    results = as_results(runs)
+    groups, curves = comparable_groups(results), curve_numbers(results) <= CURVES
     if len(groups) == 1:
-        return _page(groups[0].items, about, reference)
+        return _page(groups[0].items, about, reference, curves)
     pages = []
     for name, items in groups:
-        page = _page(items, about, reference)
+        page = _page(items, about, reference, curves)
         rest = counted(len(groups) - 1, "more group")
         page["headline"].append(f"This shows {name}. 'Settings' below offers {rest}.")
         pages.append({"name": name, **page})
@@ -59,9 +60,12 @@ def payload(
 
 
 def _page(
-    items: tuple[Landscape, ...], about: dict[str, Any], reference: Reference | None
+    items: tuple[Landscape, ...], about: dict[str, Any], reference: Reference | None, curves: bool
 ) -> dict[str, Any]:
-    """Return what is shown of one group; algorithms in the order of the robustness table."""
+    """Return what is shown of one group; algorithms in the order of the robustness table.
+
+    `curves` says whether learning curves are part of it.
+    """
     known = {e.label: e for item in items for e in item.environments}
     environments = sorted(known.values(), key=lambda e: e.order)
     labels = [e.label for e in environments]
@@ -76,7 +80,6 @@ def _page(
     rows = {row.label: row for row in ranked.rows}
     places = {label: k for k, label in enumerate(rows)}
     items = tuple(sorted(items, key=lambda item: places.get(item.label, len(places))))
-    too_many = curve_numbers(items[0].results) > CURVES
     return {
         "facts": about,
         "headline": sentences,
@@ -94,11 +97,11 @@ def _page(
         ],
         "shared": [labels.index(name) for name in shared],
         "algorithms": [
-            _algorithm(item, labels, rows.get(item.label), None if too_many else _curve(item))
+            _algorithm(item, labels, rows.get(item.label), _curve(item) if curves else None)
             for item in items
         ],
         "reference": reference.name if reference else None,
-        "curves_left_out": too_many,
+        "curves_left_out": not curves,
     }
 
 

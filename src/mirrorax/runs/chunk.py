@@ -201,12 +201,12 @@ class Outcome(Shown):
     #: why the chunk has no result
     failure: str | None = None
 
-    @classmethod
-    def failed(cls, chunk: Chunk, reason: str, provenance: Mapping[str, Any]) -> Outcome:
+    @staticmethod
+    def failed(chunk: Chunk, reason: str, provenance: Mapping[str, Any]) -> Outcome:
         """Return the outcome of a chunk that was given up."""
         none = np.zeros((len(chunk), 0))
         never = np.full(len(chunk), -1, np.int64)
-        return cls(chunk, none, none, never, 0.0, None, provenance, failure=reason)
+        return Outcome(chunk, none, none, never, 0.0, None, provenance, failure=reason)
 
     def to_arrow(self) -> pa.Table:
         """Return the outcome as a table."""

@@ -211,7 +211,8 @@ class Settings(_Model):
 
     def _problems(self) -> Iterator[str]:
         """Yield what is wrong with the settings together; a later check needs the earlier ones."""
-        steps, size = self.env_steps_per_update, self.batch_size
+        steps, rollout = self.env_steps_per_update, self.steps_per_update
+        size, buffer = self.batch_size, self.buffer_size
         if self.steps_counted == "total" and steps % self.num_envs:
             multiple = f"multiple of num_envs = {self.num_envs}"
             yield f"env_steps_per_update: {steps} counted in all is not a {multiple}"
@@ -220,34 +221,28 @@ class Settings(_Model):
             if value != default:
                 where = f"with algorithm = {self.algorithm!r}; leave it at {default!r}"
                 yield f"{name}: {value!r} has no meaning {where}"
-        rollout = self.steps_per_update
         if self.on_policy and rollout % size:
-            whole = f"the {rollout} steps of a rollout into equal minibatches"
-            yield f"batch_size: {size} does not divide {whole}"
-        if bool(self.reference) != self.potential.startswith("to(policy,"):
-            if self.reference:
-                belongs = f"belongs to the potential to(policy, d), not to {self.potential!r}"
-                yield f"reference: {self.reference!r} {belongs}"
-            else:
-                folder = "reference, a folder of train --out or .save"
-                yield f"potential: {self.potential!r} needs a saved policy: {folder}"
+            yield f"batch_size: {size} does not divide the {rollout} steps of a rollout evenly"
+        to_policy, h, mu = self.potential.startswith("to(policy,"), self.potential, self.reference
+        if mu and not to_policy:
+            yield f"reference: {mu!r} belongs to the potential to(policy, d), not to {h!r}"
+        if to_policy and not mu:
+            yield f"potential: {h!r} needs a saved policy: reference, a folder of train --out"
         sees = f"{self.drift!r} sees the advantages of the actions taken"
         if self.drift_sees_advantages and not self.on_policy:
             yield f"drift: {sees}, which only algorithm = 'on_policy' has"
         if self.drift_sees_advantages and self.learned_lam:
             yield f"lam_schedule: {self.lam_schedule!r} needs a drift of two policies; {sees}"
-        held, buffer = self.replay_slots * self.num_envs, f"{self.buffer_size}"
+        held = self.replay_slots * self.num_envs
         if size > held:
-            holds = f"buffer_size = {buffer}, which holds {held} transitions"
-            yield f"batch_size: {size} is larger than {holds}"
+            yield f"batch_size: {size} is larger than buffer_size = {buffer}, which holds {held}"
         if rollout > held:
             yield f"buffer_size: {buffer} holds less than the {rollout} transitions of one update"
         if held > _LARGEST:
             yield f"buffer_size: {buffer} is {held} transitions; at most {_LARGEST}"
         if self.updates < 1:
             yield f"steps: {self.steps} is less than one update of {rollout} steps"
-        each = self.updates * self.rollout_length
-        if each > _LARGEST:
+        if (each := self.updates * self.rollout_length) > _LARGEST:
             yield f"steps: {self.steps} is {each} in each environment; at most {_LARGEST}"
 
     @property

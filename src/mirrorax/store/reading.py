@@ -92,7 +92,7 @@ def _checked(root: Path, kind: str, check: Callable[[Path, str], object]) -> dic
     def problem(entry: tuple[str, str | None]) -> str | None:
         name, wrong = entry
         if wrong is not None:
-            return f"{name}: {wrong}"
+            return wrong
         try:
             check(root, name)
         except FileNotFoundError:
@@ -100,7 +100,7 @@ def _checked(root: Path, kind: str, check: Callable[[Path, str], object]) -> dic
         except (Damaged, files.UnsafeName) as error:
             return str(error)
         except OSError as error:
-            return f"{name}: {error.strerror}"
+            return error.strerror or str(error)
         return ""
 
     entries = files.entries(root, kind)
@@ -113,7 +113,11 @@ def _damaged(root: Path) -> dict[str, str]:
     """Compare every shard with the digest in its name; return the others, with the reason."""
     pattern = files.PATTERNS["shards"]  # a link or a folder may have the name of a shard
     checked = _checked(root, "shards", lambda root, name: files.read_verified(root, "shards", name))
-    return {name: why for name, why in checked.items() if why and pattern.fullmatch(name)}
+    return {
+        name: why if why.startswith(name) else f"{name}: {why}"
+        for name, why in checked.items()
+        if why and pattern.fullmatch(name)
+    }
 
 
 def consolidate(root: Path, fault: files.Fault = files.no_fault) -> None:

@@ -190,6 +190,7 @@ class Store:
     ) -> None:
         self.root = files.create(directory)
         self._fault = fault
+        #: what makes this process the only one that writes
         self.lock = Lock(self.root, take_over=take_over)
         try:
             self._sweep_temp()

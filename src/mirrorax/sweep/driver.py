@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from mirrorax.errors import UserError, in_one_line
 from mirrorax.formatting import Shown, check_whole, counted
 from mirrorax.spec.study import Study, expand, read
-from mirrorax.store.files import Fault, as_path, no_fault
+from mirrorax.store.files import Fault, no_fault
 from mirrorax.store.reading import Reader
 from mirrorax.store.store import Store, write_live
 from mirrorax.sweep import plan as planning
@@ -151,9 +151,11 @@ def run_study(
 
     study = study if isinstance(study, Study) else read(study)
     runs = expand(study)
-    width = planning.lanes_for(runs, as_path(store), lanes, gpu=bool(gpus))
+    if lanes is not None:
+        check_whole("lanes", lanes, 1, planning.LARGEST_WIDTH)
     shown = Display(quiet=not progress) if isinstance(progress, bool) else progress
     with Store(store, take_over=take_over, fault=fault) as held:
+        width = planning.lanes_for(runs, held.root, lanes, gpu=bool(gpus))
         for name in held.set_aside:
             shown.say(f"damaged, set aside; its runs are run again: {name}")
         stored = Reader(held.root, ["wall_seconds", *SCORE_COLUMNS]).results()

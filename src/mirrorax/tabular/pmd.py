@@ -6,6 +6,7 @@ pi_{k+1}(s) = argmin over p of  <p, -Q^{pi_k}(s)> + alpha_k h(p) + lambda_k D(p,
 from __future__ import annotations
 
 import importlib
+import io
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from jaxtyping import Float64
 
 from mirrorax import registry
 from mirrorax.errors import UserError, unknown
-from mirrorax.files import check_target, replacing
+from mirrorax.files import check_target, write_file
 from mirrorax.formatting import Shown, check_whole
 from mirrorax.regularizers.drifts import Divergence, Drift, reference_drift
 from mirrorax.regularizers.drifts import drift as as_drift
@@ -156,8 +157,9 @@ class Trace(Shown):
         check_target("path", os.fspath(path), (".npz",))
         arrays = {**vars(self), **{f"optimum.{k}": v for k, v in vars(self.optimum).items()}}
         del arrays["optimum"]
-        with replacing(path) as file:
-            np.savez(file, **{name: array for name, array in arrays.items() if array is not None})
+        data = io.BytesIO()
+        np.savez(data, **{name: array for name, array in arrays.items() if array is not None})
+        write_file(path, data.getvalue(), "path")
         return Path(path)
 
     @classmethod

@@ -51,6 +51,9 @@ MOST_RUNS = 100_000
 #: lanes are counted in 32 bits
 MOST_LANES = 2**31 - 1
 
+#: how many points a learning curve has unless told otherwise
+CURVE_POINTS = 20
+
 #: Of more sessions than this (32 runs each on a CPU) only the policies are kept, not the states.
 KEPT_SESSIONS = 4
 
@@ -73,7 +76,7 @@ def train(
     preset: str = "default",
     lanes: int | None = None,
     layout: Literal["map", "vmap"] | None = None,
-    curve_points: int = 20,
+    curve_points: int = CURVE_POINTS,
     on_segment: Callable[[SegmentProgress], None] | None = None,
     callbacks: Sequence[Callback] = (),
     progress: bool | None = None,
@@ -121,7 +124,7 @@ def train(
 def train_request(
     request: Request,
     *,
-    curve_points: int = 0,
+    curve_points: int = CURVE_POINTS,
     on_segment: Callable[[SegmentProgress], None] | None = None,
     callbacks: Sequence[Callback] = (),
     progress: bool | None = None,

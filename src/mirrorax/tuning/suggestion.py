@@ -271,7 +271,7 @@ def _predict(name: str, maps: Sequence[ScoreMap], reasons: list[str]) -> tuple[P
         known = dict.fromkeys(each.environment for each in maps)
         close = "" if name in suite.names() else nearest(name, known, 0.8)
         reasons.append(
-            f"{name} was not measured{f' (did you mean {close}?)' if close else ''}: the cell is "
+            f"{name} was not measured{f' (did you mean {close!r}?)' if close else ''}: the cell is "
             f"the best single one for {names}. The size of its returns is not used."
         )
     else:
