@@ -360,7 +360,7 @@ def extents(runs: Mapping[str, ReadingRuns]) -> str:
     }
     rows = []
     for name in readings():
-        cells = ["", "", "", "", "", ""]
+        cells = [""] * (len(columns) + 1)
         if each := runs.get(name):
             cells = [_extent(each, panels) for panels in columns.values()]
             strips = (each.strip(CARTPOLES, axis) for axis in ("alpha", "lam"))

@@ -177,9 +177,11 @@ def _evaluation_actions(
 @contextmanager
 def _several(env: Gymnasium, count: int) -> Iterator[list[Hosted]]:
     environments = [Hosted(env) for _ in range(count)]
-    yield environments
-    for each in environments:
-        each.close()
+    try:
+        yield environments
+    finally:
+        for each in environments:
+            each.close()
 
 
 def _play(
