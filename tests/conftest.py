@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from pathlib import Path
 
@@ -20,6 +21,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 _CHECKED = ["mirrorax.simplex", "mirrorax.convex", "mirrorax.regularizers"]
 _CHECKED += [f"mirrorax.tabular.{room}" for room in ("evaluation", "mirror", "pmd", "roots")]
 jaxtyping.install_import_hook(_CHECKED, "typecheck.check")
+
+# Most of the time is spent compiling programs that run only once. Here and in the processes that
+# tests start, XLA leaves LLVM's optimisations out, which is about twice as fast. `OPTIMISED` has
+# the tests that need the code that users run.
+_PLAIN = "JAX_DISABLE_MOST_OPTIMIZATIONS"
+os.environ[_PLAIN] = "1"
 
 import jax  # noqa: E402
 
@@ -54,15 +61,48 @@ LONG = (
     "regularizers/",
 )
 
+#: Files that are run with optimised programs: those about bits, about what is compiled, about what
+#: is learned, and those that do what a user does, which train for long.
+OPTIMISED = (
+    "faults/test_trainer.py",
+    "mdpo/test_compiled.py",
+    "mdpo/test_lanes.py",
+    "mdpo/test_tables.py",
+    "probes/",
+    "test_docs.py",
+    "test_notebook.py",
+    "test_tutorial.py",
+)
+
+
+def _path(item):
+    return item.path.relative_to(Path(__file__).parent).as_posix()
+
 
 def pytest_collection_modifyitems(items):
     """Put the long ones first; the order is else the same."""
 
     def rank(item):
-        path = item.path.relative_to(Path(__file__).parent).as_posix()
+        path = _path(item)
         return next((k for k, start in enumerate(LONG) if path.startswith(start)), len(LONG))
 
     items.sort(key=rank)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _optimised(request):
+    """Compile the programs of some files as they are compiled for users."""
+    if not _path(request.node).startswith(OPTIMISED):
+        yield
+        return
+    name = _PLAIN.lower()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(_PLAIN, "0")
+        jax.config.update(name, False)
+        jax.clear_caches()
+        yield
+    jax.config.update(name, True)
+    jax.clear_caches()
 
 
 @pytest.fixture(autouse=True, scope="session")
