@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 from pictures import IMAGES
+from simplex_pictures import drift_on_simplex
 
 from mirrorax.figures.style import LINES, PAGE, PALETTE, new, save, style
-from mirrorax.regularizers.figures import drift_on_simplex
 from mirrorax.tabular import deepsea, mirror_step, solve
 
 OLD = np.array([0.1, 0.6, 0.3])

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from simplex_pictures import drift_on_simplex, potential_on_simplex
+
 from mirrorax.figures.style import COLUMN, PAGE, new, save, style
-from mirrorax.regularizers.figures import drift_on_simplex, potential_on_simplex
 from mirrorax.tabular import deepsea, garnet, solve
 from mirrorax.tabular.figures import convergence
 

@@ -16,11 +16,7 @@ from typing import Any
 
 import numpy as np
 from scipy.stats import binomtest
-
-from mirrorax.figures.style import MARKERS, PAGE, PALETTE, new, save, style
-from mirrorax.formatting import counted
-from mirrorax.store import read_results
-from mirrorax.transfer.answers import (
+from transfer_answers import (
     Answer,
     Further,
     Region,
@@ -33,6 +29,10 @@ from mirrorax.transfer.answers import (
     study_landscapes,
     table,
 )
+
+from mirrorax.figures.style import MARKERS, PAGE, PALETTE, new, save, style
+from mirrorax.formatting import counted
+from mirrorax.store import read_results
 
 ROOT = Path(__file__).parent.parent
 PAGE_FILE = ROOT / "docs" / "transfer.md"

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from mirrorax.analysis.power_law import exponents_without_one, power_law
+from mirrorax.analysis.power_law import power_law
 from mirrorax.analysis.temperature import Minimal
 from mirrorax.errors import UserError
 from mirrorax.paper.axes import MAX_RETURNS
+from mirrorax.paper.claims_on_temperatures import exponents_without_one
 
 RETURNS = np.array(sorted(MAX_RETURNS))
 

@@ -6,7 +6,7 @@ import pytest
 
 from mirrorax.errors import UserError
 from mirrorax.paper import catalogue
-from mirrorax.spec.study import expand, parse, to_toml
+from mirrorax.spec.study import expand, parse
 
 # Appendix C, typed from the paper: steps of 0.001, 0.01 and 0.1; the drift's values one by one.
 ALPHAS = tuple(
@@ -108,7 +108,7 @@ def test_a_reduced_grid_takes_every_fourth_value():
 @pytest.mark.parametrize("entry", catalogue.ENTRIES, ids=lambda entry: entry.name)
 def test_a_study_written_down_is_read_back(entry):
     study = entry.study()
-    again = parse(to_toml('x"y', study.blocks, "two\nlines"))
+    again = parse(catalogue.to_toml('x"y', study.blocks, "two\nlines"))
     assert again.blocks == study.blocks
     assert again.name == 'x"y'
 

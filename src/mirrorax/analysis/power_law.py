@@ -103,13 +103,6 @@ def power_law(points: Sequence[Minimal]) -> PowerLaw:
     )
 
 
-def exponents_without_one(points: Sequence[Minimal]) -> Float[np.ndarray, " known"]:
-    """Return the exponent without each environment in turn: how much it hangs on single ones."""
-    known = [p for p in points if p.known]
-    rest = ([p for p in known if p is not one] for one in known)
-    return np.array([power_law(some).exponent for some in rest])
-
-
 def _bracketed(points: Sequence[Minimal]) -> tuple[Float[np.ndarray, " n"], _Brackets]:
     """Return the maximum returns and the brackets of what is known, if it is enough for a law."""
     known = [p for p in points if p.known]

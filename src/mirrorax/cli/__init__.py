@@ -28,6 +28,9 @@ from mirrorax._version import __version__
 from mirrorax.cli.flags import Parser, naming
 from mirrorax.errors import Failure, UserError, plain, unknown
 
+#: a published paper -> the module of its command, which also has its `studies()` and `reference()`.
+#: It stands above this room, so that it is found by its name and never imported here.
+PAPERS = {"paper": "mirrorax.paper.command"}
 #: command -> (module, one line for `mirrorax --help`)
 COMMANDS = {
     "train": ("mirrorax.cli.train", "train MDPO(h, D) on one environment, over seeds and grids"),
@@ -38,7 +41,7 @@ COMMANDS = {
     "suggest": ("mirrorax.cli.suggest", "recommend regularisers and temperatures from results"),
     "tune": ("mirrorax.cli.tune", "search temperatures with a budget of runs"),
     "solve": ("mirrorax.cli.solve", "solve a finite MDP by exact Policy Mirror Descent"),
-    "paper": ("mirrorax.cli.paper", "reproduce the paper: list, run and compare its studies"),
+    "paper": (PAPERS["paper"], "reproduce the paper: list, run and compare its studies"),
     "list": ("mirrorax.cli.listing", "list environments, potentials, drifts, schedules, ..."),
     "doctor": ("mirrorax.cli.doctor", "check the installation: versions, device, learning, speed"),
     "completion": ("mirrorax.cli.completion", "print the completion script for bash or zsh"),

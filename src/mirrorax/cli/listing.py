@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 from collections.abc import Callable
 
 from mirrorax import registry
+from mirrorax.cli import PAPERS
 from mirrorax.formatting import columns, flag_text
 
 EXAMPLES = """examples:
@@ -37,9 +39,8 @@ def _environments() -> Rows:
 
 
 def _studies() -> Rows:
-    from mirrorax.paper import catalogue
-
-    return [(entry.name, f"{entry.runs:,} runs: {entry.title}") for entry in catalogue.ENTRIES]
+    papers = map(importlib.import_module, PAPERS.values())
+    return [row for paper in papers for row in paper.studies()]
 
 
 def _presets() -> Rows:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib
 import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mirrorax.cli import PAPERS
 from mirrorax.errors import UserError, plain
 
 if TYPE_CHECKING:
@@ -32,10 +34,9 @@ def load_reference(args: argparse.Namespace) -> Reference | None:
     """Return the reference of the flag, if any."""
     if args.reference is None:
         return None
-    if args.reference == "paper":
-        from mirrorax.paper.table_1 import reference
-
-        return reference()
+    if args.reference in PAPERS:
+        reference: Reference = importlib.import_module(PAPERS[args.reference]).reference()
+        return reference
     from mirrorax.analysis.reference import read_reference
 
     return read_reference(args.reference)

@@ -15,7 +15,7 @@ from mirrorax.paper.axes import PAIRS
 from mirrorax.paper.panels import Panel
 from mirrorax.paper.readings import Reading
 from mirrorax.paper.runs import PanelRuns, ReadingRuns, usual_seeds
-from mirrorax.spec.study import Study, parse, to_toml
+from mirrorax.spec.study import Study, parse
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,4 +63,4 @@ def best_cells(runs: ReadingRuns, reading: Reading) -> Study:
             f"study: 'best' needs runs of Table 1's pairs in the reading {reading.name}"
         )
     name = f"best cells, reading {reading.name}"
-    return parse(to_toml(name, blocks), name=name, where=name)
+    return parse(catalogue.to_toml(name, blocks), name=name, where=name)

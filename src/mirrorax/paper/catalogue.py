@@ -31,7 +31,8 @@ from mirrorax.paper.axes import (
 from mirrorax.paper.implications import implications
 from mirrorax.paper.readings import FIRST
 from mirrorax.runs.settings import preset
-from mirrorax.spec.study import Block, Study, parse, to_toml
+from mirrorax.spec import toml
+from mirrorax.spec.study import Block, Study, parse
 
 Scale = Literal["demo", "reduced", "full"]
 SCALES: tuple[Scale, ...] = ("demo", "reduced", "full")
@@ -252,3 +253,19 @@ def _demo() -> Study:
         seeds=(0, 1),
     )
     return parse(to_toml(name, [block], comment), name="demo", where="demo")
+
+
+def to_toml(name: str, blocks: Sequence[Block], comment: str = "") -> str:
+    """Write blocks as a study, which `parse` reads back. Every value is explicit."""
+    lines = [f"# {line}".rstrip() for line in comment.splitlines()]
+    lines.append(toml.written({"name": name}))
+    for block in blocks:
+        environments = [
+            each if scales == (1.0,) else {"name": each, "reward_scale": scales}
+            for each, scales in block.environments
+        ]
+        axes = {axis: getattr(block, axis) or None for axis in ("alpha", "w", "lam", "v")}
+        grid = {"pairs": block.pairs, "schedules": block.schedules, **axes, "seeds": block.seeds}
+        fields = {"environments": environments, **grid, **dict(block.fixed)}
+        lines += ["[[blocks]]", toml.written(fields)]
+    return "\n".join(lines)

@@ -8,9 +8,10 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
 from mirrorax.analysis.estimates import Interval, no_interval
-from mirrorax.analysis.power_law import exponents_without_one, power_law
+from mirrorax.analysis.power_law import power_law
 from mirrorax.analysis.scores import cell_scores, top, top_count
 from mirrorax.analysis.temperature import (
     STRIP,
@@ -220,6 +221,13 @@ def _growth(runs: ReadingRuns, temperature: Temperature) -> Findings:
         "short": ", ".join(f"{a} {b}" for a, b in zip(ours, intervals, strict=False)),
         "key": " ".join(text.rpartition(" ")[2] for text in ours),
     }
+
+
+def exponents_without_one(points: Sequence[Minimal]) -> Float[np.ndarray, " known"]:
+    """Return the exponent without each environment in turn: how much it hangs on single ones."""
+    known = [p for p in points if p.known]
+    rest = ([p for p in known if p is not one] for one in known)
+    return np.array([power_law(some).exponent for some in rest])
 
 
 def _without_one(points: Sequence[Minimal]) -> str:

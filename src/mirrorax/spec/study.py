@@ -28,7 +28,7 @@ import hashlib
 import itertools
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -116,22 +116,6 @@ class Study(Shown):
     def id(self) -> str:
         """The content hash of the text: two files that differ in a comment are two records."""
         return hashlib.sha256(self.text.encode()).hexdigest()[:32]
-
-
-def to_toml(name: str, blocks: Sequence[Block], comment: str = "") -> str:
-    """Write blocks as a study, which `parse` reads back. Every value is explicit."""
-    lines = [f"# {line}".rstrip() for line in comment.splitlines()]
-    lines.append(toml.written({"name": name}))
-    for block in blocks:
-        environments = [
-            each if scales == (1.0,) else {"name": each, "reward_scale": scales}
-            for each, scales in block.environments
-        ]
-        axes = {axis: getattr(block, axis) or None for axis in ("alpha", "w", "lam", "v")}
-        grid = {"pairs": block.pairs, "schedules": block.schedules, **axes, "seeds": block.seeds}
-        fields = {"environments": environments, **grid, **dict(block.fixed)}
-        lines += ["[[blocks]]", toml.written(fields)]
-    return "\n".join(lines)
 
 
 def read(path: str | os.PathLike[str]) -> Study:
@@ -290,11 +274,6 @@ class Runs(Shown):
             {name: column[which] for name, column in self.values.items()},
             self.ids[which],
         )
-
-    def ids_of_version(self, version: int) -> np.ndarray:
-        """Return what the ids are, or would be, under a version of the algorithm."""
-        known = [(settings, version) for settings in self.configurations]
-        return ids_of(known, self.configuration, self.values)
 
 
 def expand(study: Study) -> Runs:

@@ -1,4 +1,8 @@
-"""What the results of the study say of each unit of temperatures.
+"""What the results of the study say of each unit of temperatures: the answers of docs/transfer.md.
+
+    python docs/transfer_answers.py results/transfer
+
+prints them for a folder with results of `results/transfer/transfer.toml`.
 
 (a) How far apart the good regions of several reward scales of one environment are.
 (b) What share of tasks (environment and reward scale) one single setting solves: it is chosen on
@@ -12,7 +16,9 @@ Two seeds give no interval. A `Spread` has the values by each seed, or half of t
 
 from __future__ import annotations
 
+import argparse
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -23,9 +29,11 @@ from jaxtyping import Bool, Float
 from mirrorax.analysis.estimates import Estimate, robustness
 from mirrorax.analysis.landscape import Landscape, landscapes
 from mirrorax.analysis.scores import cell_scores, environment_scores, mean_interval, top_count
+from mirrorax.errors import UserError
 from mirrorax.formatting import counted, markdown_table
 from mirrorax.runs.results import Results
 from mirrorax.runs.scoring import ScoredEnvironment
+from mirrorax.store import read_results
 
 #: seeds of the study; those from here on are further ones, of the chosen settings
 SEEDS = 2
@@ -360,3 +368,27 @@ def region_table(found: Sequence[Region]) -> str:
         for each in found
     ]
     return markdown_table(head, rows).rstrip()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Print the answers."""
+    parser = argparse.ArgumentParser(description="Print what the results of the study answer.")
+    parser.add_argument("results", help="the store of the study, or its exports")
+    args = parser.parse_args(argv)
+    try:
+        results = read_results(args.results, "results")
+        items = study_landscapes(results)
+        print(table([answer(item) for item in items]))
+        print()
+        if more := further(results):
+            print(further_table(more))
+            print()
+        print(region_table([each for item in items for each in regions(item)]))
+    except UserError as error:
+        print(f"mirrorax: error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -11,6 +11,7 @@ from mirrorax.errors import UserError
 from mirrorax.formatting import columns, counted
 
 if TYPE_CHECKING:
+    from mirrorax.analysis.reference import Reference
     from mirrorax.spec.study import Study
 
 EXAMPLES = """\
@@ -61,6 +62,20 @@ NAME*               studies of `paper list` (all)
 def run(args: argparse.Namespace) -> int:
     """Do the action; return the exit code."""
     return {"list": _list, "run": _run, "report": _report}[args.action](args)
+
+
+def studies() -> list[tuple[str, str]]:
+    """Return the studies, each with one line, for `mirrorax list studies`."""
+    from mirrorax.paper import catalogue
+
+    return [(entry.name, f"{entry.runs:,} runs: {entry.title}") for entry in catalogue.ENTRIES]
+
+
+def reference() -> Reference:
+    """Return the printed values of Rbst, for `--reference paper`."""
+    from mirrorax.paper import table_1
+
+    return table_1.reference()
 
 
 def _list(args: argparse.Namespace) -> int:

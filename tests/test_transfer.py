@@ -1,18 +1,13 @@
 """The study of units, and its answers on surfaces whose answers are known."""
 
 from dataclasses import replace
-from importlib import resources
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import scripts
-
-from mirrorax.spec.study import expand, parse, to_toml
-from mirrorax.store import read_results
-from mirrorax.transfer.__main__ import main
-from mirrorax.transfer.answers import (
+from transfer_answers import (
     Further,
     Spread,
     answer,
@@ -21,6 +16,7 @@ from mirrorax.transfer.answers import (
     further_table,
     held_out_solved,
     held_out_top,
+    main,
     region_table,
     regions,
     regions_apart,
@@ -28,9 +24,13 @@ from mirrorax.transfer.answers import (
     table,
 )
 
-ROOT = Path(__file__).parents[2]
+from mirrorax.paper import catalogue
+from mirrorax.spec.study import expand, parse
+from mirrorax.store import read_results
+
+ROOT = Path(__file__).parents[1]
 PAGE = scripts.load("docs/transfer_tables.py")
-PATH = resources.files("mirrorax") / "transfer" / "transfer.toml"
+PATH = ROOT / "results" / "transfer" / "transfer.toml"
 
 
 def test_the_study_is_what_it_says():
@@ -43,7 +43,7 @@ def test_the_study_is_what_it_says():
     assert np.isnan(runs.values["lam"]).sum() == 1440
     assert sum(learned) == 2 * 4  # pairs and environments: reward scales share a program
     assert len(np.unique(runs.values["v"][~np.isnan(runs.values["v"])])) == 6
-    again = expand(parse(to_toml("again", study.blocks)))
+    again = expand(parse(catalogue.to_toml("again", study.blocks)))
     np.testing.assert_array_equal(runs.ids, again.ids)
 
 
@@ -255,8 +255,3 @@ def test_further_seeds_are_compared_task_by_task():
     schemes[1].settings = {"temperature_units": "q_spread"}
     said = PAGE.verdict([answer(each) for each in schemes], items)
     assert "the mean score changes by +0.167 [-0.120, +0.454] in `q_spread` (95% over" in said
-
-
-def test_the_path_of_the_study(capsys):
-    assert main(["--study"]) == 0
-    assert capsys.readouterr().out.strip().endswith("transfer.toml")

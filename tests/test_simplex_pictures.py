@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
-
-from mirrorax.regularizers.figures import CORNERS, drift_on_simplex, potential_on_simplex
+from simplex_pictures import CORNERS, drift_on_simplex, potential_on_simplex
 
 
 @pytest.mark.parametrize("name", ["entropy", "lp(2)", "max", "zero"])
