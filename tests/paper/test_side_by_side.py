@@ -148,7 +148,7 @@ def test_correlations_are_spearmans():
 
 
 def claim(verdict, runs=8):
-    return Claim("1a", "text", "rule", "paper", "0.5", "[0, 1]", runs, verdict, key="0.5")
+    return Claim("1a", "topic", "text", "rule", "paper", "0.5", "[0, 1]", runs, verdict, key="0.5")
 
 
 def test_a_claim_holds_in_some_of_the_readings_that_have_runs_for_it():

@@ -29,6 +29,7 @@ class Claim:
     """One claim: the rule it is judged by, the paper's figure, ours, and the runs behind it."""
 
     number: str
+    topic: str  # what it is about, for the head of a narrow column
     text: str
     rule: str
     paper: str
@@ -58,11 +59,11 @@ Finder = Callable[[ReadingRuns, np.random.Generator], Findings]
 Judge = Callable[[ReadingRuns, np.random.Generator], Claim]
 
 
-def claim(number: str, text: str, rule: str, paper: str) -> Callable[[Finder], Judge]:
+def claim(number: str, topic: str, text: str, rule: str, paper: str) -> Callable[[Finder], Judge]:
     """Make a judge of a function: it returns the whole claim."""
 
     def judge(finder: Finder) -> Judge:
-        return lambda runs, rng: Claim(number, text, rule, paper, **finder(runs, rng))
+        return lambda runs, rng: Claim(number, topic, text, rule, paper, **finder(runs, rng))
 
     return judge
 

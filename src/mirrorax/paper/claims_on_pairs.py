@@ -44,6 +44,7 @@ def table_1(
 
 @claim(
     "1a",
+    "Table 1\nvalues",
     "Table 1: the values of Rbst_0.9",
     "reproduced if the paper's value agrees with ours for all eleven pairs but at most two: it "
     "lies, give or take 1.96 of its standard errors (taken as ours with five seeds), in our "
@@ -96,6 +97,7 @@ def not_excluded(ours: Estimate, theirs: float, seeds: int) -> bool:
 
 @claim(
     "1b",
+    "Table 1\norder",
     "Table 1: the order of the pairs by Rbst_0.9",
     "Spearman's rank correlation with the paper over the pairs: reproduced if its 95% interval "
     "lies above 0, not reproduced if it reaches 0 and stays below 0.7",
@@ -142,6 +144,7 @@ def _without_a_line(panels: list[PanelRuns], theirs: list[float]) -> str:
 
 @claim(
     "4",
+    "best\ncells",
     "Every pair has temperatures with an average of at least 0.95",
     "reproduced if each pair's best cell reaches 0.95 on seeds that had no part in choosing it "
     "(further ones, or, without any, each seed in turn); not reproduced if a pair has no cell "

@@ -37,6 +37,7 @@ _RULE = (
 
 @claim(
     "2a",
+    "L\nshape",
     "The good region of the baseline is an L: either regulariser can stand in for the other",
     _RULE,
     "an L in Figure 1a",
@@ -48,6 +49,7 @@ def baseline_is_l(runs: ReadingRuns, rng: np.random.Generator) -> Findings:
 
 @claim(
     "7",
+    "larger\nCatch",
     "Catch with two and three times its rows and columns keeps the pattern",
     _RULE,
     "an L in Figure 1b",
@@ -106,6 +108,7 @@ def _band(values: np.ndarray) -> str:
 
 @claim(
     "2b",
+    "needs\nh or D",
     "Some regularisation is necessary: alpha = lambda = 0 is poor",
     "reproduced if the 95% interval of that cell's mean over environments lies below 0.9, not "
     "reproduced if above; two seeds have no interval",
@@ -134,6 +137,7 @@ def necessary(runs: ReadingRuns, rng: np.random.Generator) -> Findings:
 
 @claim(
     "3",
+    "APMD",
     "Improving the policy on the unregularised Q (APMD) makes no noticeable difference",
     f"mean over cells of the change in score: reproduced if its 95% interval lies within "
     f"+-{MARGIN:g}, not reproduced if it lies outside",

@@ -105,6 +105,7 @@ def _both_pairs(
 
 @claim(
     "5a",
+    "constant\nlambda",
     "A constant lambda beats an annealed one at the best 1% and 10% of cells, for both pairs",
     "mean over the four ways to handle alpha of (constant - annealed): reproduced if all four "
     "95% intervals (two pairs, two shares) lie above 0, not reproduced if one lies below",
@@ -130,6 +131,7 @@ def constant_lam(runs: ReadingRuns, rng: np.random.Generator) -> Findings:
 
 @claim(
     "5b",
+    "alpha\nschedule",
     "How alpha is handled matters little",
     "best 10% of cells at constant lambda: reproduced if the 95% intervals of all differences "
     f"between two ways to handle alpha lie within +-{MARGIN:g} for both pairs, not reproduced "
@@ -169,14 +171,14 @@ _GROWTH = (
 _LINEAR = "The smallest {} that works grows linearly with the maximum return"
 
 
-@claim("6a", _LINEAR.format(NAMES["alpha"]), _GROWTH, "linear (Figure 4)")
+@claim("6a", "alpha\ngrowth", _LINEAR.format(NAMES["alpha"]), _GROWTH, "linear (Figure 4)")
 def alpha_growth(runs: ReadingRuns, rng: np.random.Generator) -> Findings:
     """The minimal alpha grows linearly."""
     del rng
     return _growth(runs, "alpha")
 
 
-@claim("6b", _LINEAR.format(NAMES["lam"]), _GROWTH, "linear (Figure 4)")
+@claim("6b", "lambda\ngrowth", _LINEAR.format(NAMES["lam"]), _GROWTH, "linear (Figure 4)")
 def lam_growth(runs: ReadingRuns, rng: np.random.Generator) -> Findings:
     """The minimal lambda grows linearly."""
     del rng

@@ -77,11 +77,22 @@ def summary(matrix: Matrix) -> str:
 
 
 def grouped(matrix: Matrix) -> str:
-    """Return the summary in a few lines: claims that hold in as many readings share one."""
-    groups: dict[str, list[str]] = {}
+    """Return the summary in at most four lines: how the claims fare where they are decided."""
+    groups: dict[str, list[str]] = {
+        "Hold in every reading that decides them": [],
+        "Hold in some readings, not in others": [],
+        "Hold in none of the readings that decide them": [],
+        "Not decided": [],
+    }
+    every, some, none, unknown = groups.values()
     for claim, row in matrix.rows:
-        groups.setdefault(holds(row), []).append(claim.title)
-    return "\n".join(f"- **{text}**: {'; '.join(claims)}." for text, claims in groups.items())
+        verdicts = [each.verdict for each in row.values() if each.runs]
+        yes, no = verdicts.count("reproduced"), verdicts.count("not reproduced")
+        group = (some if no else every) if yes else none if no else unknown
+        counts = f" ({yes or no} of {counted(len(verdicts), 'reading')})" if yes or no else ""
+        group.append(f"({claim.number}) {claim.text}{counts}")
+    lines = (f"- **{head}:** {'; '.join(claims)}." for head, claims in groups.items() if claims)
+    return "\n".join(lines)
 
 
 def markdown(matrix: Matrix) -> str:

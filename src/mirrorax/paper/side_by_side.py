@@ -108,12 +108,13 @@ def draw_fingerprint(prints: Mapping[str, Fingerprint]) -> Figure:
 def draw_matrix(verdicts: Matrix) -> Figure:
     """Draw claims by readings: the colour is the verdict, the text the number behind it."""
     names = list(verdicts.claims)
-    figure, ax = new(PAGE, 1.3 + _ROW * len(names))
+    figure, ax = new(PAGE, 1.4 + _ROW * len(names))
     for x, (_, row) in enumerate(verdicts.rows):
         for y, claim in enumerate(row.values()):
             colour = _VERDICTS[claim.verdict] if claim.runs else "white"
             _cell(ax, x, y, colour, claim.key.replace(" ", "\n") if claim.runs else "")
-    _frame(ax, [f"({claim.number})" for claim, _ in verdicts.rows], names)
+    heads = [f"({claim.number})\n{claim.topic}" for claim, _ in verdicts.rows]
+    _frame(ax, heads, names)
     _legend(figure, {**_VERDICTS, "no runs": "white"})
     return figure
 
