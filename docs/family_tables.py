@@ -9,11 +9,11 @@ draws docs/images/on_policy_*.png. A test compares the page with what this makes
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from places import fill
 
 from mirrorax.analysis import summarise
 from mirrorax.analysis.summary import RobustnessTable
@@ -78,12 +78,8 @@ def finding(table: RobustnessTable) -> str:
 
 def pages() -> dict[Path, str]:
     """Return the page as it must be."""
-    text = PAGE_FILE.read_text(encoding="utf-8")
-    for name, table in tables().items():
-        place = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end of {name} -->)", re.DOTALL)
-        assert place.search(text), name
-        text = place.sub(lambda match, table=table: f"{match[1]}\n{table}\n\n{match[2]}", text)
-    return {PAGE_FILE: text}
+    places = {name: f"\n{table}\n" for name, table in tables().items()}
+    return {PAGE_FILE: fill(PAGE_FILE.read_text(encoding="utf-8"), places)}
 
 
 def draw_study() -> None:

@@ -9,7 +9,6 @@ docs/images/paper_*.png. A test compares the files with what this makes of the r
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from places import fill
 
 from mirrorax.analysis.estimates import Interval
 from mirrorax.analysis.landscape import Landscape, landscapes
@@ -388,14 +388,6 @@ def implied() -> str:
     return markdown_table(head, rows)
 
 
-def fill(text: str, name: str, content: str) -> str:
-    """Replace what stands between a place's marks."""
-    pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end of {name} -->)", re.DOTALL)
-    if not pattern.search(text):
-        raise ValueError(f"no place for {name!r}")
-    return pattern.sub(lambda found: found[1] + content + "\n" + found[2], text)
-
-
 def pages() -> dict[Path, str]:
     """Return the files with their tables filled in."""
     collection = collect(RESULTS / "paper").runs
@@ -425,14 +417,14 @@ def pages() -> dict[Path, str]:
     page, tuning, readme = (
         ROOT / name for name in ("docs/reproduction.md", "docs/tuning.md", "README.md")
     )
-    text = page.read_text(encoding="utf-8")
-    for name, content in places.items():
-        text = fill(text, name, content.strip())
     advice = validation(validate(gather(runs.table))).strip()
     return {
-        page: text,
-        tuning: fill(tuning.read_text(encoding="utf-8"), "validation", advice),
-        readme: fill(readme.read_text(encoding="utf-8"), "verdicts", matrix.grouped(verdicts)),
+        file: fill(file.read_text(encoding="utf-8"), contents)
+        for file, contents in (
+            (page, {name: content.strip() for name, content in places.items()}),
+            (tuning, {"validation": advice}),
+            (readme, {"verdicts": matrix.grouped(verdicts)}),
+        )
     }
 
 

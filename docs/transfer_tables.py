@@ -9,12 +9,12 @@ draws docs/images/transfer.png. A test compares the page with what this makes of
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from places import fill
 from scipy.stats import binomtest
 from transfer_answers import (
     Answer,
@@ -130,12 +130,7 @@ def pages() -> dict[Path, str]:
         "further": further_table(more),
         "regions": region_table([each for item in items for each in regions(item)]),
     }
-    text = PAGE_FILE.read_text(encoding="utf-8")
-    for name, content in parts.items():
-        place = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end of {name} -->)", re.DOTALL)
-        assert place.search(text), name
-        text = place.sub(lambda match, content=content: f"{match[1]}{content}\n{match[2]}", text)
-    return {PAGE_FILE: text}
+    return {PAGE_FILE: fill(PAGE_FILE.read_text(encoding="utf-8"), parts)}
 
 
 def draw_regions(found: Sequence[Region], axes: Sequence[Any], units: Sequence[str]) -> None:
