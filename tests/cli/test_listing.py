@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 
 import pytest
+from shells import INSTALLED, offered
 
 from mirrorax import registry
 from mirrorax.cli import COMMANDS, main, parser_of
@@ -51,53 +51,37 @@ def test_names_of_a_plugin_are_listed(tmp_path, monkeypatch, capsys):
     assert rows["listed_h"] == "registered by a plugin"
 
 
-def complete(words):
-    """Return what bash offers for the last of some words."""
-    script = subprocess.run(
-        ["bash", "-c", "source /dev/stdin; COMP_WORDS=($1); COMP_CWORD=$(( ${#COMP_WORDS[@]} - 1 ))"
-         '; [[ $1 == *" " ]] && { COMP_WORDS+=(""); COMP_CWORD=$(( COMP_CWORD + 1 )); }'
-         '; _mirrorax; printf "%s\\n" "${COMPREPLY[@]}"', "bash", words],
-        input=complete.script, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    return script.stdout.split()
+#: What is typed, and all the words that the shell offers for the last one.
+TYPED = {
+    "mirrorax tr": ["train"],
+    "mirrorax ": sorted(COMMANDS),
+    "mirrorax --": ["--help", "--version"],
+    "mirrorax train --alpha": ["--alpha", "--alpha-schedule"],
+    "mirrorax train --alpha 0.1,0.2 --env Catch --quie": ["--quiet"],
+    "mirrorax sweep ": ["export", "import", "plan", "run", "status", "verify"],
+    "mirrorax sweep run --e": ["--engine"],
+    "mirrorax sweep run --engine ": ["local", "ray"],
+    "mirrorax sweep run my_": ["my_study.toml"],
+    "mirrorax sweep run my_study.toml --store my_": ["my_study.toml"],
+    "mirrorax sweep run --store runs my_study.toml --take": ["--take-over"],
+    "mirrorax robustness --json --format ": ["csv", "json", "markdown", "text"],
+    "mirrorax robustness --thresholds 0.5 0.9 --sta": ["--statistic"],
+    "mirrorax list env": ["environments"],
+    "mirrorax list environments --js": ["--json"],
+    "mirrorax paper run study --eng": ["--engine"],
+}
 
 
-@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
-def test_bash_completes_commands_flags_and_actions(capsys):
-    assert main(["completion", "bash"]) == 0
-    complete.script = capsys.readouterr().out
-    assert complete("mirrorax tr") == ["train"]
-    assert set(complete("mirrorax --")) == {"--help", "--version"}
-    assert complete("mirrorax train --alpha") == ["--alpha", "--alpha-schedule"]
-    assert "--engine" in complete("mirrorax sweep run --e")
-    assert "verify" in complete("mirrorax sweep ver")
-    assert complete("mirrorax list env") == ["environments"]
-
-
-@pytest.mark.skipif(shutil.which("zsh") is None, reason="needs zsh")
-@pytest.mark.parametrize(
-    "loaded", ["source ./_mirrorax", "fpath=(. $fpath); autoload -U _mirrorax"]
-)
-def test_zsh_completes_commands_flags_and_actions(loaded, tmp_path, capsys):
-    """Sourced, and from a folder of the fpath, where the first Tab loads the file and answers."""
-    assert main(["completion", "zsh"]) == 0
+@pytest.mark.parametrize("how", INSTALLED)
+def test_the_shell_completes(how, tmp_path, capsys):
+    """A shell at a terminal, in which keys are pressed; zsh from its fpath and by `eval`."""
+    shell = how.split()[0]
+    if shutil.which(shell) is None:
+        pytest.skip(f"needs {shell}")
+    assert main(["completion", shell]) == 0
     (tmp_path / "_mirrorax").write_text(capsys.readouterr().out)
-    stand_ins = "compadd() { shift; print -- $@ }; compdef() { :; }; _files() { print FILES }"
-
-    def offered(*words):
-        typed = f"words=({' '.join(map(repr, words))}); CURRENT={len(words)}"
-        code = f"{stand_ins}; {loaded}; {typed}; _mirrorax"
-        done = subprocess.run(
-            ["zsh", "-f", "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
-        )
-        assert done.stderr == ""
-        return done.stdout.split()
-
-    assert offered("mirrorax", "") == [*COMMANDS, "--help", "--version"]
-    assert {"--alpha", "--alpha-schedule"} <= set(offered("mirrorax", "train", "--alp"))
-    assert {"verify", "--help", "FILES"} <= set(offered("mirrorax", "sweep", ""))
-    assert "--engine" in offered("mirrorax", "sweep", "run", "--e")
-    assert "environments" in offered("mirrorax", "list", "env")
+    (tmp_path / "my_study.toml").touch()
+    assert offered(shell, INSTALLED[how], TYPED, tmp_path) == TYPED
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh"])

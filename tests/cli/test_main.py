@@ -87,6 +87,7 @@ def test_an_error_of_the_operating_system_names_the_file(capsys, monkeypatch):
         ("sweep run study.toml --store x --worker 2", "--worker 2; did you mean --workers?"),
         ("train --env Catch --alpha 0.01 0.1 --lam 1", "commas: --alpha 0.01,0.1 (see"),
         ("train --env Catch --lr 0.1", "--lr 0.1; use --actor-lr and --critic-lr"),
+        ("train --environment Catch", "--environment Catch; use --env"),
         ("sweep status x --zzz y", "--zzz y (see 'mirrorax sweep status --help')"),
         ("train --env Catch foo", "unrecognized arguments: foo (see"),
         ("train --env Catch --zzz", "unrecognized arguments: --zzz (see"),

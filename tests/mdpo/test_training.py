@@ -556,7 +556,9 @@ def test_play_shows_no_column_of_what_all_runs_share(folder, capsys):
     assert f"(two runs: {first:.3f} and {second:.3f})" in shown
 
 
-@pytest.mark.parametrize("wrong", ["settings", "runs", "policies", "fewer", "shape"])
+@pytest.mark.parametrize(
+    "wrong", ["settings", "runs", "return_bounds", "policies", "fewer", "shape"]
+)
 def test_a_folder_that_is_not_of_train_is_refused(folder, tmp_path, wrong, capsys):
     from mirrorax.mdpo import checkpoint
 

@@ -8,16 +8,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from stores import failed_outcome, made_outcome, of_configuration
+from stores import made_outcome, of_configuration
 
 from mirrorax.cli import main
 from mirrorax.errors import UserError
 from mirrorax.runs import arrow, flat
-from mirrorax.runs.presets import LATER
 from mirrorax.spec.study import expand, parse
-from mirrorax.store import files, load_curves, read_results
+from mirrorax.store import read_results
 from mirrorax.store.exporting import export, import_runs, load
-from mirrorax.store.files import DamagedShardWarning
 from mirrorax.store.store import Store
 
 RUNS = expand(
@@ -151,76 +149,6 @@ def test_what_is_no_export_is_named(tmp_path, exported, capsys):
         assert reason in out.err
         assert out.err.count("\n") == 1
     assert not (tmp_path / "s").exists()
-
-
-# --- format 1 -------------------------------------------------------------------------------------
-
-
-def old_rows(root):
-    """Return runs as format 1 wrote them: flat, without what is younger."""
-    table = load(root, "all")
-    younger = ["score", "greedy_score", "layout", "gymnasium_version", *LATER]
-    return table.drop_columns([name for name in younger if name in table.column_names])
-
-
-def old_store(root, table, curves=None):
-    """Write a store of format 1 with one shard."""
-    for kind in ("shards", "curves", "parts", "studies", "tmp", "quarantine"):
-        (root / kind).mkdir(parents=True)
-    (root / files.MARK).write_text('{"format": 1, "created_by": "mirrorax 0.1.0"}')
-    for kind, held in (("shards", table), ("curves", curves)):
-        if held is not None:
-            data = arrow.encode(held)
-            (root / kind / f"00000001-{files.digest(data)}.parquet").write_bytes(data)
-    return root
-
-
-def test_a_store_of_format_1_is_imported_whole(tmp_path):
-    new = fill(tmp_path / "store", range(4))
-    table = old_rows(new)
-    curves = pa.table({"run_id": table["run_id"], "return": pa.array([[1.0, 2.0]] * len(table))})
-    old = old_store(tmp_path / "old", table, curves)
-    with pytest.raises(UserError, match="format 1; make a new store of it"):
-        read_results(old)
-    assert main(["sweep", "import", "--from", str(old), "--store", str(tmp_path / "made")]) == 0
-    assert everything(tmp_path / "made").equals(everything(new))
-    assert load_curves(tmp_path / "made")["return"].to_pylist() == [[1.0, 2.0]] * len(table)
-
-
-def test_an_export_of_format_1_is_imported_and_nothing_else_reads_it(tmp_path):
-    new = fill(tmp_path / "store", range(4))
-    old = tmp_path / "old.parquet"
-    pq.write_table(old_rows(new), old, write_page_checksum=True)
-    with pytest.raises(UserError, match="it is of format 1; make a store of it"):
-        read_results(old)
-    assert import_runs(tmp_path / "made", old) == (len(RUNS), len(RUNS))
-    assert everything(tmp_path / "made").equals(everything(new))
-
-
-def test_a_failed_run_with_a_long_reason_does_not_keep_the_others_from_format_1(tmp_path):
-    reason = "the worker ended\nwith signal 9\n" + "x" * 3_000
-    root = fill(tmp_path / "store", [1])
-    with Store(root) as store:
-        store.commit(failed_outcome(of_configuration(RUNS, 0), "it failed").to_bytes())
-    rows = old_rows(root)
-    texts = [None if text is None else reason for text in rows["failure"].to_pylist()]
-    rows = rows.set_column(rows.column_names.index("failure"), "failure", pa.array(texts))
-    pq.write_table(rows, tmp_path / "old.parquet")
-    done = len(of_configuration(RUNS, 1))
-    assert import_runs(tmp_path / "made", tmp_path / "old.parquet") == (done, len(rows))
-
-
-def test_rows_of_format_1_that_were_changed_are_refused(tmp_path):
-    new = fill(tmp_path / "store", range(4))
-    table = old_rows(new)
-    index = table.column_names.index("tau")
-    other = table.set_column(index, "tau", pa.array([0.5] * len(table)))
-    path = tmp_path / "old.parquet"
-    pq.write_table(other, path)
-    with pytest.raises(UserError, match=r"row 1: run_id .* is not that of its settings"):
-        import_runs(tmp_path / "made", path)
-    with pytest.warns(DamagedShardWarning, match="is not that of its settings"):
-        assert len(read_results(old_store(tmp_path / "old", other), legacy=True)) == 0
 
 
 @pytest.mark.parametrize("scale", [0.1, 0.286, 2.0, 1 / 3])

@@ -24,7 +24,7 @@ SHARED = {
     "plugin": "--plugin MODULE*  import a module that registers your own names; may be given "
     "several times",
     "json": "--json  print one JSON object and nothing else",
-    "environment": "--env, --environment NAME  the environment, see 'mirrorax list environments'",
+    "environment": "--env NAME  the environment, see 'mirrorax list environments'",
     "preset": "--preset NAME  start from the settings of a preset, see 'mirrorax list presets'",
     "results": """
 RESULTS?            a store, an exported file, or a folder that holds results
@@ -66,6 +66,7 @@ def _flags_of(fields: str) -> str:
 #: flags that other tools have -> what they are called here
 _OTHER_NAMES = {
     **{_flags_of(name): _flags_of(field) for name, field in OTHER_NAMES.items()},
+    "--environment": "--env",
     "--regularizer": "--potential or --drift",
     "--episodes": "--eval-episodes",
     "--layers": "--hidden",
@@ -74,7 +75,7 @@ _OTHER_NAMES = {
 }
 
 # A row of a table, and the value in it: metavar or choices, how many, needed, bounds, default.
-_ROW = re.compile(r"(?P<names>[^\s,]+(?:, --\S+)*)(?: (?P<value>\S+))?\s{2,}(?P<text>\S.*)")
+_ROW = re.compile(r"(?P<name>\S+)(?: (?P<value>\S+))?\s{2,}(?P<text>\S.*)")
 _VALUE = re.compile(
     r"(?P<word>[\w.,:|-]+?)(?P<many>[+*?]?)(?P<needed>!?)"
     r"(?P<bounds>(?:[<>]=?\d+)*)(?:=(?P<default>.*))?"
@@ -120,11 +121,11 @@ class Parser(argparse.ArgumentParser):
     def _add_row(self, row: str) -> None:
         match = _ROW.fullmatch(row)
         assert match is not None, row
-        names, text = match["names"].split(", "), match["text"].replace("%", "%%")
-        if match["value"] is None and names[0].startswith("-"):
-            self._place.add_argument(*names, action="store_true", help=text)
+        name, text = match["name"], match["text"].replace("%", "%%")
+        if match["value"] is None and name.startswith("-"):
+            self._place.add_argument(name, action="store_true", help=text)
             return
-        value = _VALUE.fullmatch(match["value"] or names[0])
+        value = _VALUE.fullmatch(match["value"] or name)
         assert value is not None, row
         word, many, default = value["word"], value["many"], value["default"]
         options: dict[str, Any] = {"metavar": word, "help": text}
@@ -136,8 +137,8 @@ class Parser(argparse.ArgumentParser):
             each = read or str
             options["default"] = [each(v) for v in default.split(",")] if many else default
             options["help"] += f" ({default.replace(',', ' ')})"
-        if not names[0].startswith("-"):
-            name = names[0].partition(".")[0].rstrip("?*")
+        if not name.startswith("-"):
+            name = name.partition(".")[0].rstrip("?*")
             options |= {"nargs": many or None, "metavar": name if "|" in word else word}
             self.add_argument(name.lower(), **options)
             return
@@ -145,8 +146,7 @@ class Parser(argparse.ArgumentParser):
             options |= {"action": "append", "default": []}
         elif many:
             options["nargs"] = many
-        dest = names[0].lstrip("-").replace("-", "_")
-        self._place.add_argument(*names, dest=dest, required=bool(value["needed"]), **options)
+        self._place.add_argument(name, required=bool(value["needed"]), **options)
 
     def error(self, message: str) -> NoReturn:
         """Raise the mistake as a `UserError`, so that there is one way to report mistakes."""

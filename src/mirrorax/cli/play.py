@@ -109,7 +109,7 @@ def _evaluate(
     scale = jnp.asarray(chunk.columns["reward_scale"], jnp.float32)
     actors, updates = jnp.asarray(policies), program.settings.updates
     returns, greedy = evaluate(program, episodes, actors, as_keys(keys), scale, updates)
-    bounds = meta["return_bounds"] or program.env.return_bounds or (0.0, 1.0)
+    bounds = meta["return_bounds"]
     return TrainResult(
         chunk=chunk,
         returns=returns,

@@ -30,17 +30,14 @@ FLAGS = """
 --states N          garnet: states (20)
 --actions N         garnet: actions (4)
 --branching N       garnet: states each action can lead to (3)
---seed N>=0=0       seed of a garnet and of --noise
+--seed N>=0=0       seed of a garnet
 --gamma X>=0<1=0.99     discount factor
 --potential NAME=entropy   the potential h
 --drift NAME=kl     the drift D
 --alpha X>=0=0.01   temperature of h
 --lam X>=0=0.1      temperature of D
 --anneal-alpha      let alpha fall to 0 (homotopic PMD)
---anneal-lam        let lam fall to 0
---v X>=0            learn lam: keep the drift of a step at this weight
 --critic regularized|unregularized=regularized   the Q that steps follow; unregularized is APMD
---noise X>=0=0      standard deviation of noise on Q
 --iterations N>=1=50    number of steps
 --plot FILE         draw the gap on a log axis: .png, .svg or .pdf
 @plugin
@@ -82,22 +79,15 @@ def run(args: argparse.Namespace) -> int:
     if args.plot is not None:
         check_target("plot", args.plot, (".png", ".svg", ".pdf"))
 
-    from mirrorax.tabular import LearnedLam, solve
+    from mirrorax.tabular import solve
 
-    def annealed(start: float) -> Any:
-        return lambda k: start * (1 - k / args.iterations)
+    def annealed(k: int) -> float:
+        start: float = args.alpha
+        return start * (1 - k / args.iterations)
 
-    mdp, lam = _build(args), annealed(args.lam) if args.anneal_lam else args.lam
+    mdp, alpha = _build(args), annealed if args.anneal_alpha else args.alpha
     trace = solve(
-        mdp,
-        args.potential,
-        args.drift,
-        annealed(args.alpha) if args.anneal_alpha else args.alpha,
-        lam if args.v is None else LearnedLam(args.v, annealed=args.anneal_lam),
-        args.iterations,
-        critic=args.critic,
-        noise=args.noise,
-        seed=args.seed,
+        mdp, args.potential, args.drift, alpha, args.lam, args.iterations, critic=args.critic
     )
     title = f"{mdp.name}: {_title(args)}"
     if args.plot:
@@ -133,10 +123,8 @@ def _as_json(mdp: MDP, trace: Trace, args: argparse.Namespace) -> dict[str, Any]
 
 def _title(args: argparse.Namespace) -> str:
     alpha = f"alpha {args.alpha:g}" + (" falling" if args.anneal_alpha else "")
-    lam = f"lam {args.lam:g}" if args.v is None else f"lam learned, v {args.v:g}"
-    lam += " falling" if args.anneal_lam else ""
     name = "APMD" if args.critic == "unregularized" else "PMD"
-    return f"{name}({args.potential}, {args.drift}), {alpha}, {lam}"
+    return f"{name}({args.potential}, {args.drift}), {alpha}, lam {args.lam:g}"
 
 
 def _print(title: str, mdp: MDP, trace: Trace, args: argparse.Namespace) -> None:

@@ -303,7 +303,7 @@ def _check_column(name: str, column: pa.ChunkedArray) -> None:
     if name == "run_id":
         if not _HEX[arrow.read_ids(column).view(np.uint8)].all():
             raise ValueError("a run id has hexadecimal digits only")
-    elif kind == pa.string() and name != "failure":  # several lines, in tables of format 1
+    elif kind == pa.string():
         texts = column.unique().drop_null()
         if not pc.all(pc.utf8_is_printable(texts), min_count=0).as_py():
             raise ValueError("it has texts with control characters")

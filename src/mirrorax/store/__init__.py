@@ -14,7 +14,7 @@ is complete. Readers take no lock.
 
 - `files`: names, atomic writing.    - `store`: the writer's view: one at a time.
 - `reading`: the reader's view, recorded studies, and the consolidated copy.
-- `exporting`: exports, imports (also of format 1), and `read_results` for all.
+- `exporting`: exports, imports, and `read_results` for all.
 """
 
 from mirrorax.store.exporting import export, load, load_curves, read_results

@@ -3,37 +3,29 @@
 A Parquet export has one row per run, sorted by `run_id`, with a few plain columns that anybody can
 read. It is complete besides: all settings and provenance stand in its metadata, once each, and
 `read_results` gives back everything that the store holds of its runs.
-
-In format 1, which only `import_runs` reads, every row repeats all settings, and curves stand apart.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import warnings
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv
 
 from mirrorax.errors import UserError
 from mirrorax.files import check_target, replacing
 from mirrorax.runs import arrow, flat, results
-from mirrorax.runs.arrow import CURVE, HEAD, Damaged
+from mirrorax.runs.arrow import Damaged
 from mirrorax.runs.chunk import PROVENANCE, together
 from mirrorax.runs.results import ROWS, Results
 from mirrorax.spec.study import Study, expand
 from mirrorax.store import files, reading
-from mirrorax.store.files import DamagedShardWarning
 from mirrorax.store.store import Store
-
-_LEGACY = "it is of format 1; make a store of it: mirrorax sweep import --from {} --store NEW"
 
 
 def load(place: str | os.PathLike[str], columns: Any = "tidy") -> pa.Table:
@@ -55,22 +47,17 @@ def load_curves(place: str | os.PathLike[str]) -> pa.Table:
     return curves
 
 
-def read_results(
-    place: str | os.PathLike[str], field: str = "store", *, legacy: bool = False
-) -> Results:
+def read_results(place: str | os.PathLike[str], field: str = "store") -> Results:
     """Return the runs of whatever holds results.
 
     That is a store, an exported file, a folder of exported files, the folder of `train --out`, or a
-    folder of any of these; with `legacy` also of format 1. Errors name `field`. There is one row
-    per run, sorted by `run_id`.
+    folder of any of these. Errors name `field`. There is one row per run, sorted by `run_id`.
     """
     path = files.as_path(place, field)
-    if legacy and path.is_dir() and files.read_format(path) == 1:
-        return _read_legacy_store(path)
     if path.is_dir() and files.check_mark(path):
         return reading.read_store(path)
     parts = [
-        reading.read_store(part) if part.is_dir() else read_export(part, field, legacy=legacy)
+        reading.read_store(part) if part.is_dir() else read_export(part, field)
         for part in _sources(path)
     ]
     if not parts:
@@ -99,14 +86,10 @@ def no_results(path: Path, field: str = "store") -> UserError:
     )
 
 
-def read_export(path: Path, field: str = "store", *, legacy: bool = False) -> Results:
+def read_export(path: Path, field: str = "store") -> Results:
     """Read an exported file, checked; raise `UserError` if it is not one."""
     try:
         table = arrow.decode(path.read_bytes())
-        if HEAD not in (table.schema.metadata or {}) and "return_min" in table.column_names:
-            if legacy:
-                return _read_flat(table)
-            raise UserError(f"{field}: {path}: {_LEGACY.format(path)}")
         if "wall_seconds" not in table.column_names:  # exported without provenance
             table = table.append_column("wall_seconds", pa.nulls(len(table), pa.float64()))
         runs = results.from_arrow(table)
@@ -199,7 +182,7 @@ def import_runs(
 
     Runs that the store has finished, and failed ones, are left as they are.
     """
-    runs = read_results(place, "from", legacy=True)
+    runs = read_results(place, "from")
     with Store(directory) as store:
         stored = reading.Reader(store.root, ["diverged_at"]).results()
         new = runs.done & ~np.isin(runs.ids, stored.ids[stored.done])
@@ -215,41 +198,3 @@ def add(store: Store, runs: Results) -> None:
         origin = runs.origins[runs.origin[which[0]]]
         table = arrow.with_head(runs.take(which).rows, origin.model_dump(mode="json"))
         store.commit(arrow.encode(table))
-
-
-def _read_legacy_store(root: Path) -> Results:
-    """Return every run of a store of format 1, one row per run; damaged shards are left out."""
-    curves = {files.sequence_in(name): name for name in files.listed(root, "curves")}
-    parts = []
-    for name in files.listed(root, "shards"):
-        try:
-            runs = _read_flat(arrow.decode(files.read_verified(root, "shards", name)))
-            if beside := curves.get(files.sequence_in(name)):
-                runs = _with_curves(runs, files.read_verified(root, "curves", beside))
-            parts.append(runs)
-        except (Damaged, UserError) as error:
-            text = f"{root}: shard left out: {name}: {error}"
-            warnings.warn(text, DamagedShardWarning, stacklevel=2)
-    return results.concat(parts).unique()
-
-
-def _read_flat(table: pa.Table) -> Results:
-    """Return the runs of a flat table, checked."""
-    results.check_columns(table)
-    runs = flat.read(table.replace_schema_metadata(None))
-    runs.check_ids()
-    return runs
-
-
-def _with_curves(runs: Results, data: bytes) -> Results:
-    """Put the curves of a second file beside the runs they are of."""
-    curves = arrow.decode(data)
-    names = [CURVE * (name != "run_id") + name for name in curves.column_names]
-    curves = curves.rename_columns(names)
-    results.check_columns(curves)
-    at = pc.index_in(runs.rows["run_id"], value_set=curves["run_id"].combine_chunks())
-    rows = runs.rows
-    for name in names:
-        if name != "run_id":
-            rows = rows.append_column(name, curves[name].take(at))
-    return replace(runs, rows=rows)

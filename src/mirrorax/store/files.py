@@ -45,14 +45,11 @@ _MEND = f'the runs are not touched by that: replace it by a file that holds {{"f
 _NUMBERED = re.compile(r"[0-9]{8}-[0-9a-f]{32}\.parquet", re.ASCII)
 PATTERNS = {
     "shards": _NUMBERED,
-    "curves": _NUMBERED,  # of format 1
     "parts": re.compile(r"[0-9a-f]{32}\.parquet", re.ASCII),
     "studies": _NUMBERED,
     "quarantine": re.compile(rf"{_NUMBERED.pattern}(\.[0-9]+)?", re.ASCII),
     "tmp": re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII),
 }
-#: The folders of a store of this format.
-FOLDERS = tuple(kind for kind in PATTERNS if kind != "curves")
 
 
 class UnsafeName(UserError):
@@ -132,36 +129,26 @@ def read_verified(root: Path, kind: str, name: str) -> bytes:
     return data
 
 
-def read_format(root: Path) -> int | None:
-    """Return the format of a store, or None if `root` is not one."""
+def check_mark(root: Path) -> bool:
+    """Return whether `root` is a store; raise `UserError` for one this version cannot read."""
     try:
         written = read_bytes(root / MARK)
         data = json.loads(written)
     except (FileNotFoundError, NotADirectoryError):
-        return None
+        return False
     except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"store: cannot read {root / MARK}: {error}") from None
     known = isinstance(data, dict) and set(data) <= {"format", "created_by", "digest"}
     if not known or ("digest" in data and written != mark(data)):
         raise UserError(f"store: {root / MARK} is damaged; {_MEND}")
-    if type(data.get("format")) is not int:
+    number = data.get("format")
+    if type(number) is not int:
         raise UserError(f"store: {root / MARK} has no format; {_MEND}")
-    return int(data["format"])
-
-
-def check_mark(root: Path) -> bool:
-    """Return whether `root` is a store; raise `UserError` for one this version cannot read."""
-    written = read_format(root)
-    if written == 1:
+    if number != FORMAT:
         raise UserError(
-            f"store: {root} has format 1; make a new store of it: "
-            f"mirrorax sweep import --from {root} --store NEW"
+            f"store: {root} has format {number}; this version of mirrorax reads format {FORMAT}"
         )
-    if written not in (None, FORMAT):
-        raise UserError(
-            f"store: {root} has format {written}; this version of mirrorax reads format {FORMAT}"
-        )
-    return written is not None
+    return True
 
 
 def mark(data: Mapping[str, Any]) -> bytes:
@@ -210,7 +197,7 @@ def create(directory: str | os.PathLike[str]) -> Path:
             folder(root, "tmp").mkdir(parents=True, exist_ok=True)
             content = {"format": FORMAT, "created_by": f"mirrorax {__version__}"}
             write_plain(root, MARK, mark(content))
-        for kind in FOLDERS:
+        for kind in PATTERNS:
             folder(root, kind).mkdir(exist_ok=True)
     except OSError as error:
         raise explain(error, str(root)) from error

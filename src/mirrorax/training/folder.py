@@ -215,14 +215,14 @@ def read_policies(
         values = [check_values(settings, run) for run in runs]
     except (TypeError, ValueError) as error:
         raise UserError(f"{where}: runs: {in_one_line(error)}") from None
-    if bounds := meta.setdefault("return_bounds", None):
-        try:
-            low, high = map(float, bounds)
-        except (TypeError, ValueError):
-            low = high = 0.0
-        if not low < high:
-            raise UserError(f"{where}: its return_bounds are {bounds!r}; need low < high")
-        meta["return_bounds"] = low, high
+    bounds: Any = meta.get("return_bounds")
+    try:
+        low, high = map(float, bounds)
+    except (TypeError, ValueError):
+        low = high = 0.0
+    if not low < high:
+        raise UserError(f"{where}: its return_bounds are {bounds!r}; need low < high")
+    meta["return_bounds"] = low, high
     return policies, chunk_of_runs(settings, values), meta
 
 
@@ -247,8 +247,8 @@ def load(folder: str | os.PathLike[str]) -> TrainResult:
     policies, chunk, _ = read_policies(folder)
     if not (path := Path(folder) / "runs.parquet").is_file():
         raise UserError(
-            f"folder: {str(folder)!r} has no runs.parquet: it was trained on by `more`, or written "
-            "by an older version; 'mirrorax play' reads its policies"
+            f"folder: {str(folder)!r} has no runs.parquet: it was trained on by `more`; "
+            "'mirrorax play' reads its policies"
         )
     stored = read_export(path, "folder")
     (origin,) = stored.origins

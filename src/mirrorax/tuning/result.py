@@ -166,25 +166,16 @@ class TuneResult(Frame):
         """Return plain data."""
         trials = self._columns()[1]
         return {
-            "environment": self.settings.environment,
-            "potential": self.settings.potential,
-            "drift": self.settings.drift,
             "cell": self.cell,
             "units": self.units,
             "mean": self.mean,
             "interval": self.interval,
             "random": self.random,
-            "better_than_random": self.better_than_random,
             "verdict": self.verdict[0],
             "scores": list(self.scores),
-            "diverged": self.best.diverged,
             "neighbours": [self._row(cell) for cell in self.record.neighbours],
-            "largest_drop": self.largest_drop,
-            "largest_rise": self.largest_rise,
             "budget": self.specification.budget.total,
             "spent": self.spent,
-            "tried": len({item.run.cell for item in self.record.trials}),
-            "searched": self.record.searched,
             "candidates": [self._row(cell) for cell in self.record.candidates],
             "trials": [
                 dict(zip(trials, row, strict=True)) for row in zip(*trials.values(), strict=True)

@@ -268,11 +268,9 @@ def _predict(name: str, maps: Sequence[ScoreMap], reasons: list[str]) -> tuple[P
         raise UserError(f"results: no cell was measured in all of these together: {names}")
     runs = counted(sum(int(each.runs.sum()) for each in own or kin or maps), "run")
     if basis == "other environments":
-        known = dict.fromkeys(each.environment for each in maps)
-        close = "" if name in suite.names() else nearest(name, known, 0.8)
         reasons.append(
-            f"{name} was not measured{f' (did you mean {close!r}?)' if close else ''}: the cell is "
-            f"the best single one for {names}. The size of its returns is not used."
+            f"{name} was not measured: the cell is the best single one for {names}. The size of "
+            "its returns is not used."
         )
     else:
         rest = ""

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -78,18 +77,6 @@ class Validation(Shown):
         mine = tuple(row for row in self.rows if (row.potential, row.drift) == pair)
         rows = self.joint if pair is None else mine
         return Validation(self.threshold, rows) if rows else None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data, ready for JSON."""
-        return {
-            "threshold": self.threshold,
-            "suggested": self.suggested,
-            "random": self.random,
-            "best_single_cell": self.fixed,
-            "default": None if np.isnan(self.default) else self.default,
-            "joint": [asdict(row) for row in self.joint],
-            "rows": [asdict(row) for row in self.rows],
-        }
 
 
 def validate(evidence: Evidence, threshold: float = THRESHOLD) -> Validation:
