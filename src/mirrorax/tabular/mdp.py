@@ -42,6 +42,12 @@ class MDP(Shown):
 
     def __post_init__(self) -> None:
         transitions = numbers("transitions", self.transitions)
+        # Rows in single precision sum to one only up to its rounding: they are normalised.
+        if getattr(self.transitions, "dtype", None) in (np.float32, np.float16):
+            total = transitions.sum(-1, keepdims=True)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                close = np.abs(total - 1) <= 1e-6
+                transitions = np.where(close, transitions / total, transitions)
         shape = transitions.shape
         if len(shape) < 3 or shape[-1] != shape[-3] or 0 in shape:
             raise UserError(
@@ -80,7 +86,7 @@ class MDP(Shown):
             )
             raise UserError(
                 f"transitions: {_place(at)}: the row {what}; "
-                "each row must be non-negative and sum to one in double precision"
+                "each row must be non-negative and sum to one"
             )
         if not np.isfinite(self.rewards).all():
             at = np.argwhere(~np.isfinite(self.rewards))[0]
