@@ -23,10 +23,11 @@ _CHECKED += [f"mirrorax.tabular.{room}" for room in ("evaluation", "mirror", "pm
 jaxtyping.install_import_hook(_CHECKED, "typecheck.check")
 
 # Most of the time is spent compiling programs that run only once. Here and in the processes that
-# tests start, XLA leaves LLVM's optimisations out, which is about twice as fast. `OPTIMISED` has
-# the tests that need the code that users run.
+# tests start, XLA leaves LLVM's optimisations out, which is about twice as fast. Tests that need
+# the programs that users run are in `OPTIMISED` or marked `optimised`. With this variable at 0 all
+# of them run those.
 _PLAIN = "JAX_DISABLE_MOST_OPTIMIZATIONS"
-os.environ[_PLAIN] = "1"
+_PLAIN_BY_DEFAULT = os.environ.setdefault(_PLAIN, "1")
 
 import jax  # noqa: E402
 
@@ -61,17 +62,19 @@ LONG = (
     "regularizers/",
 )
 
-#: Files that are run with optimised programs: those about bits, about what is compiled, about what
-#: is learned, and those that do what a user does, which train for long.
+#: Files that run optimised programs: those about bits, about what is compiled, about what is
+#: learned, and those that do what a user does, which train for long.
 OPTIMISED = (
     "faults/test_trainer.py",
     "mdpo/test_compiled.py",
     "mdpo/test_lanes.py",
     "mdpo/test_tables.py",
     "probes/",
+    "sweep/test_local.py",
     "test_docs.py",
     "test_notebook.py",
     "test_tutorial.py",
+    "tuning/test_tune.py",
 )
 
 
@@ -89,20 +92,15 @@ def pytest_collection_modifyitems(items):
     items.sort(key=rank)
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _optimised(request):
-    """Compile the programs of some files as they are compiled for users."""
-    if not _path(request.node).startswith(OPTIMISED):
-        yield
-        return
-    name = _PLAIN.lower()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(_PLAIN, "0")
-        jax.config.update(name, False)
-        jax.clear_caches()
-        yield
-    jax.config.update(name, True)
-    jax.clear_caches()
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    """Choose how the programs of a test are compiled, before its fixtures are made."""
+    optimised = _path(item).startswith(OPTIMISED) or item.get_closest_marker("optimised")
+    plain = "0" if optimised else _PLAIN_BY_DEFAULT
+    if plain != os.environ[_PLAIN]:
+        os.environ[_PLAIN] = plain
+        jax.config.update(_PLAIN.lower(), plain == "1")
+        jax.clear_caches()  # else a program of the other kind would be used again
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -48,6 +48,7 @@ class Listener:
         self.result = result
 
 
+@pytest.mark.optimised
 def test_a_callback_hears_start_segments_and_end_and_changes_nothing():
     alone = mirrorax.train(**TINY, seeds=3, alpha=0.1)
     listener = Listener()

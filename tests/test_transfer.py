@@ -7,22 +7,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import scripts
-from transfer_answers import (
-    Further,
-    Spread,
-    answer,
-    best_setting,
-    further,
-    further_table,
-    held_out_solved,
-    held_out_top,
-    main,
-    region_table,
-    regions,
-    regions_apart,
-    study_landscapes,
-    table,
-)
 
 from mirrorax.paper import catalogue
 from mirrorax.spec.study import expand, parse
@@ -30,6 +14,7 @@ from mirrorax.store import read_results
 
 ROOT = Path(__file__).parents[1]
 PAGE = scripts.load("docs/transfer_tables.py")
+ANSWERS = scripts.load("docs/transfer_answers.py")
 PATH = ROOT / "results" / "transfer" / "transfer.toml"
 
 
@@ -51,7 +36,7 @@ def test_the_verdict_compares_whole_schemes_task_by_task():
     def scheme(unit, shift, **changes):
         item = surface(shift)
         item.settings = {"temperature_units": unit}
-        return replace(answer(item), **changes)
+        return replace(ANSWERS.answer(item), **changes)
 
     moving, still = scheme("reward", 2), scheme("q_spread", 0)
     text = PAGE.verdict([moving, still])
@@ -68,7 +53,7 @@ def test_the_verdict_compares_whole_schemes_task_by_task():
         for each, share in ((moving, 0.0), (still, 1.0))
     ]
     assert "the difference is supported (sign test, p = 0.03)" in PAGE.verdict(many)  # 2 / 2^6
-    learned = replace(still, units="q_spread, learned lambda", top_10=Spread(0.25, 0, 1))
+    learned = replace(still, units="q_spread, learned lambda", top_10=ANSWERS.Spread(0.25, 0, 1))
     assert "the best 10% of cells score 0.250, with a constant one 1.000" in PAGE.verdict(
         [moving, still, learned]
     )
@@ -108,14 +93,14 @@ def surface(shift, seeds=2):
 
 
 def test_regions_that_do_not_move_are_not_apart_and_one_setting_solves_all():
-    still, moving = answer(surface(0)), answer(surface(2))
+    still, moving = ANSWERS.answer(surface(0)), ANSWERS.answer(surface(2))
     assert still.apart == {"A": ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0))}
     assert still.solved == 1
     assert moving.apart["A"][0].value > 2
     assert moving.apart["A"][1].value == 0
     assert moving.solved < 1
     assert still.rbst.value > moving.rbst.value
-    text = table([still, moving])
+    text = ANSWERS.table([still, moving])
     assert "0.0 [0.0, 0.0], 0.0 [0.0, 0.0]" in text
     assert "1.00 of 4" in text
 
@@ -123,29 +108,29 @@ def test_regions_that_do_not_move_are_not_apart_and_one_setting_solves_all():
 def test_no_good_cell_is_said_and_one_seed_has_no_answer():
     flat = surface(0, seeds=1)
     flat.scores = flat.scores * 0.1
-    result = answer(flat)
+    result = ANSWERS.answer(flat)
     assert result.solved is None
     assert np.isnan(result.apart["A"][0].value)
-    assert "none good" in table([result])
+    assert "none good" in ANSWERS.table([result])
 
 
 def test_a_lucky_setting_is_judged_on_other_seeds():
     runs = np.zeros((50, 5, 2))
     rng = np.random.default_rng(0)
     runs[:, :, :] = rng.random(runs.shape) > 0.5
-    shares = held_out_solved(runs)
+    shares = ANSWERS.held_out_solved(runs)
     chosen = (runs[..., 0] >= 0.9).mean(axis=1).max()
     assert chosen >= 0.8  # what the choice itself would say
     assert shares.mean() < chosen
-    best = held_out_top(runs, 0.02)
+    best = ANSWERS.held_out_top(runs, 0.02)
     assert runs.mean(axis=(1, 2)).max() > best.value
     first, second = runs.mean(axis=1).T
     assert {best.low, best.high} == {second[first.argmax()], first[second.argmax()]}
-    assert regions_apart(surface(1))["A"][0].value == pytest.approx(2.0, abs=0.6)
+    assert ANSWERS.regions_apart(surface(1))["A"][0].value == pytest.approx(2.0, abs=0.6)
 
 
 def test_regions_are_where_the_good_cells_are():
-    found = regions(surface(1))
+    found = ANSWERS.regions(surface(1))
     assert [each.task.return_max for each in found] == [50, 500, 5000, 500]
     for each, centre in zip(found, (-3, -2, -1, -2), strict=True):
         assert each.alpha == pytest.approx((centre, centre - 1, centre + 1))
@@ -154,10 +139,10 @@ def test_regions_are_where_the_good_cells_are():
         assert each.share == pytest.approx(6 / 36)
     moved = surface(1)
     moved.scores[..., 1] = np.roll(moved.scores[..., 1], 1, axis=1)
-    assert regions(moved)[0].alone[:, 1] == pytest.approx((0.5, 1.5))
+    assert ANSWERS.regions(moved)[0].alone[:, 1] == pytest.approx((0.5, 1.5))
     one = surface(0)  # here one seed of one scale is elsewhere
     one.scores[..., 0, 1] = np.roll(one.scores[..., 0, 1], 1, axis=1)
-    assert regions_apart(one)["A"][1] == pytest.approx((0.5, 0, 1))
+    assert ANSWERS.regions_apart(one)["A"][1] == pytest.approx((0.5, 0, 1))
 
 
 def test_runs_that_are_missing_leave_answers_out():
@@ -165,20 +150,22 @@ def test_runs_that_are_missing_leave_answers_out():
     partial = surface(0)
     partial.scores[:, :, 3] = np.nan
     partial.scores[:3, :, 2] = np.nan
-    result = answer(partial)
+    result = ANSWERS.answer(partial)
     assert (result.complete, result.solved, result.rbst) == (0, None, None)
     assert np.isnan(result.top_1.value)
-    assert "0% of 4 tasks" in table([result])
-    assert "none good" in region_table(regions(partial))
+    assert "0% of 4 tasks" in ANSWERS.table([result])
+    assert "none good" in ANSWERS.region_table(ANSWERS.regions(partial))
     half = surface(0)
     half.scores[:3, :, 2] = np.nan
-    assert answer(half).complete == 0.5
+    assert ANSWERS.answer(half).complete == 0.5
 
 
 def test_regions_of_two_pairs_are_told_apart():
     other = surface(0)
     other.label = "(entropy, bregman(max)) [temperature_units=reward]"
-    lines = region_table(regions(surface(0)) + regions(other)).splitlines()[2:]
+    lines = ANSWERS.region_table(ANSWERS.regions(surface(0)) + ANSWERS.regions(other)).splitlines()[
+        2:
+    ]
     assert [line.split(" | ")[0] for line in lines] == ["| (entropy, kl)"] * 4 + [
         "| (entropy, bregman(max))"
     ] * 4
@@ -191,16 +178,21 @@ def test_the_page_holds_what_the_published_runs_say():
 
 def test_the_command_prints_the_answers_and_names_a_missing_folder(capsys, tmp_path):
     results = ROOT / "results" / "transfer"
-    assert main([str(results)]) == 0
+    assert ANSWERS.main([str(results)]) == 0
     printed = capsys.readouterr().out
-    assert table([answer(item) for item in study_landscapes(read_results(results))]) in printed
-    assert main([str(tmp_path / "none")]) == 2
+    assert (
+        ANSWERS.table(
+            [ANSWERS.answer(item) for item in ANSWERS.study_landscapes(read_results(results))]
+        )
+        in printed
+    )
+    assert ANSWERS.main([str(tmp_path / "none")]) == 2
     assert capsys.readouterr().err.count("\n") == 1
 
 
 def test_further_seeds_are_of_the_settings_that_the_study_chooses():
     results = read_results(ROOT / "results" / "transfer")
-    items = {(i.label, i.units): i for i in further(results)}
+    items = {(i.label, i.units): i for i in ANSWERS.further(results)}
     assert len(items) == 8
     study = parse((ROOT / "results" / "transfer" / "chosen.toml").read_text())
     runs = expand(study)
@@ -224,34 +216,34 @@ def test_further_seeds_that_are_missing_leave_their_scheme_out():
     results = read_results(ROOT / "results" / "transfer")
     more = np.flatnonzero(results.numbers("seed") >= 2)
     everything = np.arange(len(results))
-    assert further(results.take(np.delete(everything, more))) == []
-    assert len(further(results.take(np.delete(everything, more[0])))) == 7
+    assert ANSWERS.further(results.take(np.delete(everything, more))) == []
+    assert len(ANSWERS.further(results.take(np.delete(everything, more[0])))) == 7
     empty = surface(0)
     empty.scores[:] = np.nan
-    assert best_setting(empty) is None
+    assert ANSWERS.best_setting(empty) is None
 
 
 def test_the_best_setting_solves_the_most_tasks_and_then_scores_best():
     item = surface(0)
-    assert best_setting(item) == (0.1, 10.0)  # of equals the last
+    assert ANSWERS.best_setting(item) == (0.1, 10.0)  # of equals the last
     item.scores[1, 2] = 1.5
-    assert best_setting(item) == (0.001, 1.0)
+    assert ANSWERS.best_setting(item) == (0.001, 1.0)
     item.scores[1, 2, 0] = 0.0  # a higher mean does not make up for a task
-    assert best_setting(item) == (0.1, 10.0)
+    assert ANSWERS.best_setting(item) == (0.1, 10.0)
 
 
 def test_further_seeds_are_compared_task_by_task():
     def item(units, *means):
         scores = {f"task {k}": np.full(3, mean) for k, mean in enumerate(means)}
-        return Further("(entropy, kl)", units, 0.1, 1.0, scores)
+        return ANSWERS.Further("(entropy, kl)", units, 0.1, 1.0, scores)
 
     items = [item("reward", 0.5, 0.9, 0.6), item("q_spread", 0.6, 1.0, 0.9)]
-    text = further_table(items)
+    text = ANSWERS.further_table(items)
     first, second = (line.strip("| ").split(" | ") for line in text.splitlines()[2:])
     assert first[4:] == ["1 of 3", "0.667", "", "task 0: 0.500"]
     # changes 0.1, 0.1, 0.3: mean 1/6, standard error 1/15, Student's t with 2 degrees 4.303
     assert second[4:] == ["2 of 3", "0.833", "+0.167 [-0.120, +0.454]", "task 0: 0.600"]
     schemes = [surface(0), surface(0)]
     schemes[1].settings = {"temperature_units": "q_spread"}
-    said = PAGE.verdict([answer(each) for each in schemes], items)
+    said = PAGE.verdict([ANSWERS.answer(each) for each in schemes], items)
     assert "the mean score changes by +0.167 [-0.120, +0.454] in `q_spread` (95% over" in said

@@ -64,7 +64,7 @@ TYPED = {
     "mirrorax sweep run my_": ["my_study.toml"],
     "mirrorax sweep run my_study.toml --store my_": ["my_study.toml"],
     "mirrorax sweep run --store runs my_study.toml --take": ["--take-over"],
-    "mirrorax robustness --json --format ": ["csv", "json", "markdown", "text"],
+    "mirrorax robustness --format ": ["csv", "json", "markdown", "text"],
     "mirrorax robustness --thresholds 0.5 0.9 --sta": ["--statistic"],
     "mirrorax list env": ["environments"],
     "mirrorax list environments --js": ["--json"],

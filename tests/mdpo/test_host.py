@@ -231,6 +231,7 @@ def test_other_observations_are_flattened_or_scaled():
     np.testing.assert_allclose(picture.observe(jnp.asarray(env.reset())), 0.2)
 
 
+@pytest.mark.optimised
 def test_a_run_depends_on_its_key_alone_and_can_be_cut_anywhere():
     settings = make_settings(environment="gymnasium:CartPole-v1", steps=72, **SMALL)
     keys = np.array([[1, 2], [3, 4]], np.uint32)

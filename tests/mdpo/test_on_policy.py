@@ -283,6 +283,7 @@ def test_a_run_that_diverges_is_frozen(draw_rollout):
     assert all(np.array_equal(a, b) for a, b in list(pairs)[:-1])
 
 
+@pytest.mark.optimised
 def test_a_run_does_not_depend_on_where_it_is_cut_nor_on_its_lane(some_keys, tmp_path):
     settings = small(eval_every=10, alpha_schedule="learned", drift="kl")
     columns = {"w": [0.3, 0.6, 0.9], "lam": [0.1, 1.0, 5.0]}

@@ -140,6 +140,7 @@ def test_a_result_that_was_trained_on_says_so_wherever_it_goes(tmp_path):
     assert (restored.continued_from, restored.k) == ((20, 30), 35)
 
 
+@pytest.mark.optimised
 def test_a_diverged_run_stays_frozen_when_it_is_trained_on():
     fields = {"lanes": 4, "seeds": 1, "steps": 16 * 20, **TINY}
     result = train("Catch", reward_scale=[1.0, 1e30], **fields)
@@ -209,6 +210,7 @@ def test_a_regularizer_whose_name_means_another_is_refused():
         train("Catch", drift=mirrorax.potential("entropy"))
 
 
+@pytest.mark.optimised
 def test_temperatures_and_seeds_span_a_grid_of_independent_runs():
     request = {"env": "Catch", "steps": 320, "lanes": 4, **TINY}
     grid = train(alpha=[0.01, 0.5], lam=np.array([0.1, 2.0]), seeds=[3, 8], **request)
@@ -468,6 +470,7 @@ def test_control_c_is_heard_by_whoever_heard_it_before():
         stop.check()
 
 
+@pytest.mark.optimised
 @pytest.mark.parametrize("env", ["CartPole", "Catch"])
 def test_learning_curves_change_no_bit_of_a_run(env):
     """Neither those of `curve_points` nor, in the layout map, those of `eval_every`."""

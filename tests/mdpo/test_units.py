@@ -95,6 +95,7 @@ def test_divided_rewards_do_not_change_with_their_scale(factor):
     np.testing.assert_array_equal(first, second)
 
 
+@pytest.mark.optimised
 @pytest.mark.parametrize("lam_schedule", ["constant", "learned"])
 def test_a_run_without_units_does_not_see_the_size_of_rewards(lam_schedule):
     """Bit for bit, with clipping and Adam's epsilon as they are."""

@@ -158,14 +158,27 @@ def test_a_claim_holds_in_some_of_the_readings_that_have_runs_for_it():
         "c": claim("not decided"),
         "d": claim("not decided", runs=0),
     }
-    assert matrix.holds(row) == "holds in 1 of 3 readings (1 against, 1 undecided)"
+    assert matrix.holds(row) == "holds in 1 of 3 readings, does not hold in 1, undecided in 1"
     assert matrix.holds({"a": row["a"]}) == "holds in 1 of 1 reading"
     assert matrix.holds({"d": row["d"]}) == "not run under any reading"
     whole = matrix.Matrix({name: [each] for name, each in row.items()})
     assert "| (1a) | a | **reproduced** | 0.5 [0, 1] |" in matrix.markdown(whole)
     assert "| d |" not in matrix.markdown(whole)  # which has no runs
-    assert matrix.grouped(whole).count("\n") == 0
     assert matrix.as_csv(whole).count("\n") == 5
+
+
+def test_claims_are_summed_up_by_what_the_readings_that_decide_them_say():
+    yes, no, open_ = map(claim, ("reproduced", "not reproduced", "not decided"))
+    verdicts = {"a": [yes, yes, no, open_], "b": [yes, no, no, open_], "c": [open_] * 4}
+    assert matrix.grouped(matrix.Matrix(verdicts)).splitlines() == [
+        "- **Every reading that decides them agrees:** "
+        "(1a) text (holds in 2 of 3 readings, undecided in 1).",
+        "- **Readings differ:** "
+        "(1a) text (holds in 1 of 3 readings, does not hold in 1, undecided in 1).",
+        "- **Every reading that decides them disagrees:** "
+        "(1a) text (does not hold in 2 of 3 readings, undecided in 1).",
+        "- **No reading decides them:** (1a) text (undecided in 3 of 3 readings).",
+    ]
 
 
 @pytest.mark.usefixtures("coarse")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -10,11 +11,18 @@ ROOT = Path(__file__).parents[2]
 
 
 def load(path: str) -> ModuleType:
-    """Execute a file, given from the root of the repository, and return it as a module."""
+    """Execute a file, given from the root of the repository, and return it as a module.
+
+    As when it is run, it may import the files beside it.
+    """
     file = ROOT / path
     spec = importlib.util.spec_from_file_location(file.stem, file)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    sys.path.insert(0, str(file.parent))
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(file.parent))
     return module

@@ -29,7 +29,7 @@ from mirrorax.cli.flags import Parser, naming
 from mirrorax.errors import Failure, UserError, plain, unknown
 
 #: a published paper -> the module of its command, which also has its `studies()` and `reference()`.
-#: It stands above this room, so that it is found by its name and never imported here.
+#: The paper's room is above this one, so its module is imported by name, when it is used.
 PAPERS = {"paper": "mirrorax.paper.command"}
 #: command -> (module, one line for `mirrorax --help`)
 COMMANDS = {

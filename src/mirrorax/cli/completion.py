@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from typing import Any
 
 from mirrorax.cli.flags import Parser
@@ -34,7 +35,9 @@ def run(args: argparse.Namespace) -> int:
     for name, (_, line) in COMMANDS.items():
         commands.add_parser(name, help=line, parents=[parser_of(name)], add_help=False)
     _mark_paths(whole, shtab.FILE)
-    print(shtab.complete(whole, args.shell))
+    script = shtab.complete(whole, args.shell)
+    # Where to put it is said in this command's help.
+    print(re.sub(r"# Usage:\n(#.*\n)+", "", script))
     return 0
 
 

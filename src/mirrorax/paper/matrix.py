@@ -58,16 +58,22 @@ def judge_all(collection: Mapping[str, ReadingRuns], seed: int) -> Matrix:
     return Matrix({name: each for name, each in claims.items() if any(c.runs for c in each)})
 
 
+def votes(row: Mapping[str, Claim]) -> tuple[int, int, int]:
+    """Return in how many readings a claim holds, does not hold, and is not decided."""
+    verdicts = [claim.verdict for claim in row.values() if claim.runs]
+    yes, no = verdicts.count("reproduced"), verdicts.count("not reproduced")
+    return yes, no, len(verdicts) - yes - no
+
+
 def holds(row: Mapping[str, Claim]) -> str:
     """Say in how many readings a claim holds, of those that have runs for it."""
-    tested = [claim.verdict for claim in row.values() if claim.runs]
-    if not tested:
+    counts = votes(row)
+    words = zip(("holds in", "does not hold in", "undecided in"), counts, strict=True)
+    said = [f"{word} {count}" for word, count in words if count]
+    if not said:
         return "not run under any reading"
-    yes, no = tested.count("reproduced"), tested.count("not reproduced")
-    counts = {"against": no, "undecided": len(tested) - yes - no}
-    rest = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
-    text = f"holds in {yes} of {counted(len(tested), 'reading')}"
-    return f"{text} ({rest})" if rest else text
+    said[0] += f" of {counted(sum(counts), 'reading')}"
+    return ", ".join(said)
 
 
 def summary(matrix: Matrix) -> str:
@@ -79,18 +85,16 @@ def summary(matrix: Matrix) -> str:
 def grouped(matrix: Matrix) -> str:
     """Return the summary in at most four lines: how the claims fare where they are decided."""
     groups: dict[str, list[str]] = {
-        "Hold in every reading that decides them": [],
-        "Hold in some readings, not in others": [],
-        "Hold in none of the readings that decide them": [],
-        "Not decided": [],
+        "Every reading that decides them agrees": [],
+        "Readings differ": [],
+        "Every reading that decides them disagrees": [],
+        "No reading decides them": [],
     }
     every, some, none, unknown = groups.values()
     for claim, row in matrix.rows:
-        verdicts = [each.verdict for each in row.values() if each.runs]
-        yes, no = verdicts.count("reproduced"), verdicts.count("not reproduced")
+        yes, no, _ = votes(row)
         group = (some if no else every) if yes else none if no else unknown
-        counts = f" ({yes or no} of {counted(len(verdicts), 'reading')})" if yes or no else ""
-        group.append(f"({claim.number}) {claim.text}{counts}")
+        group.append(f"{claim.title} ({holds(row)})")
     lines = (f"- **{head}:** {'; '.join(claims)}." for head, claims in groups.items() if claims)
     return "\n".join(lines)
 

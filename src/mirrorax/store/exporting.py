@@ -54,25 +54,25 @@ def read_results(place: str | os.PathLike[str], field: str = "store") -> Results
     folder of any of these. Errors name `field`. There is one row per run, sorted by `run_id`.
     """
     path = files.as_path(place, field)
-    if path.is_dir() and files.check_mark(path):
+    if path.is_dir() and files.check_mark(path, field):
         return reading.read_store(path)
     parts = [
         reading.read_store(part) if part.is_dir() else read_export(part, field)
-        for part in _sources(path)
+        for part in _sources(path, field)
     ]
     if not parts:
         raise no_results(path, field)
     return results.concat(parts).unique()
 
 
-def _sources(path: Path) -> Iterator[Path]:
+def _sources(path: Path, field: str) -> Iterator[Path]:
     """Yield the stores and exported files that a path names: itself, or those below it."""
-    if path.is_file() or (path.is_dir() and files.check_mark(path)):
+    if path.is_file() or (path.is_dir() and files.check_mark(path, field)):
         yield path
     elif path.is_dir():
         for part in sorted(path.iterdir()):
             if part.is_dir() and not part.is_symlink():
-                yield from _sources(part)
+                yield from _sources(part, field)
         yield from sorted(path.glob("*.parquet"))
 
 

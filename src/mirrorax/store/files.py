@@ -129,7 +129,7 @@ def read_verified(root: Path, kind: str, name: str) -> bytes:
     return data
 
 
-def check_mark(root: Path) -> bool:
+def check_mark(root: Path, field: str = "store") -> bool:
     """Return whether `root` is a store; raise `UserError` for one this version cannot read."""
     try:
         written = read_bytes(root / MARK)
@@ -137,16 +137,16 @@ def check_mark(root: Path) -> bool:
     except (FileNotFoundError, NotADirectoryError):
         return False
     except (OSError, ValueError, RecursionError) as error:
-        raise UserError(f"store: cannot read {root / MARK}: {error}") from None
+        raise UserError(f"{field}: cannot read {root / MARK}: {error}") from None
     known = isinstance(data, dict) and set(data) <= {"format", "created_by", "digest"}
     if not known or ("digest" in data and written != mark(data)):
-        raise UserError(f"store: {root / MARK} is damaged; {_MEND}")
+        raise UserError(f"{field}: {root / MARK} is damaged; {_MEND}")
     number = data.get("format")
     if type(number) is not int:
-        raise UserError(f"store: {root / MARK} has no format; {_MEND}")
+        raise UserError(f"{field}: {root / MARK} has no format; {_MEND}")
     if number != FORMAT:
         raise UserError(
-            f"store: {root} has format {number}; this version of mirrorax reads format {FORMAT}"
+            f"{field}: {root} has format {number}; this version of mirrorax reads format {FORMAT}"
         )
     return True
 
