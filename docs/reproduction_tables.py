@@ -46,7 +46,7 @@ from mirrorax.paper.implications import implications
 from mirrorax.paper.matrix import judge_all
 from mirrorax.paper.panels import CARTPOLES, FIGURES, Panel
 from mirrorax.paper.readings import FIRST, reading, readings
-from mirrorax.paper.report import markdown, progress
+from mirrorax.paper.report import progress, rules, table
 from mirrorax.paper.runs import ReadingRuns
 from mirrorax.paper.side_by_side import agreements, fingerprints
 from mirrorax.paper.side_by_side import pictures as readings_side_by_side
@@ -59,6 +59,13 @@ from mirrorax.tuning.validation import Validation, validate
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results"
 SEED = 0
+#: the reading that the fingerprint ranks first; the page has its details
+LIKELIEST = "each64_all"
+#: the figures of the paper that the page shows, for these readings
+DETAILS = {
+    LIKELIEST: ("Figure 1a", "Figure 1b", "Figure 2", "Figure 3", "Figure 4"),
+    FIRST: ("Figure 1a", "Figure 2", "Figure 4"),
+}
 
 #: file in results/readings -> (what "steps" counts between updates, and in all; what else differs)
 READINGS = {
@@ -404,7 +411,11 @@ def pages() -> dict[Path, str]:
             f"agreement {level:g}": agreement.table(each)
             for level, each in agreements(collection, SEED).items()
         },
-        "verdicts": markdown(verdicts.claims[FIRST]),
+        "rules": rules(verdicts.claims[FIRST]),
+        f"verdicts of {LIKELIEST}": table(verdicts.claims[LIKELIEST]),
+        f"table 1 of {LIKELIEST}": compared(collection[LIKELIEST]),
+        f"minimal of {LIKELIEST}": minimal(collection[LIKELIEST]),
+        "verdicts": table(verdicts.claims[FIRST]),
         "table 1": compared(runs),
         "minimal": minimal(runs),
         "limits": limits(runs),
@@ -412,7 +423,7 @@ def pages() -> dict[Path, str]:
         "readings": step_readings()[0],
         "settings": settings_table(changed_settings()),
         "plain": plain_table(runs),
-        "slips": slips_table(collection["each64_all"]),
+        "slips": slips_table(collection[LIKELIEST]),
     }
     page, tuning, readme = (
         ROOT / name for name in ("docs/reproduction.md", "docs/tuning.md", "README.md")
@@ -443,13 +454,14 @@ def pictures() -> None:
         for name, (*_, drawing) in readings_side_by_side(verdicts, prints, orders).items():
             save(drawing, images / f"paper_{name}", ("png",))
         draw_settings(changed_settings(), images / "paper_settings")
-    for each in (f for f in FIGURES if f.name in ("Figure 1a", "Figure 2", "Figure 4")):
-        drawn = draw(each, collection[FIRST], images)
-        for path in drawn.files:
-            if path.suffix == ".png" and not drawn.missing:
-                path.replace(images / f"paper_{path.name}")
-            else:
-                path.unlink()
+    for name, shown in DETAILS.items():
+        for each in (figure for figure in FIGURES if figure.name in shown):
+            drawn = draw(each, collection[name], images)
+            for path in drawn.files:
+                if path.suffix == ".png" and not drawn.missing:
+                    path.replace(images / f"{name}_{path.name}")
+                else:
+                    path.unlink()
 
 
 if __name__ == "__main__":

@@ -293,6 +293,20 @@ def test_scaling_shows_points_line_band_and_what_is_censored():
         draw_scaling({0.75: []}, ax, temperature="lam")
 
 
+def test_scaling_keeps_its_place_when_a_threshold_has_no_point():
+    reached = [Minimal("e", float(m), 1e-3 * m, False, (5e-4 * m, 1e-3 * m)) for m in (5, 50, 500)]
+    never = [Minimal("e", float(m), 1.0, True, (0.0, np.inf)) for m in (5, 50, 500)]
+    with style():
+        figure, axes = new(PAGE, COLUMN, ncols=2)
+        for ax in axes:
+            draw_scaling({0.75: reached, 0.85: never}, ax, temperature="alpha")
+        figure.draw_without_rendering()
+    left, right = (ax.get_position() for ax in axes)
+    assert left.width == pytest.approx(right.width)
+    assert left.width > 0.3
+    assert right.x1 < 1
+
+
 def test_learning_curves_are_means_over_seeds(rng):
     steps = np.linspace(0, 1e6, 12)
     scores = rng.random((5, 12))

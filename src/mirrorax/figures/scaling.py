@@ -98,7 +98,8 @@ def draw_scaling(
             markerfacecolor=colour if k % 2 == 0 else "none",
             color=colour,
             label=_label(threshold, points, _line(curve, sure), log),
-            clip_on=False,  # a value of zero lies on the edge
+            # A value of zero lies on the edge. Without a point the layout needs clipping.
+            clip_on=not shown,
         )
         if log:
             _draw_brackets(known, ax, colour)

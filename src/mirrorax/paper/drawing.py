@@ -19,7 +19,7 @@ from mirrorax.figures.frequency import draw_frequency, frequency_curve
 from mirrorax.figures.heatmap import HeatMap, draw_panel, heat_map
 from mirrorax.figures.robustness_table import render
 from mirrorax.figures.scaling import draw_scaling
-from mirrorax.figures.style import COLUMN, PAGE, new, save, style
+from mirrorax.figures.style import COLUMN, PAGE, new, save, style, wrapped
 from mirrorax.paper.axes import BASELINE, NAMES, SCHEDULES, TSALLIS
 from mirrorax.paper.panels import Figure, Panel
 from mirrorax.paper.regression import regression
@@ -63,7 +63,8 @@ def draw(figure: Figure, runs: ReadingRuns, home: Path) -> Drawn:
                 files.append(home / f"{stem}.{end}")
                 files[-1].write_text(picture, encoding="utf-8")
             else:
-                picture.suptitle(f"{figure.name}: {figure.title}\n{size}", fontsize=8)
+                title = wrapped(f"{figure.name}: {figure.title}\n{size}", 110)
+                picture.suptitle(title, fontsize=8)
                 files += save(picture, home / f"{stem}{end}", FORMATS)
     behind = sum(each.runs for each in panels)
     if figure.kind == "scaling" and panels:  # the strips cross

@@ -72,7 +72,7 @@ def write(
         texts = {
             "table_2.md": markdown_table(table_2.HEAD, hyperparameters),
             "table_2.csv": comma_separated(table_2.HEAD, hyperparameters),
-            "comparison.md": markdown(claims),
+            "comparison.md": f"{table(claims)}\nThe rules:\n\n{rules(claims)}",
             "comparison.csv": comma_separated(list(listed[0]), [list(c.values()) for c in listed]),
             "comparison.json": json.dumps(listed, indent=1),
         }
@@ -114,15 +114,16 @@ def _rows(claims: Sequence[Claim]) -> list[tuple[str, ...]]:
     return [(c.title, c.paper, c.ours, c.interval, f"{c.runs:,}", c.verdict) for c in claims]
 
 
-def markdown(claims: Sequence[Claim]) -> str:
-    """Return the comparison as a table, with each claim's rule and notes below it."""
+def table(claims: Sequence[Claim]) -> str:
+    """Return the comparison as a table, with the notes of each claim below it."""
     rows = [(*row[:-1], f"**{row[-1]}**") for row in _rows(claims)]
-    notes = (f" *Here:* {claim.note}." if claim.note else "" for claim in claims)
-    rules = [
-        f"- ({claim.number}) *Rule:* {claim.rule}.{note}\n"
-        for claim, note in zip(claims, notes, strict=True)
-    ]
-    return markdown_table(_HEAD, rows, "llllrl") + "\n" + "".join(rules)
+    notes = [f"- ({claim.number}) {claim.note}.\n" for claim in claims if claim.note]
+    return markdown_table(_HEAD, rows, "llllrl") + "\n" + "".join(notes)
+
+
+def rules(claims: Sequence[Claim]) -> str:
+    """Return the rule that each claim is judged by, as a list."""
+    return "".join(f"- ({claim.number}) {claim.rule}.\n" for claim in claims)
 
 
 _STYLE = """

@@ -11,7 +11,7 @@ from mirrorax.paper.readings import FIRST, reading
 
 @cache
 def reference() -> Reference:
-    """Return the printed values; their settings are those of the first reading."""
+    """Return the printed values; their settings are those of the first published results."""
     text = (resources.files("mirrorax.paper") / "table_1.toml").read_text("utf-8")
     table = parse_reference(text, "table_1.toml")
     return table.model_copy(update={"settings": dict(reading(FIRST).shared())})
