@@ -25,6 +25,8 @@ LABEL = 42
 
 #: Perceptually uniform and safe for colour blindness.
 COLOURS = "viridis"
+#: of numbers around 0: orange below, purple above
+DIFFERENCES = "PuOr"
 
 #: Okabe and Ito's palette: distinct under the common kinds of colour blindness.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")

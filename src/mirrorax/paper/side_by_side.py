@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mirrorax.figures.style import COLOURS, PAGE, PALETTE, new, save, style
+from mirrorax.figures.style import DIFFERENCES, PAGE, PALETTE, new, save, style
 from mirrorax.paper import agreement, fingerprint, matrix
 from mirrorax.paper.agreement import PAPER, Correlations, between
 from mirrorax.paper.claim import ends
@@ -131,9 +131,9 @@ def draw_agreement(correlations: Correlations) -> Figure:
             both = between(correlations, name, other)
             if both is not None:
                 values[y, x] = both.value
-                colour = "white" if both.value < 0.2 else "black"
+                colour = "white" if abs(both.value) > 0.7 else "black"
                 _write(ax, x, y, f"{both.value:.2f}\n{ends(both.interval, 2)}", color=colour)
-    mesh = ax.imshow(values, cmap=COLOURS, vmin=-1, vmax=1, aspect="auto")
+    mesh = ax.imshow(values, cmap=DIFFERENCES, vmin=-1, vmax=1, aspect="auto")
     slant = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"}
     ax.set_xticks(range(len(columns)), columns, **slant)
     ax.set_yticks(range(len(names)), names)
