@@ -64,8 +64,8 @@ def agreement(
 
 
 def _pairs(runs: ReadingRuns) -> list[PanelRuns]:
-    found = (runs.on_grid(Panel(label, pair)) for label, pair in PAIRS.items())
-    return [each for each in found if each is not None and each.positive.any()]
+    matches = (runs.on_grid(Panel(label, pair)) for label, pair in PAIRS.items())
+    return [each for each in matches if each is not None and each.positive.any()]
 
 
 def _estimates(groups: list[list[PanelRuns]], level: float) -> tuple[list[list[Estimate]], int]:

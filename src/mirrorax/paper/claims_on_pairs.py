@@ -21,11 +21,11 @@ _PRINTED = printed_rbst(GOOD)
 
 def _panels(runs: ReadingRuns, *, every_seed: bool = False) -> dict[str, PanelRuns]:
     """Return the pairs of Table 1 that have a cell to count."""
-    found = {
+    matches = {
         label: runs.on_grid(Panel(label, pair), every_seed=every_seed)
         for label, pair in PAIRS.items()
     }
-    return {label: each for label, each in found.items() if each and each.positive.any()}
+    return {label: each for label, each in matches.items() if each and each.positive.any()}
 
 
 def table_1(

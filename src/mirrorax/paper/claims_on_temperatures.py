@@ -48,10 +48,10 @@ _Number = tuple[str, str, Callable[[], np.ndarray]]
 
 
 def _schedules(runs: ReadingRuns, pair: tuple[str, str]) -> _Schedules:
-    found = runs.find_all([Panel(str(schedules), pair, schedules) for schedules in SCHEDULES])
-    if len(found) == len(SCHEDULES):
-        found = alike(found)
-    return {each.panel.schedules: each for each in found}
+    matches = runs.find_all([Panel(str(schedules), pair, schedules) for schedules in SCHEDULES])
+    if len(matches) == len(SCHEDULES):
+        matches = alike(matches)
+    return {each.panel.schedules: each for each in matches}
 
 
 def _best(panel: PanelRuns, share: float) -> float:
@@ -235,7 +235,7 @@ def exponents_without_one(points: Sequence[Minimal]) -> Float[np.ndarray, " know
 def _without_one(points: Sequence[Minimal]) -> str:
     """Say how much an exponent hangs on single CartPoles."""
     try:
-        found = exponents_without_one(points)
+        exponents = exponents_without_one(points)
     except UserError:
         return ""  # with one less there are too few
-    return f", without one of them the exponent is {found.min():.2f} to {found.max():.2f}"
+    return f", without one of them the exponent is {exponents.min():.2f} to {exponents.max():.2f}"

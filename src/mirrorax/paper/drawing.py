@@ -74,17 +74,17 @@ def draw(figure: Figure, runs: ReadingRuns, home: Path) -> Drawn:
 
 def _panels(figure: Figure, runs: ReadingRuns) -> tuple[tuple[PanelRuns, ...], tuple[str, ...]]:
     """Return the runs of a figure's panels, and the panels that have none."""
-    found = runs.find_all(figure.panels)
-    if figure.kind == "maps" and len({each.given.shape for each in found}) > 1:
+    matches = runs.find_all(figure.panels)
+    if figure.kind == "maps" and len({each.given.shape for each in matches}) > 1:
         # Strips beside whole grids: everything there is of each, so that they can be compared.
-        found = runs.find_all(figure.panels, nested=False)
+        matches = runs.find_all(figure.panels, nested=False)
     if figure.kind == "best":  # the schedules of a pair are cut to what all of them have
         groups: dict[tuple[str, str], list[PanelRuns]] = {}
-        for each in found:
+        for each in matches:
             groups.setdefault(each.panel.pair, []).append(each)
-        found = tuple(one for group in groups.values() for one in alike(group) or group)
-    have = {each.panel for each in found}
-    return found, tuple(panel.title for panel in figure.panels if panel not in have)
+        matches = tuple(one for group in groups.values() for one in alike(group) or group)
+    have = {each.panel for each in matches}
+    return matches, tuple(panel.title for panel in figure.panels if panel not in have)
 
 
 def _maps(panels: Sequence[PanelRuns]) -> Pictures:
@@ -159,8 +159,8 @@ def _strips(figure: Figure, runs: ReadingRuns) -> tuple[tuple[PanelRuns, ...], t
     joint = []
     for way, panels in have.items():
         scales = tuple(panel.environments[0] for panel in panels)
-        found = runs.strip(Panel(way, environments=scales), way) if len(scales) > 1 else None
-        joint += [found] if found else []
+        match = runs.strip(Panel(way, environments=scales), way) if len(scales) > 1 else None
+        joint += [match] if match else []
     missing = tuple(
         panel.title if len(lacking) == len(have) else f"{panel.title} ({lacking[0]})"
         for panel in figure.panels

@@ -135,10 +135,10 @@ def _cells(
     runs: ReadingRuns, implication: Implication
 ) -> Float[np.ndarray, "cell env seed"] | None:
     """Return the scores of an implication's runs, if every cell has two seeds."""
-    found = runs.find(Panel(implication.name, implication.pair), nested=False, every_seed=True)
-    if found is None:
+    match = runs.find(Panel(implication.name, implication.pair), nested=False, every_seed=True)
+    if match is None:
         return None
-    item, scores = found.landscape, found.landscape.runs()
+    item, scores = match.landscape, match.landscape.runs()
     out = []
     for alpha, lam in product(implication.alpha, implication.lam):
         i, j = np.flatnonzero(item.alphas == alpha), np.flatnonzero(item.lams == lam)
@@ -169,25 +169,25 @@ def _values(runs: ReadingRuns) -> float | None:
     total = 0.0
     paper = printed_rbst(GOOD)
     for label, pair in PAIRS.items():
-        found = runs.on_grid(Panel(label, pair))
-        if found is None:
+        match = runs.on_grid(Panel(label, pair))
+        if match is None:
             return None
-        estimate = found.rbst(GOOD)
+        estimate = match.rbst(GOOD)
         if estimate.error is None:
             return None
-        own = estimate.error**2 * (1 + found.seeds[0] / SEEDS)
-        variance = own + _grid_variance(found) + _LEAST**2
+        own = estimate.error**2 * (1 + match.seeds[0] / SEEDS)
+        variance = own + _grid_variance(match) + _LEAST**2
         distance = (paper[label] - estimate.value) ** 2
         density = np.exp(-0.5 * distance / variance) / np.sqrt(2 * np.pi * variance)
         total += np.log(SLIP + (1 - SLIP) * density)
     return float(total)
 
 
-def _grid_variance(found: PanelRuns) -> float:
+def _grid_variance(match: PanelRuns) -> float:
     """Return the variance of Rbst that comes from the choice of the grid's values."""
-    scores, total = cell_scores(found.landscape.runs()), 0.0
+    scores, total = cell_scores(match.landscape.runs()), 0.0
     for axis in (0, 1):
-        if left := [rbst(scores[cells], GOOD) for cells in found.without_each(axis)]:
+        if left := [rbst(scores[cells], GOOD) for cells in match.without_each(axis)]:
             total += (len(left) - 1) * float(np.var(left))
     return total
 

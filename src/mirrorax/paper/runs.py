@@ -138,35 +138,35 @@ class ReadingRuns:
                 np.flatnonzero(complete.any(axis=0)),
             )
             beyond = int(complete.sum() - complete[np.ix_(rows, columns)].sum())
-            found = PanelRuns(panel, chosen.crop(rows, columns).keep(), beyond)
-            return found if every_seed else usual(found)
+            match = PanelRuns(panel, chosen.crop(rows, columns).keep(), beyond)
+            return match if every_seed else usual(match)
         return None
 
     def on_grid(self, panel: Panel, *, every_seed: bool = False) -> PanelRuns | None:
         """Return the panel's runs if there are enough for a verdict, not only a few points."""
-        found = self.find(panel, every_seed=every_seed)
-        return found if found is not None and found.positive.sum() >= FEWEST else None
+        match = self.find(panel, every_seed=every_seed)
+        return match if match is not None and match.positive.sum() >= FEWEST else None
 
     def find_all(self, panels: Sequence[Panel], *, nested: bool = True) -> tuple[PanelRuns, ...]:
         """Return those panels that have runs."""
-        found = (self.find(panel, nested=nested) for panel in panels)
-        return tuple(each for each in found if each is not None)
+        matches = (self.find(panel, nested=nested) for panel in panels)
+        return tuple(each for each in matches if each is not None)
 
     def strip(self, panel: Panel, temperature: Temperature) -> PanelRuns | None:
         """Return the panel's runs along which Figure 4 reads a temperature, if they are complete.
 
         These are all values of it at the paper's lowest values of the other.
         """
-        found = self.find(panel, nested=False, every_seed=True)
-        if found is None:
+        match = self.find(panel, nested=False, every_seed=True)
+        if match is None:
             return None
         few = catalogue.strip(catalogue.entry("baseline").block, temperature)
-        places = _places(found.landscape, found.given, few.alpha, few.lam)
+        places = _places(match.landscape, match.given, few.alpha, few.lam)
         if places is None:
             return None
         full = len(few.alpha), len(few.lam)
-        found = usual(PanelRuns(panel, found.landscape.crop(*places).keep(), full=full))
-        return found if found.given.all() else None
+        match = usual(PanelRuns(panel, match.landscape.crop(*places).keep(), full=full))
+        return match if match.given.all() else None
 
     @cached_property
     def count(self) -> int:
@@ -202,35 +202,35 @@ def sizes(panels: Sequence[PanelRuns]) -> str:
     )
 
 
-def usual_seeds(found: PanelRuns) -> Int[np.ndarray, " seeds"]:
+def usual_seeds(match: PanelRuns) -> Int[np.ndarray, " seeds"]:
     """Return the seeds that most cells have in most environments; all where there are none."""
-    slots = found.landscape.seeds[found.given]  # [cell, environment, slot]
+    slots = match.landscape.seeds[match.given]  # [cell, environment, slot]
     seeds, counts = np.unique(slots[slots >= 0], return_counts=True)
     most = seeds[counts > slots.shape[0] * slots.shape[1] / 2]
     return most if most.size else seeds
 
 
-def usual(found: PanelRuns) -> PanelRuns:
+def usual(match: PanelRuns) -> PanelRuns:
     """Leave out the runs with other seeds than the usual ones."""
-    item = found.landscape
-    kept = np.isin(item.seeds, usual_seeds(found))
+    item = match.landscape
+    kept = np.isin(item.seeds, usual_seeds(match))
     spare = int((~kept & (item.state != ABSENT)).sum())
-    return replace(found, landscape=item.keep(kept), spare=spare) if spare else found
+    return replace(match, landscape=item.keep(kept), spare=spare) if spare else match
 
 
-def alike(found: Sequence[PanelRuns]) -> tuple[PanelRuns, ...]:
+def alike(matches: Sequence[PanelRuns]) -> tuple[PanelRuns, ...]:
     """Cut panels that are to be compared to the cells and the seeds that all of them have.
 
     More cells make a better best one, and so do fewer seeds. Without a cell in common there is
     nothing to compare, and nothing is returned.
     """
-    if not found:
+    if not matches:
         return ()
-    alphas = reduce(np.intersect1d, [each.landscape.alphas for each in found])
-    lams = reduce(np.intersect1d, [each.landscape.lams for each in found])
+    alphas = reduce(np.intersect1d, [each.landscape.alphas for each in matches])
+    lams = reduce(np.intersect1d, [each.landscape.lams for each in matches])
     if not alphas.size or not lams.size:
         return ()
-    items = [each.landscape for each in found]
+    items = [each.landscape for each in matches]
     parts = [
         item.crop(np.isin(item.alphas, alphas), np.isin(item.lams, lams)).keep() for item in items
     ]
@@ -242,7 +242,7 @@ def alike(found: Sequence[PanelRuns]) -> tuple[PanelRuns, ...]:
     if not rows.size:
         return ()
     out = []
-    for each, part in zip(found, parts, strict=True):
+    for each, part in zip(matches, parts, strict=True):
         kept = np.take_along_axis(shared, np.searchsorted(seeds, part.seeds), axis=-1)
         cut = replace(each, landscape=part.keep(kept).crop(rows, columns).keep())
         lost = int(each.given.sum() - cut.given.sum())
