@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mirrorax.cli.stored import damage_named, place_of
@@ -12,7 +13,8 @@ from mirrorax.formatting import columns, counted
 
 if TYPE_CHECKING:
     from mirrorax.analysis.reference import Reference
-    from mirrorax.spec.study import Study
+    from mirrorax.paper.readings import Reading
+    from mirrorax.paper.runs import ReadingRuns
 
 EXAMPLES = """\
 examples:
@@ -38,7 +40,7 @@ ACTIONS = {
         """
 NAME*               studies of `paper list` (all)
 --scale demo|reduced|full   demo: some minutes; reduced: fewer cells and seeds; full: as in the
-                    paper ('fingerprint', 'zero' and 'best' need none)
+                    paper ('fingerprint', 'zero', 'best' and 'random' need none)
 --grid 6|8|15|29    values of each temperature when reduced: 6 (positive ones), 8, 15 or 29 (8)
 --seeds N           number of seeds (reduced: 2, full: 5)
 --reading NAME      how the paper is read: a name of `paper list --readings` (that of the first
@@ -149,36 +151,52 @@ def _short(figures: list[str]) -> str:
 def _run(args: argparse.Namespace) -> int:
     from mirrorax.cli.sweep import run_study
     from mirrorax.paper import catalogue, readings
+    from mirrorax.paper.best_cells import best_cells
 
-    reading = args.reading or readings.FIRST
+    name = args.reading or readings.FIRST
     if args.name == ["best"]:
-        study = _best(args.store, reading)
-    elif args.scale is None and not set(args.name) & set(catalogue.EXTRAS):
+        runs = _stored(args.store, name)
+        if runs is None:
+            raise UserError(f"store: no runs of the reading {name}")
+        return run_study(best_cells(runs, readings.reading(name)), args)
+    if args.name == ["random"]:
+        return _run_random(args, readings.reading(name))
+    if args.scale is None and not set(args.name) & set(catalogue.EXTRAS):
         raise UserError(f"--scale: one of {', '.join(catalogue.SCALES)} is needed")
-    else:
-        grid = int(args.grid) if args.grid else None
-        study = catalogue.make(
-            args.name, args.scale or "reduced", grid=grid, seeds=args.seeds, reading=reading
-        )
+    grid = int(args.grid) if args.grid else None
+    study = catalogue.make(
+        args.name, args.scale or "reduced", grid=grid, seeds=args.seeds, reading=name
+    )
     return run_study(study, args)
 
 
-def _best(store: str, name: str) -> Study:
-    from mirrorax.paper.best_cells import best_cells
-    from mirrorax.paper.collection import collect
-    from mirrorax.paper.readings import reading
+def _run_random(args: argparse.Namespace, reading: Reading) -> int:
+    """Run what random cells need, until each is decided or nothing more can be run."""
+    from mirrorax.cli.sweep import run_study
+    from mirrorax.paper.random_cells import next_runs
 
-    chosen = reading(name)
+    last = ""
+    while study := next_runs(_stored(args.store, reading.name), reading):
+        if study.text == last:  # runs that fail are not made again
+            return 1
+        last = study.text
+        if code := run_study(study, args):
+            return code
+    return 0
+
+
+def _stored(store: str, name: str) -> ReadingRuns | None:
+    """Return what a store has of a reading."""
+    from mirrorax.paper.collection import collect
+    from mirrorax.store.reading import Reader
+
     with damage_named():
-        runs = collect(store).runs
-    if name not in runs:
-        raise UserError(f"store: no runs of the reading {name}")
-    return best_cells(runs[name], chosen)
+        if not len(Reader(Path(store), ["diverged_at"]).results()):
+            return None
+        return collect(store).runs.get(name)
 
 
 def _report(args: argparse.Namespace) -> int:
-    from pathlib import Path
-
     from mirrorax.paper.collection import collect
     from mirrorax.paper.matrix import holds
     from mirrorax.paper.report import write
