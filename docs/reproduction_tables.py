@@ -45,6 +45,7 @@ from mirrorax.paper.drawing import draw
 from mirrorax.paper.implications import implications
 from mirrorax.paper.matrix import judge_all
 from mirrorax.paper.panels import CARTPOLES, FIGURES, Panel
+from mirrorax.paper.random_cells import LARGEST, random_cells
 from mirrorax.paper.readings import FIRST, reading, readings
 from mirrorax.paper.report import progress, rules, table
 from mirrorax.paper.runs import ReadingRuns
@@ -385,6 +386,24 @@ def _extent(runs: ReadingRuns, panels: Sequence[Panel]) -> str:
     return f"{alphas} x {lams}, {counted(min(grid.seeds[0] for grid in grids), 'seed')}"
 
 
+def random_cells_table(runs: Mapping[str, ReadingRuns]) -> str:
+    """Rbst_0.9 of the whole grid from random cells, for each pair and reading that has them."""
+    printed = printed_rbst(0.9)
+    head = ["reading", *(f"{label} (paper {printed[label]:.4f})" for label in LARGEST), "runs"]
+    rows = []
+    for name, each in runs.items():
+        if cells := random_cells(each):
+            texts = []
+            for label in LARGEST:
+                text = ""
+                if of_pair := cells.get(label):
+                    text = f"{of_pair.value:.3f} {ends(of_pair.interval)}"
+                    text = text if of_pair.agrees(printed[label]) else f"**{text}**"
+                texts.append(text)
+            rows.append([name, *texts, f"{sum(of_pair.runs for of_pair in cells.values()):,}"])
+    return markdown_table(head, rows, "l" * (len(LARGEST) + 1) + "r")
+
+
 def implied() -> str:
     """What Table 1 implies, and where that is looked at."""
     head = ("", "pair", "alpha", "lambda", "score", "why")
@@ -406,6 +425,7 @@ def pages() -> dict[Path, str]:
         "declared": declared(collection),
         "extents": extents(collection),
         "implied": implied(),
+        "random": random_cells_table(collection),
         "fingerprint": fingerprint.table(fingerprints(collection, SEED)),
         **{
             f"agreement {level:g}": agreement.table(each)

@@ -10,7 +10,15 @@ from paper_worlds import EACH64, world
 from mirrorax.cli import main
 from mirrorax.paper import claims_on_pairs
 from mirrorax.paper.axes import PAIRS, SUITE
-from mirrorax.paper.random_cells import COUNT, LARGEST, Drawn, cells, drawn, mean_within, next_runs
+from mirrorax.paper.random_cells import (
+    COUNT,
+    LARGEST,
+    RandomCells,
+    cells,
+    random_cells,
+    mean_within,
+    next_runs,
+)
 from mirrorax.paper.runs import ReadingRuns
 from mirrorax.paper.table_1 import printed_rbst
 from mirrorax.spec.study import expand
@@ -55,14 +63,14 @@ def test_the_bounds_hold_for_cells_of_one_grid(good):
 def test_cells_that_end_early_contribute_what_they_would_have():
     rng = np.random.default_rng(1)
     whole = np.clip(rng.normal(0.9, 0.1, (COUNT, 4, 5)) - rng.choice([0, 0.6], (COUNT, 4, 1)), 0, 1)
-    seen = Drawn(np.where(np.arange(4)[:, None] < 1, whole, np.nan))
+    seen = RandomCells(np.where(np.arange(4)[:, None] < 1, whole, np.nan))
     while not seen.complete:
         scores = seen.scores.copy()
         for k, name in enumerate(seen.upcoming):
             if name is not None:
                 scores[k, SUITE.index(name)] = whole[k, SUITE.index(name)]
-        seen = Drawn(scores)
-    np.testing.assert_allclose(seen.contributions, Drawn(whole).contributions)
+        seen = RandomCells(scores)
+    np.testing.assert_allclose(seen.contributions, RandomCells(whole).contributions)
     assert 0 < seen.value < 1
     assert seen.runs < whole.size
 
@@ -72,7 +80,7 @@ def test_a_failing_world_needs_one_environment_a_good_one_all():
         runs, tables = played_out(everywhere(score))
         assert len(tables) == rounds
         assert sum(map(len, tables)) == rounds * len(LARGEST) * COUNT * 5
-        for each in drawn(runs).values():
+        for each in random_cells(runs).values():
             assert each.value == pytest.approx(0.9 * (score > 0.9), abs=0.01)
 
 
@@ -98,7 +106,7 @@ def test_values_like_the_papers_are_not_excluded_and_not_taken_for_proof():
 def test_cells_that_are_not_finished_say_nothing():
     first = world(next_runs(None, EACH64), everywhere(0.99), np.random.default_rng(0))
     runs = ReadingRuns(first, EACH64)
-    assert not drawn(runs)
+    assert not random_cells(runs)
     assert judged(runs).verdict == "not decided"
 
 

@@ -10,7 +10,7 @@ from mirrorax.paper.axes import PAIRS, SEEDS
 from mirrorax.paper.best_cells import best_cell
 from mirrorax.paper.claim import GOOD, Findings, Verdict, claim, ends, joined
 from mirrorax.paper.panels import Panel
-from mirrorax.paper.random_cells import COUNT, described, drawn
+from mirrorax.paper.random_cells import COUNT, described, random_cells
 from mirrorax.paper.rank_correlation import correlations, rank_correlation
 from mirrorax.paper.runs import PanelRuns, ReadingRuns, alike, sizes
 from mirrorax.paper.table_1 import printed_rbst
@@ -61,7 +61,7 @@ def values(runs: ReadingRuns, rng: np.random.Generator) -> Findings:
     """Table 1's numbers."""
     del rng
     panels, estimates = table_1(runs)
-    cells = drawn(runs)
+    cells = random_cells(runs)
     if not estimates and not cells:
         return {"note": "no pair has runs in all four environments"}
     ours: dict[str, tuple[float, Interval | None]] = {

@@ -1,12 +1,11 @@
-"""Values of Table 1 from random cells of the grid: a study, and what it says of the whole grid.
+"""Values of Table 1 from random cells of the grid: their study, and bounds for the whole grid.
 
 Rbst is a mean over the 784 cells with positive temperatures of what each contributes, a number in
-[0, 1]. Cells drawn at random, each with the paper's five seeds, bound that mean without a word on
-the other cells: by Hoeffding's inequality (1963, Theorem 1), which also holds for cells drawn
-without replacement.
+[0, 1]. Cells drawn at random, each with the paper's five seeds, bound that mean, whatever the other
+cells do: by Hoeffding's inequality (1963), which also holds for cells drawn without replacement.
 
 A cell is trained in one environment after the other, the hardest first. Once its other runs cannot
-bring it to the level, it contributes 0 whatever they would be, and they are not made.
+bring it to 0.9, it contributes 0 whatever they would be, and they are not made.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ def cells() -> tuple[tuple[float, float], ...]:
 
 
 @dataclass(frozen=True, eq=False)
-class Drawn:
+class RandomCells:
     """The scores of a pair in the cells that were drawn; NaN where there is no run."""
 
     scores: Float[np.ndarray, "cell env seed"]
@@ -95,17 +94,17 @@ class Drawn:
         return self.interval.low - own <= printed <= self.interval.high + own
 
 
-def drawn(runs: ReadingRuns) -> dict[str, Drawn]:
+def random_cells(runs: ReadingRuns) -> dict[str, RandomCells]:
     """Return the pairs of which every cell that was drawn is decided."""
     every = {label: scores_of(runs, PAIRS[label]) for label in LARGEST}
     return {label: each for label, each in every.items() if each.complete}
 
 
-def scores_of(runs: ReadingRuns | None, pair: tuple[str, str]) -> Drawn:
+def scores_of(runs: ReadingRuns | None, pair: tuple[str, str]) -> RandomCells:
     """Return what is known of a pair in the cells that were drawn."""
     scores = np.full((COUNT, len(SUITE), SEEDS), np.nan)
     if runs is None:
-        return Drawn(scores)
+        return RandomCells(scores)
     wanted = {**runs.expected, **Panel("", pair).settings}
     for item in runs.items:
         if differing(item.settings, wanted):
@@ -121,7 +120,7 @@ def scores_of(runs: ReadingRuns | None, pair: tuple[str, str]) -> Drawn:
                     values = every[at][0, 0, labels.index(name)]
                     used = np.isfinite(values) & (seeds >= 0) & (seeds < SEEDS)
                     scores[k, e, seeds[used]] = values[used]
-    return Drawn(scores)
+    return RandomCells(scores)
 
 
 def mean_within(values: Float[np.ndarray, " cell"]) -> Interval:
@@ -169,6 +168,6 @@ def next_runs(runs: ReadingRuns | None, reading: Reading) -> Study | None:
     return parse(catalogue.to_toml(name, blocks), name=name, where=name)
 
 
-def described(cells: Mapping[str, Drawn]) -> str:
+def described(cells: Mapping[str, RandomCells]) -> str:
     """Say of which pairs random cells were run."""
     return f"{COUNT} random cells with {SEEDS} seeds of {' '.join(cells)}" if cells else ""
