@@ -15,9 +15,9 @@ from mirrorax.paper.random_cells import (
     LARGEST,
     RandomCells,
     cells,
-    random_cells,
     mean_within,
     next_runs,
+    random_cells,
 )
 from mirrorax.paper.runs import ReadingRuns
 from mirrorax.paper.table_1 import printed_rbst
