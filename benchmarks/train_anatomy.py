@@ -119,16 +119,20 @@ def main() -> None:
     words = jnp.asarray(np.random.default_rng(1).integers(0, 2**32, (LANES, 512)), jnp.uint32)
     rows = replay.sample(session._state.buffer, words, jnp.int32(320))[0]
     batch = replay.unpack(program.env, rows)
-    x, actor = batch.observation, learner.actor
-    logits, q = net(actor, x), net(learner.critics[0], x)
+    asked, actor = replay.asked(program, rows, batch)[0], learner.actor
+    x = asked.observations
+    logits, q = asked.ask(net, actor), asked.ask(net, learner.critics[0])
     gradient = jnp.ones_like(actor) * 0.01
     f = jnp.float32
 
     def step(parameters, state):
         return descend(program.optimizer, parameters, gradient, state, f(0.001))
 
-    def with_gradient(parameters, x):
-        return jax.vjp(lambda p: net(p, x), parameters)[1](jnp.ones_like(logits))
+    def forward(parameters, asked):
+        return asked.ask(net, parameters)
+
+    def with_gradient(parameters, asked):
+        return jax.vjp(lambda p: asked.ask(net, p), parameters)[1](jnp.ones_like(logits))
 
     def improve(logits):
         return jax.value_and_grad(actor_loss, has_aux=True)(
@@ -139,14 +143,14 @@ def main() -> None:
         return critic_target(settings, h, batch, logits, next_q, None, f(0.01), f(0.99), f(1.0))
 
     weights = [math.prod(shape) for shape in net.shapes if len(shape) == 2]
-    forward_flop = 512 * sum(2 * size for size in weights)
-    both_flop = 2 * forward_flop + 512 * sum(2 * size for size in weights[1:])
+    forward_flop = x.shape[1] * sum(2 * size for size in weights)
+    both_flop = 2 * forward_flop + x.shape[1] * sum(2 * size for size in weights[1:])
     rate = sgemm_rate() / 1e6
     pieces = [
         # (name, how often in one update, function, data, FLOPs of its products)
         ("read the batch", 1, lambda r: replay.unpack(program.env, r), (rows,), 0),
-        ("forward alone", 3, net, (actor, x), forward_flop),
-        ("forward and backward", 4, with_gradient, (actor, x), both_flop),
+        ("forward alone", 3, forward, (actor, asked), forward_flop),
+        ("forward and backward", 4, with_gradient, (actor, asked), both_flop),
         ("actor's objective", 2, improve, (logits,), 0),
         ("critics' target", 1, target, (logits, q), 0),
         ("clip and Adam", 4, step, (actor, learner.actor_optimizer), 0),

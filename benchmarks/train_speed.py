@@ -67,7 +67,8 @@ def products(program) -> tuple[float, float]:
     per_sample += forward + critics * forward  # the target: policy and target critics
     per_sample += critics * (s.critic_epochs * backward + (s.critic_epochs - 1) * forward)
     asked = (program.table_rounds or s.rollout_length) * s.num_envs
-    return float(forward * asked), float(per_sample * s.batch_size * s.batches_per_update)
+    columns = program.num_memories or s.batch_size
+    return float(forward * asked), float(per_sample * columns * s.batches_per_update)
 
 
 def sgemm_rate(seconds: float = 1.0) -> float:

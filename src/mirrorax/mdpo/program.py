@@ -142,6 +142,18 @@ class Program:
         return rounds if rounds < self.settings.rollout_length else None
 
     @property
+    def num_memories(self) -> int | None:
+        """How many memories there are, where a batch is larger: networks are then asked at each.
+
+        None where an update asks them at every transition of its batch. A GPU always does: it would
+        add up the slopes of equal states in no fixed order.
+        """
+        if self.env.memory_bounds is None or jax.default_backend() != "cpu":
+            return None
+        count = math.prod(self.env.memory_bounds)
+        return count if count < self.settings.batch_size else None
+
+    @property
     def with_curves(self) -> bool:
         """Whether an update reports what it saw."""
         return self.settings.eval_every > 0

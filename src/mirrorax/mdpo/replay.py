@@ -15,6 +15,7 @@ modulo the length at every step, so that the ring wraps whatever the length.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -22,7 +23,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Num, UInt32
 
-from mirrorax.envs.adapter import Step, Task, observations
+from mirrorax.envs.adapter import Step, Task, memories_at, observations, place_of
 from mirrorax.mdpo.program import Program
 from mirrorax.runs.settings import Settings
 
@@ -40,6 +41,37 @@ class Batch(NamedTuple):
     follows: Float[Array, " batch"]
     #: whether the episode ended, for good or because time ran out
     ended: Bool[Array, " batch"]
+
+
+class Asked(NamedTuple):
+    """The states of a batch, as networks are asked at them.
+
+    Where an environment has fewer states than a batch has transitions, a network is asked once at
+    every state, and its outputs are spread over the batch. Backwards, the slopes of equal states
+    are added up before they go through the network: the same gradient for less work.
+    """
+
+    observations: Float[Array, "obs states"]
+    #: the state of each transition; None: the states are those of the batch, in its order
+    state: Int[Array, " batch"] | None = None
+
+    def ask(
+        self, network: Callable[[Array, Array], Array], parameters: Float[Array, " p"]
+    ) -> Float[Array, "out batch"]:
+        """Return the outputs of a network for every transition."""
+        outputs = network(parameters, self.observations)
+        return outputs if self.state is None else outputs[:, self.state]
+
+
+def asked(program: Program, rows: Num[Array, "batch row"], batch: Batch) -> tuple[Asked, Asked]:
+    """Return the states and the next states of rows, which are those of a batch."""
+    env, size = program.env, program.env.memory_size
+    if program.num_memories is None:
+        return Asked(batch.observation), Asked(batch.next_observation)
+    every = observations(env, memories_at(env, jnp.arange(program.num_memories)))
+    memories = rows[:, :size], rows[:, size : 2 * size]
+    now, then = (Asked(every, place_of(env, each)) for each in memories)
+    return now, then
 
 
 def width(env: Task) -> int:

@@ -17,7 +17,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Num, UInt32
 
-from mirrorax.envs.adapter import Environment, Step, observations, play, uniform
+from mirrorax.envs.adapter import (
+    Environment,
+    Step,
+    memories_at,
+    observations,
+    place_of,
+    play,
+    uniform,
+)
 from mirrorax.mdpo import on_policy, replay
 from mirrorax.mdpo.program import Layout, Program
 from mirrorax.mdpo.replay import Stepped, as_rows, first_step
@@ -134,8 +142,8 @@ def actor_logits(
 def rollout_policies(program: Program, actors: Float[Array, "lanes p"]) -> Policy:
     """Return what the rollouts of all lanes ask for their actions while the actors stand still."""
     layers = jax.vmap(program.actor.unflatten)(actors)
-    rounds, bounds = program.table_rounds, program.env.memory_bounds
-    if rounds is None or bounds is None:
+    rounds = program.table_rounds
+    if rounds is None:
         return layers
     wide = program.settings.num_envs
     # As many memories at a time as a step of a rollout has, and for each lane its own, so that the
@@ -143,8 +151,7 @@ def rollout_policies(program: Program, actors: Float[Array, "lanes p"]) -> Polic
     first = jax.lax.optimization_barrier(jnp.zeros(actors.shape[0], jnp.int32))  # type: ignore[no-untyped-call]
 
     def ask(layers: Any, first: Int[Array, ""]) -> Float[Array, "envs actions"]:
-        places = jnp.unravel_index(first + jnp.arange(wide), bounds)
-        memory = jnp.stack(places, axis=-1).astype(program.env.memory_dtype)
+        memory = memories_at(program.env, first + jnp.arange(wide))
         return actor_logits(program, layers, memory).T
 
     def body(i: Array, table: Array) -> Array:
@@ -161,9 +168,7 @@ def policy_logits(
     """Return the logits of one lane's policy at some memories."""
     if program.table_rounds is None:
         return actor_logits(program, policy, memory)
-    entries = tuple(memory.astype(jnp.int32).T)
-    place = jnp.ravel_multi_index(entries, program.env.memory_bounds or (), mode="clip")
-    return policy[place].T
+    return policy[place_of(program.env, memory)].T
 
 
 def draw_words(

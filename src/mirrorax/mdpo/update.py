@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, Float, Int, Num
 
 from mirrorax.mdpo.networks import descend
 from mirrorax.mdpo.program import Program
-from mirrorax.mdpo.replay import Batch, unpack
+from mirrorax.mdpo.replay import Asked, Batch, asked, unpack
 from mirrorax.mdpo.schedules import Clock, Schedule, Values
 from mirrorax.mdpo.units import spread_of_q
 from mirrorax.regularizers import Drift, Potential
@@ -178,10 +178,16 @@ def update(
     """
     settings, d = program.settings, program.drift
     assert isinstance(d, Drift)  # the settings have no other off-policy
-    pi, critic = program.actor, jax.vmap(program.critic, in_axes=(0, None))
     batch = unpack(program.env, rows)
-    x, x_next = batch.observation, batch.next_observation
-    h, h_next = program.potential_at(x), program.potential_at(x_next)
+    h, h_next = map(program.potential_at, (batch.observation, batch.next_observation))
+    x, x_next = asked(program, rows, batch)
+
+    def pi(theta: Array, x: Asked) -> Float[Array, "actions batch"]:
+        return x.ask(program.actor, theta)
+
+    def critic(phi: Array, x: Asked) -> Float[Array, "critics actions batch"]:
+        return jax.vmap(partial(x.ask, program.critic))(phi)
+
     alpha = program.alpha_schedule.temperature(learner.alpha, values, clock)
     lam = program.lam_schedule.temperature(learner.lam, values, clock)
     left = learning_rate_left(program, clock)

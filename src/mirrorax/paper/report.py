@@ -26,9 +26,8 @@ from mirrorax.paper.panels import FIGURES
 from mirrorax.paper.readings import Reading
 from mirrorax.paper.runs import ReadingRuns
 from mirrorax.paper.side_by_side import write_readings
-from mirrorax.runs.chunk import ids_of
 from mirrorax.runs.results import Results
-from mirrorax.spec.study import Runs, expand
+from mirrorax.spec.study import expand
 
 _HEAD = ("claim", "paper", "ours", "95% interval", "runs", "verdict")
 
@@ -98,16 +97,11 @@ def progress(table: Results | pa.Table, reading: Reading) -> list[tuple[str, int
     out = []
     for entry in catalogue.ENTRIES:
         study = entry.study()
-        runs = expand(replace(study, blocks=tuple(map(reading.apply, study.blocks))))
-        ids = np.concatenate([_ids_of_version(runs, version) for version in versions])
-        out.append((entry.name, len(done.intersection(ids.astype(str).tolist())), len(runs)))
+        blocks = tuple(map(reading.apply, study.blocks))
+        ids = [expand(replace(study, blocks=blocks), version).ids for version in versions]
+        here = done.intersection(np.ravel(ids).astype(str).tolist())
+        out.append((entry.name, len(here), entry.runs))
     return out
-
-
-def _ids_of_version(runs: Runs, version: int) -> np.ndarray:
-    """Return what the ids of runs are, or would be, under a version of the algorithm."""
-    known = [(settings, version) for settings in runs.configurations]
-    return ids_of(known, runs.configuration, runs.values)
 
 
 def _rows(claims: Sequence[Claim]) -> list[tuple[str, ...]]:

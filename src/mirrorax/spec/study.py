@@ -276,15 +276,18 @@ class Runs(Shown):
         )
 
 
-def expand(study: Study) -> Runs:
-    """Return all runs of a study, each once, in the documented order."""
+def expand(study: Study, version: int = ALGORITHM_VERSION) -> Runs:
+    """Return all runs of a study, each once, in the documented order.
+
+    `version` is that of the algorithm, which is part of the ids.
+    """
     configurations: dict[Settings, int] = {}
     pieces = [piece for block in study.blocks for piece in _pieces(block, configurations)]
     values = {name: np.concatenate([piece[name] for _, piece in pieces]) for name in TRACED}
     sizes = [len(piece["seed"]) for _, piece in pieces]
     known = tuple(configurations)
     configuration = np.repeat(np.array([which for which, _ in pieces], np.int32), sizes)
-    ids = ids_of([(each, ALGORITHM_VERSION) for each in known], configuration, values)
+    ids = ids_of([(each, version) for each in known], configuration, values)
     runs = Runs(known, configuration, values, ids)
     return runs.select(np.sort(np.unique(ids, return_index=True)[1]))
 

@@ -140,7 +140,9 @@ def export(
     check_target("to", str(target), (".csv", ".parquet"))
     runs = read_results(place)
     if study is not None:
-        runs = runs.take(np.flatnonzero(np.isin(runs.ids, expand(study).ids)))
+        versions = {each.algorithm_version for each in runs.configurations}
+        ids = [expand(study, version).ids for version in versions]
+        runs = runs.take(np.flatnonzero(np.isin(runs.ids, ids)))
     write(runs, target, provenance=provenance)
     return len(runs)
 
