@@ -84,6 +84,8 @@ class Network(NamedTuple):
 
     init: Callable[[np.random.Generator], Any]
     apply: Callable[[Any, Float[Array, "observation batch"]], Float[Array, "outputs batch"]]
+    #: turns parameters into a form that is faster for many calls of `apply` with few columns
+    for_few: Callable[[Any], Any] = lambda parameters: parameters
 
 
 class Layer(NamedTuple):
@@ -95,6 +97,21 @@ class Layer(NamedTuple):
     def __call__(self, x: Float[Array, "in batch"]) -> Float[Array, "out batch"]:
         """Return weight @ x + bias, for every column of `x`."""
         return _add_bias()(jnp.asarray(self.weight) @ x, jnp.asarray(self.bias))
+
+
+class TurnedLayer(NamedTuple):
+    """The same layer for few columns, such as the environments of one run.
+
+    XLA multiplies few columns more slowly than as few rows: a rollout of CartPole takes two thirds
+    of the time this way.
+    """
+
+    weight: Float[Array, "in out"]
+    bias: Float[Array, " out"]
+
+    def __call__(self, x: Float[Array, "in batch"]) -> Float[Array, "out batch"]:
+        """Return what the layer returns."""
+        return (x.T @ self.weight + self.bias[None]).T
 
 
 @lru_cache(maxsize=1)
@@ -125,13 +142,16 @@ def mlp(spec: NetworkSpec) -> Network:
         return tuple(_draw_layers(rng, spec, shapes))
 
     def apply(
-        layers: tuple[Layer, ...], x: Float[Array, "observation batch"]
+        layers: tuple[Layer | TurnedLayer, ...], x: Float[Array, "observation batch"]
     ) -> Float[Array, "outputs batch"]:
         for layer in layers[:-1]:
             x = activation(layer(x))
         return layers[-1](x)
 
-    return Network(init, apply)
+    def for_few(layers: tuple[Layer, ...]) -> tuple[TurnedLayer, ...]:
+        return tuple(TurnedLayer(jnp.asarray(w).T, jnp.asarray(b)) for w, b in layers)
+
+    return Network(init, apply, for_few)
 
 
 def conv(spec: NetworkSpec) -> Network:
@@ -167,7 +187,10 @@ def conv(spec: NetworkSpec) -> Network:
         patches = jnp.moveaxis(shifted, 3, 1).reshape(WINDOW * WINDOW * channels, -1)
         return body.apply(layers[1], activation(layers[0](patches)).reshape(-1, batch))
 
-    return Network(init, apply)
+    def for_few(layers: tuple[Layer, tuple[Layer, ...]]) -> tuple[Layer, tuple[TurnedLayer, ...]]:
+        return layers[0], body.for_few(layers[1])  # the windows are many columns
+
+    return Network(init, apply, for_few)
 
 
 def is_image(observation: tuple[int, ...]) -> bool:
@@ -238,6 +261,11 @@ class FlatNetwork:
         parts = jax.lax.split(parameters, [math.prod(shape) for shape in self.shapes])
         leaves = [part.reshape(shape) for part, shape in zip(parts, self.shapes, strict=True)]
         return jax.tree.unflatten(self.structure, leaves)
+
+    def for_few(self, parameters: Float[Array, " p"]) -> Any:
+        """Cut a parameter vector into what `apply` takes, for many calls with few columns each."""
+
+        return self.network.for_few(self.unflatten(parameters))
 
     def __call__(
         self, parameters: Float[Array, " p"], x: Float[Array, "in batch"]
