@@ -73,10 +73,14 @@ def test_a_run_is_bit_identical_whatever_its_lane_neighbours_or_chunk(
 
 
 @pytest.mark.parametrize("layout", ["map", "vmap"])
-@pytest.mark.parametrize("lanes", [3, 8])
-def test_not_a_bit_of_a_policy_depends_on_the_lane(small, some_keys, layout, lanes):
-    """Every run in every place, at widths that do and do not fit a vector of the processor."""
-    settings, keys, columns = small(hidden=(13,)), some_keys(lanes), columns_for(lanes)
+@pytest.mark.parametrize(("lanes", "batch"), [(3, 24), (8, 24), (3, 64)])
+def test_not_a_bit_of_a_policy_depends_on_the_lane(small, some_keys, layout, lanes, batch):
+    """Every run in every place, at widths that do and do not fit a vector of the processor.
+
+    The larger batch has more transitions than the board has states.
+    """
+    settings, keys = small(hidden=(13,), batch_size=batch), some_keys(lanes)
+    columns = columns_for(lanes)
     order = np.arange(lanes)
     found = []
     for _ in order:

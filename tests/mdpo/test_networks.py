@@ -72,13 +72,13 @@ def test_the_convolution_is_jaxs_own():
 
 
 @pytest.mark.parametrize("name", ["mlp", "conv"])
-def test_the_form_for_few_columns_is_the_same_network(name):
-    spec = spec_of((6, 5, 4), (7, 8), 3)
+def test_the_form_for_small_batches_is_the_same_network(name):
+    spec = spec_of((6, 5, 4), (7, 8), 3, activation="relu")
     network = make_network(name, spec)
     rng = np.random.default_rng(0)
     vector = jnp.asarray(network.init(rng))
     x = jnp.asarray(rng.standard_normal((120, 9)), jnp.float32)
-    outputs = network.network.apply(network.for_few(vector), x)
+    outputs = network.network.apply(network.for_small_batches(vector), x)
     np.testing.assert_allclose(outputs, network(vector, x), rtol=1e-5, atol=1e-6)
 
 

@@ -68,9 +68,9 @@ class Task(abc.ABC):
     #: the shape of an observation: rows, columns and channels are seen through a convolution
     observation_shape: tuple[int, ...]
     #: where every entry of a memory is a whole number from 0 up to a small bound: these bounds.
-    #: A long rollout then looks its policy up in a table of all memories, and so does a large
-    #: batch. An entry that reaches its bound would be looked up in the wrong place, and nothing
-    #: would say so.
+    #: A long rollout then looks its logits up in a table of all memories, and an update with a
+    #: large batch asks its networks once at every memory. An entry that reaches its bound would
+    #: be looked up in the wrong place, and nothing would say so.
     memory_bounds: tuple[int, ...] | None = None
     #: random words that `reset` and `step` want; none where the host steps it
     reset_words: int = 0
@@ -133,13 +133,13 @@ def observations(
 
 
 def place_of(task: Task, memories: Num[Array, "batch memory"]) -> Int[Array, " batch"]:
-    """Return the places of memories among all that the bounds of a task allow."""
+    """Return the number of each memory in the list of all that the bounds of a task allow."""
     entries = tuple(memories.astype(jnp.int32).T)
     return jnp.ravel_multi_index(entries, task.memory_bounds or (), mode="clip")
 
 
 def memories_at(task: Task, places: Int[Array, " batch"]) -> Num[Array, "batch memory"]:
-    """Return the memories at these places."""
+    """Return the memories of these numbers."""
     entries = jnp.unravel_index(places, task.memory_bounds or ())
     return jnp.stack(entries, axis=-1).astype(task.memory_dtype)
 

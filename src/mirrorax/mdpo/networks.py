@@ -78,14 +78,16 @@ class NetworkSpec(NamedTuple):
 class Network(NamedTuple):
     """A pair of functions. `init` draws parameters: a pytree of arrays. `apply` uses them.
 
+    `apply` treats every column by itself: columns that are equal may be given only once.
+
     `init` runs on the host, with numpy, for one network at a time. Batched LAPACK calls, such as
     the QR of an orthogonal initialisation, can deadlock XLA's thread pool on two cores.
     """
 
     init: Callable[[np.random.Generator], Any]
     apply: Callable[[Any, Float[Array, "observation batch"]], Float[Array, "outputs batch"]]
-    #: turns parameters into a form that is faster for many calls of `apply` with few columns
-    for_few: Callable[[Any], Any] = lambda parameters: parameters
+    #: turns parameters into a form with which `apply` is faster for small batches
+    for_small_batches: Callable[[Any], Any] = lambda parameters: parameters
 
 
 class Layer(NamedTuple):
@@ -99,11 +101,11 @@ class Layer(NamedTuple):
         return _add_bias()(jnp.asarray(self.weight) @ x, jnp.asarray(self.bias))
 
 
-class TurnedLayer(NamedTuple):
-    """The same layer for few columns, such as the environments of one run.
+class TransposedLayer(NamedTuple):
+    """The same layer for small batches, such as the environments of one run.
 
-    XLA multiplies few columns more slowly than as few rows: a rollout of CartPole takes two thirds
-    of the time this way.
+    For these XLA is faster if the batch is the rows, not the columns: a rollout of CartPole then
+    takes two thirds of the time.
     """
 
     weight: Float[Array, "in out"]
@@ -142,16 +144,16 @@ def mlp(spec: NetworkSpec) -> Network:
         return tuple(_draw_layers(rng, spec, shapes))
 
     def apply(
-        layers: tuple[Layer | TurnedLayer, ...], x: Float[Array, "observation batch"]
+        layers: tuple[Layer | TransposedLayer, ...], x: Float[Array, "observation batch"]
     ) -> Float[Array, "outputs batch"]:
         for layer in layers[:-1]:
             x = activation(layer(x))
         return layers[-1](x)
 
-    def for_few(layers: tuple[Layer, ...]) -> tuple[TurnedLayer, ...]:
-        return tuple(TurnedLayer(jnp.asarray(w).T, jnp.asarray(b)) for w, b in layers)
+    def for_small_batches(layers: tuple[Layer, ...]) -> tuple[TransposedLayer, ...]:
+        return tuple(TransposedLayer(jnp.asarray(w).T, jnp.asarray(b)) for w, b in layers)
 
-    return Network(init, apply, for_few)
+    return Network(init, apply, for_small_batches)
 
 
 def conv(spec: NetworkSpec) -> Network:
@@ -187,10 +189,12 @@ def conv(spec: NetworkSpec) -> Network:
         patches = jnp.moveaxis(shifted, 3, 1).reshape(WINDOW * WINDOW * channels, -1)
         return body.apply(layers[1], activation(layers[0](patches)).reshape(-1, batch))
 
-    def for_few(layers: tuple[Layer, tuple[Layer, ...]]) -> tuple[Layer, tuple[TurnedLayer, ...]]:
-        return layers[0], body.for_few(layers[1])  # the windows are many columns
+    def for_small_batches(
+        layers: tuple[Layer, tuple[Layer, ...]],
+    ) -> tuple[Layer, tuple[TransposedLayer, ...]]:
+        return layers[0], body.for_small_batches(layers[1])  # the windows are many columns
 
-    return Network(init, apply, for_few)
+    return Network(init, apply, for_small_batches)
 
 
 def is_image(observation: tuple[int, ...]) -> bool:
@@ -262,10 +266,10 @@ class FlatNetwork:
         leaves = [part.reshape(shape) for part, shape in zip(parts, self.shapes, strict=True)]
         return jax.tree.unflatten(self.structure, leaves)
 
-    def for_few(self, parameters: Float[Array, " p"]) -> Any:
-        """Cut a parameter vector into what `apply` takes, for many calls with few columns each."""
+    def for_small_batches(self, parameters: Float[Array, " p"]) -> Any:
+        """Cut a parameter vector into what `apply` takes, for many calls with small batches."""
 
-        return self.network.for_few(self.unflatten(parameters))
+        return self.network.for_small_batches(self.unflatten(parameters))
 
     def __call__(
         self, parameters: Float[Array, " p"], x: Float[Array, "in batch"]

@@ -143,10 +143,10 @@ class Program:
 
     @property
     def num_memories(self) -> int | None:
-        """How many memories there are, where a batch is larger: networks are then asked at each.
+        """The number of memories, if a batch has more transitions.
 
-        None where an update asks them at every transition of its batch. A GPU always does: it would
-        add up the slopes of equal states in no fixed order.
+        An update then asks its networks once at every memory. None elsewhere, and on a GPU, which
+        adds up gradients in an order that changes: runs would not repeat bit for bit.
         """
         if self.env.memory_bounds is None or jax.default_backend() != "cpu":
             return None

@@ -44,10 +44,10 @@ class Batch(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """The states of a batch, as networks are asked at them.
+    """The states at which an update asks its networks, and the state of each transition.
 
     Where an environment has fewer states than a batch has transitions, a network is asked once at
-    every state, and its outputs are spread over the batch. Backwards, the slopes of equal states
+    every state, and its outputs are spread over the batch. Backwards, the gradients of equal states
     are added up before they go through the network: the same gradient for less work.
     """
 
@@ -59,12 +59,17 @@ class Asked(NamedTuple):
         self, network: Callable[[Array, Array], Array], parameters: Float[Array, " p"]
     ) -> Float[Array, "out batch"]:
         """Return the outputs of a network for every transition."""
-        outputs = network(parameters, self.observations)
-        return outputs if self.state is None else outputs[:, self.state]
+        if self.state is None:
+            return network(parameters, self.observations)
+        # A state that is never reached may have no finite observation: 0 in its place, or its
+        # gradient, 0 times infinity, would spoil those of all others.
+        finite = jnp.isfinite(self.observations).all(axis=0)
+        outputs = network(parameters, jnp.where(finite, self.observations, 0.0))
+        return jnp.where(finite, outputs, jnp.nan)[:, self.state]
 
 
 def asked(program: Program, rows: Num[Array, "batch row"], batch: Batch) -> tuple[Asked, Asked]:
-    """Return the states and the next states of rows, which are those of a batch."""
+    """Return where networks are asked for a batch: at its states, and at its next states."""
     env, size = program.env, program.env.memory_size
     if program.num_memories is None:
         return Asked(batch.observation), Asked(batch.next_observation)

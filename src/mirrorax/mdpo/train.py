@@ -141,7 +141,7 @@ def actor_logits(
 
 def rollout_policies(program: Program, actors: Float[Array, "lanes p"]) -> Policy:
     """Return what the rollouts of all lanes ask for their actions while the actors stand still."""
-    layers = jax.vmap(program.actor.for_few)(actors)
+    layers = jax.vmap(program.actor.for_small_batches)(actors)
     rounds = program.table_rounds
     if rounds is None:
         return layers
@@ -334,7 +334,7 @@ def evaluate(
     env = program.environment
     lanes, count = actors.shape[0], 2 * episodes
     greedy = jnp.arange(count) >= episodes
-    layers = jax.vmap(program.actor.for_few)(actors)
+    layers = jax.vmap(program.actor.for_small_batches)(actors)
 
     def words(t: Array, number: int) -> Array:
         draw = partial(jax.random.bits, shape=(number, count))
