@@ -337,9 +337,9 @@ def validation(found: Validation) -> str:
     return markdown_table(head, rows)
 
 
-def studies(table) -> str:
+def studies(runs: ReadingRuns) -> str:
     """How many runs of the paper's studies there are under the first reading."""
-    rows = progress(table, reading(FIRST))
+    rows = progress(runs, reading(FIRST))
     rows.append(("all", *(sum(row[k] for row in rows) for k in (1, 2))))
     cells = [(name, f"{done:,}", f"{whole:,}") for name, done, whole in rows]
     return markdown_table(("study", "runs here", "runs in the paper"), cells, "lr")
@@ -400,7 +400,7 @@ def random_cells_table(runs: Mapping[str, ReadingRuns]) -> str:
                     text = f"{of_pair.value:.3f} {ends(of_pair.interval)}"
                     text = text if of_pair.agrees(printed[label]) else f"**{text}**"
                 texts.append(text)
-            rows.append([name, *texts, f"{sum(of_pair.runs for of_pair in cells.values()):,}"])
+            rows.append([name, *texts, f"{sum(len(of_pair.rows) for of_pair in cells.values()):,}"])
     return markdown_table(head, rows, "l" * (len(LARGEST) + 1) + "r")
 
 
@@ -439,7 +439,7 @@ def pages() -> dict[Path, str]:
         "table 1": compared(runs),
         "minimal": minimal(runs),
         "limits": limits(runs),
-        "runs": studies(runs.table),
+        "runs": studies(runs),
         "readings": step_readings()[0],
         "settings": settings_table(changed_settings()),
         "plain": plain_table(runs),

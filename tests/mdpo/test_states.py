@@ -1,4 +1,4 @@
-"""On a board an update with a large batch asks its networks once at every state: the same update."""
+"""A large batch asks its networks once at every state of a board: the same update."""
 
 from dataclasses import dataclass, fields
 

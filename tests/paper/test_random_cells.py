@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -10,6 +12,8 @@ from paper_worlds import EACH64, world
 from mirrorax.cli import main
 from mirrorax.paper import claims_on_pairs
 from mirrorax.paper.axes import PAIRS, SUITE
+from mirrorax.paper.matrix import judge_all
+from mirrorax.paper.panels import Panel
 from mirrorax.paper.random_cells import (
     COUNT,
     LARGEST,
@@ -21,7 +25,10 @@ from mirrorax.paper.random_cells import (
 )
 from mirrorax.paper.runs import ReadingRuns
 from mirrorax.paper.table_1 import printed_rbst
+from mirrorax.runs.results import as_results
 from mirrorax.spec.study import expand
+from mirrorax.store.exporting import add, import_runs
+from mirrorax.store.store import Store
 
 
 def everywhere(score):
@@ -63,16 +70,17 @@ def test_the_bounds_hold_for_cells_of_one_grid(good):
 def test_cells_that_end_early_contribute_what_they_would_have():
     rng = np.random.default_rng(1)
     whole = np.clip(rng.normal(0.9, 0.1, (COUNT, 4, 5)) - rng.choice([0, 0.6], (COUNT, 4, 1)), 0, 1)
-    seen = RandomCells(np.where(np.arange(4)[:, None] < 1, whole, np.nan))
+    none = np.zeros(0, int)  # rows of a table
+    seen = RandomCells(np.where(np.arange(4)[:, None] < 1, whole, np.nan), none)
     while not seen.complete:
         scores = seen.scores.copy()
         for k, name in enumerate(seen.upcoming):
             if name is not None:
                 scores[k, SUITE.index(name)] = whole[k, SUITE.index(name)]
-        seen = RandomCells(scores)
-    np.testing.assert_allclose(seen.contributions, RandomCells(whole).contributions)
+        seen = RandomCells(scores, none)
+    np.testing.assert_allclose(seen.contributions, RandomCells(whole, none).contributions)
     assert 0 < seen.value < 1
-    assert seen.runs < whole.size
+    assert np.isfinite(seen.scores).sum() < whole.size
 
 
 def test_a_failing_world_needs_one_environment_a_good_one_all():
@@ -117,23 +125,66 @@ def test_the_cells_are_fixed_and_positive():
     assert len(ids) == len(set(ids)) == len(LARGEST) * COUNT * 5
 
 
-def test_the_command_runs_round_after_round(tmp_path, monkeypatch):
+def test_cells_that_did_well_are_not_taken_for_a_grid():
+    """Only these are trained in every environment; the region they make up is arbitrary."""
+    good = cells()[::3]
+
+    def every_third(settings, alpha, lam, scale):
+        return [0.97 if cell in good else 0.2 for cell in zip(alpha, lam, strict=True)]
+
+    runs, _ = played_out(every_third)
+    assert all(each.value > 0.2 for each in random_cells(runs).values())
+    assert runs.on_grid(Panel("C", PAIRS["C"])) is None
+    claims = judge_all({"each64_all": runs}, 0).claims["each64_all"]
+    assert {each.number for each in claims if each.runs} == {"1a"}
+    assert claims[0].runs == len(runs.table)
+
+
+@pytest.fixture
+def random_of(tmp_path, monkeypatch):
+    """Run the command with a made-up study function; return its exit code and what was run."""
     from mirrorax.cli import sweep
-    from mirrorax.runs.results import as_results
-    from mirrorax.store.exporting import add
-    from mirrorax.store.store import Store
 
-    rounds = []
+    def run(run_study):
+        rounds = []
 
+        def counted(study, args):
+            rounds.append(len(expand(study)))
+            return run_study(study, args)
+
+        monkeypatch.setattr(sweep, "run_study", counted)
+        line = ["paper", "run", "random", "--reading", "each64_all", "--store"]
+        return main([*line, str(tmp_path / "s")]), rounds
+
+    return run
+
+
+def add_all(score, code=0):
     def run_study(study, args):
-        rounds.append(len(expand(study)))
+        table = world(study, everywhere(score), np.random.default_rng(0))
         with Store(args.store) as store:
-            add(store, as_results(world(study, everywhere(0.2), np.random.default_rng(0))))
-        return 0
+            add(store, as_results(table))
+        return code
 
-    monkeypatch.setattr(sweep, "run_study", run_study)
-    line = ["paper", "run", "random", "--reading", "each64_all", "--store", str(tmp_path / "s")]
-    assert main(line) == 0
-    assert rounds == [len(LARGEST) * COUNT * 5]
-    assert main(line) == 0
-    assert len(rounds) == 1  # nothing is left to do
+    return run_study
+
+
+def test_the_command_runs_round_after_round(random_of):
+    first = len(LARGEST) * COUNT * 5
+    assert random_of(add_all(0.2)) == (0, [first])
+    assert random_of(add_all(0.2)) == (0, [])  # nothing is left to do
+
+
+def test_the_command_goes_on_after_a_failed_run_and_ends_where_nothing_moves(random_of, capsys):
+    code, rounds = random_of(lambda study, args: 1)
+    assert (code, len(rounds)) == (1, 1)
+    assert "--retry-failed" in capsys.readouterr().err
+    code, rounds = random_of(add_all(0.99, code=1))
+    assert (code, len(rounds)) == (1, 4)
+
+
+def test_the_command_refuses_runs_of_an_older_algorithm(random_of, tmp_path, capsys):
+    published = Path(__file__).parents[2] / "results" / "paper" / "each64_all"
+    import_runs(tmp_path / "s", published / "best.parquet")
+    assert random_of(add_all(0.2)) == (2, [])
+    assert "of version 2 of the algorithm" in capsys.readouterr().err

@@ -171,13 +171,13 @@ def test_claims_are_summed_up_by_what_the_readings_that_decide_them_say():
     yes, no, open_ = map(claim, ("reproduced", "not reproduced", "not decided"))
     verdicts = {"a": [yes, yes, no, open_], "b": [yes, no, no, open_], "c": [open_] * 4}
     assert matrix.grouped(matrix.Matrix(verdicts)).splitlines() == [
-        "- **Every reading that decides them agrees:** "
+        "- **Hold in every reading that gives a verdict:** "
         "(1a) text (holds in 2 of 3 readings, undecided in 1).",
-        "- **Readings differ:** "
+        "- **Hold in some readings, not in others:** "
         "(1a) text (holds in 1 of 3 readings, does not hold in 1, undecided in 1).",
-        "- **Every reading that decides them disagrees:** "
+        "- **Hold in no reading that gives a verdict:** "
         "(1a) text (does not hold in 2 of 3 readings, undecided in 1).",
-        "- **No reading decides them:** (1a) text (undecided in 3 of 3 readings).",
+        "- **No reading gives a verdict:** (1a) text (undecided in 3 of 3 readings).",
     ]
 
 

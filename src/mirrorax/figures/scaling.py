@@ -98,7 +98,8 @@ def draw_scaling(
             markerfacecolor=colour if k % 2 == 0 else "none",
             color=colour,
             label=_label(threshold, points, _line(curve, sure), log),
-            # A value of zero lies on the edge. Without a point the layout needs clipping.
+            # A value of zero lies on the edge. A series without points is clipped, or the layout
+            # makes room for it.
             clip_on=not shown,
         )
         if log:

@@ -61,10 +61,12 @@ def _places(root: Path, field: str) -> list[Path]:
     """Return the stores and folders of exports that a path names: itself and those in it."""
     if not root.exists():
         raise UserError(f"{field}: {str(root)!r} does not exist")
-    if root.is_file() or check_mark(root):
+    if root.is_file() or check_mark(root, field):
         return [root]
     inside = sorted(part for part in root.iterdir() if part.is_dir())
-    places = [part for part in (root, *inside) if check_mark(part) or any(part.glob("*.parquet"))]
+    places = [
+        part for part in (root, *inside) if check_mark(part, field) or any(part.glob("*.parquet"))
+    ]
     if not places:
         raise no_results(root, field)
     return places

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mirrorax.cli.stored import damage_named, place_of
-from mirrorax.errors import UserError
+from mirrorax.errors import Failure, UserError
 from mirrorax.formatting import columns, counted
 
 if TYPE_CHECKING:
@@ -154,6 +154,9 @@ def _run(args: argparse.Namespace) -> int:
     from mirrorax.paper.best_cells import best_cells
 
     name = args.reading or readings.FIRST
+    for flag in ("scale", "grid", "seeds"):
+        if args.name in (["best"], ["random"]) and getattr(args, flag) is not None:
+            raise UserError(f"--{flag}: {args.name[0]} takes none")
     if args.name == ["best"]:
         runs = _stored(args.store, name)
         if runs is None:
@@ -175,25 +178,35 @@ def _run_random(args: argparse.Namespace, reading: Reading) -> int:
     from mirrorax.cli.sweep import run_study
     from mirrorax.paper.random_cells import next_runs
 
-    last = ""
+    last, worst = "", 0
     while study := next_runs(_stored(args.store, reading.name), reading):
-        if study.text == last:  # runs that fail are not made again
-            return 1
+        if study.text == last:
+            raise Failure("random: failed runs leave cells undecided; add --retry-failed")
         last = study.text
-        if code := run_study(study, args):
+        code = run_study(study, args)
+        if code > 1 or (code and args.fail_fast):
             return code
-    return 0
+        worst = max(worst, code)
+    return worst
 
 
 def _stored(store: str, name: str) -> ReadingRuns | None:
-    """Return what a store has of a reading."""
+    """Return what a store has of a reading, which is to be continued."""
+    from mirrorax._version import ALGORITHM_VERSION
     from mirrorax.paper.collection import collect
     from mirrorax.store.reading import Reader
 
     with damage_named():
         if not len(Reader(Path(store), ["diverged_at"]).results()):
             return None
-        return collect(store).runs.get(name)
+        runs = collect(store).runs.get(name)
+    version = ALGORITHM_VERSION if runs is None else runs.expected["algorithm_version"]
+    if version != ALGORITHM_VERSION:
+        raise UserError(
+            f"store: most runs of {name} in {store} are of version {version} of the algorithm, new "
+            f"ones would be of {ALGORITHM_VERSION}; use another store"
+        )
+    return runs
 
 
 def _report(args: argparse.Namespace) -> int:

@@ -85,10 +85,10 @@ def summary(matrix: Matrix) -> str:
 def grouped(matrix: Matrix) -> str:
     """Return the summary in at most four lines: how the claims fare where they are decided."""
     groups: dict[str, list[str]] = {
-        "Every reading that decides them agrees": [],
-        "Readings differ": [],
-        "Every reading that decides them disagrees": [],
-        "No reading decides them": [],
+        "Hold in every reading that gives a verdict": [],
+        "Hold in some readings, not in others": [],
+        "Hold in no reading that gives a verdict": [],
+        "No reading gives a verdict": [],
     }
     every, some, none, unknown = groups.values()
     for claim, row in matrix.rows:

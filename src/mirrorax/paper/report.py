@@ -84,23 +84,17 @@ def write(
     return Report(name, claims, drawn, matrix)
 
 
-def progress(table: Results | pa.Table, reading: Reading) -> list[tuple[str, int, int]]:
+def progress(runs: ReadingRuns, reading: Reading) -> list[tuple[str, int, int]]:
     """Count the runs of each study that are done in a reading, of those of the paper."""
-    done = {
-        name
-        for name, status in zip(
-            table["run_id"].to_pylist(), table["status"].to_pylist(), strict=True
-        )
-        if status == "done"
-    }
-    versions = table["algorithm_version"].unique().to_pylist()
+    columns = (runs.table[name].to_pylist() for name in ("run_id", "status"))
+    done = {name for name, status in zip(*columns, strict=True) if status == "done"}
+    version = runs.expected["algorithm_version"]
     out = []
     for entry in catalogue.ENTRIES:
         study = entry.study()
         blocks = tuple(map(reading.apply, study.blocks))
-        ids = [expand(replace(study, blocks=blocks), version).ids for version in versions]
-        here = done.intersection(np.ravel(ids).astype(str).tolist())
-        out.append((entry.name, len(here), entry.runs))
+        ids = expand(replace(study, blocks=blocks), version).ids.astype(str).tolist()
+        out.append((entry.name, len(done.intersection(ids)), entry.runs))
     return out
 
 
@@ -154,7 +148,7 @@ def _page(
     readings_part: str,
 ) -> str:
     text = html.escape
-    studies = progress(runs.table, readings.reading(reading))
+    studies = progress(runs, readings.reading(reading))
     done, total = sum(d for _, d, _ in studies), sum(t for _, _, t in studies)
     compared = html_table(_HEAD, _rows(claims), "llllrl")
     for verdict in get_args(Verdict):

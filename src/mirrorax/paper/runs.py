@@ -143,9 +143,15 @@ class ReadingRuns:
         return None
 
     def on_grid(self, panel: Panel, *, every_seed: bool = False) -> PanelRuns | None:
-        """Return the panel's runs if there are enough for a verdict, not only a few points."""
+        """Return the panel's runs if there are enough for a verdict, not only a few points.
+
+        Cells here and there are no grid: random cells that were trained in every environment are
+        those that did well.
+        """
         match = self.find(panel, every_seed=every_seed)
-        return match if match is not None and match.positive.sum() >= FEWEST else None
+        if match is None or match.positive.sum() < FEWEST or match.given.mean() < 0.5:
+            return None
+        return match
 
     def find_all(self, panels: Sequence[Panel], *, nested: bool = True) -> tuple[PanelRuns, ...]:
         """Return those panels that have runs."""
