@@ -36,10 +36,10 @@ from mirrorax.figures.robustness_table import limit_text
 from mirrorax.figures.style import COLOURS, PAGE, new, save, style
 from mirrorax.formatting import counted, markdown_table
 from mirrorax.paper import agreement, fingerprint, matrix
-from mirrorax.paper.axes import NAMES, PAIRS, SUITE
+from mirrorax.paper.axes import NAMES, PAIRS, SEEDS, SUITE
 from mirrorax.paper.best_cells import best_cell
 from mirrorax.paper.claim import ends
-from mirrorax.paper.claims_on_pairs import table_1
+from mirrorax.paper.claims_on_pairs import order, table_1
 from mirrorax.paper.collection import collect
 from mirrorax.paper.drawing import draw
 from mirrorax.paper.implications import implications
@@ -265,6 +265,38 @@ def compared(runs: ReadingRuns) -> str:
     return markdown_table(head, rows, "llrrllrrlllr")
 
 
+def values_by_reading(runs: Mapping[str, ReadingRuns]) -> str:
+    """Rbst_0.9 of each pair under each reading that has them all, on the cells they share."""
+    found = {name: table_1(each, same=True)[1] for name, each in runs.items()}
+    whole = {name: each for name, each in found.items() if len(each) == len(PAIRS)}
+    printed = printed_rbst(0.9)
+    rows = [
+        [
+            label,
+            f"({h}, {d})",
+            f"{printed[label]:.3f}",
+            *(f"{e[label].value:.3f}" for e in whole.values()),
+        ]
+        for label, (h, d) in PAIRS.items()
+    ]
+    return markdown_table(["", "pair", "paper", *whole], rows, "ll" + "r" * (len(whole) + 1))
+
+
+def order_by_seeds(runs: ReadingRuns, name: str) -> str:
+    """Rbst_0.9 of each pair, and the rank correlation with the paper, by the number of seeds."""
+    seeds = runs.table.numbers("seed")
+    rows = []
+    for count in range(2, SEEDS + 1):
+        some = ReadingRuns(runs.table.take(np.flatnonzero(seeds < count)), reading(name))
+        panels, estimates = table_1(some, same=True)
+        if len(panels) < len(PAIRS) or min(each.seeds[0] for each in panels.values()) < count:
+            break
+        found = order(some, np.random.default_rng(SEED))
+        values = (f"{estimates[label].value:.3f}" for label in PAIRS)
+        rows.append([str(count), *values, f"{found.ours} {found.interval}"])
+    return markdown_table(["seeds", *PAIRS, "correlation"], rows, "r" * (len(PAIRS) + 1) + "l")
+
+
 def limits(runs: ReadingRuns) -> str:
     """Scores where h weighs least, by drift: pairs with the same one should agree there."""
     theirs, drifts = printed_rbst(0.9), [d for _, d in PAIRS.values()]
@@ -425,6 +457,8 @@ def pages() -> dict[Path, str]:
         "declared": declared(collection),
         "extents": extents(collection),
         "implied": implied(),
+        "values": values_by_reading(collection),
+        "order by seeds": order_by_seeds(collection["each_all_8"], "each_all_8"),
         "random": random_cells_table(collection),
         "fingerprint": fingerprint.table(fingerprints(collection, SEED)),
         **{
