@@ -268,7 +268,6 @@ class FlatNetwork:
 
     def for_small_batches(self, parameters: Float[Array, " p"]) -> Any:
         """Cut a parameter vector into what `apply` takes, for many calls with small batches."""
-
         return self.network.for_small_batches(self.unflatten(parameters))
 
     def __call__(
